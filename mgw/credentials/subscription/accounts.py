@@ -149,6 +149,16 @@ class Accounts:
         except StoreError as error:
             self._note_problem(str(error))
 
+    async def read_token(self, name: str) -> Secret | None:
+        """Read the store anew, and return an entry's token; ``None``: there is none, or it cannot be read."""
+        try:
+            self._take(await self.run(self._read))
+        except (StoreError, OSError) as error:
+            self._note_problem(str(error))
+            return None
+        found = self._entries.get(name)
+        return None if found is None else found.access_token
+
     def watch(self, logins: Iterable[Login]) -> None:
         """Keep these entries fresh from now on."""
         self._watched.update(logins)

@@ -23,18 +23,28 @@ _WHOLE: Final = ""
 """In place of a model: no model has that name."""
 
 
+OnRest = Callable[[str, str | None, float], None]
+"""Told of an account, of a model (``None``: of all), and of the seconds; 0: it rests no longer."""
+
+
 @dataclass(slots=True)
 class Rests:
     """Which accounts of a store rest, and until when: what a provider says of an account counts in each pool.
+
+    Several processes may use the accounts.  What this one finds out, it tells (``on_rest``); what another one
+    found out (:meth:`learn`), it does not tell again.
 
     :param now: returns seconds that never go back.
     """
 
     now: Callable[[], float]
-    refused: dict[str, Secret] = field(default_factory=dict, repr=False)
-    """The token with which an account rests as a whole."""
+    on_rest: OnRest | None = None
     renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
     """The token that came because the one before was refused, and when."""
+    _refused: dict[str, Secret] = field(default_factory=dict, repr=False)
+    """The token with which an account rests as a whole."""
+    _learned: set[str] = field(default_factory=set)
+    """The accounts in ``_refused`` whose token was refused in another process."""
     _until: dict[tuple[str, str], float] = field(default_factory=dict)
     """When each rest ends, by account and model."""
 
@@ -43,17 +53,49 @@ class Rests:
 
         :param model: for which; ``None``: for all.
         """
-        key = (name, _WHOLE if model is None else model)
-        until = self.now() + seconds
-        if until <= self._until.get(key, 0.0):
-            return
-        if key not in self._until and len(self._until) >= MAX_RESTS:
-            self._make_room()
-        self._until[key] = until
+        if self._begin(name, model, seconds) and self.on_rest is not None:
+            self.on_rest(name, model, seconds)
+
+    def refuse(self, name: str, token: Secret, seconds: float) -> None:
+        """Let an account rest as a whole whose token is refused, until it has another one."""
+        self._learned.discard(name)
+        self._refused[name] = token
+        self.rest(name, None, seconds)
 
     def end_rest(self, name: str) -> None:
-        """Use an account again that rested as a whole: it has another token."""
-        self._until.pop((name, _WHOLE), None)
+        """Use an account again that rested as a whole."""
+        is_own = name not in self._learned
+        self._forget_refusal(name)
+        if self._until.pop((name, _WHOLE), None) is not None and is_own and self.on_rest is not None:
+            self.on_rest(name, None, 0.0)
+
+    def note_token(self, name: str, token: Secret) -> None:
+        """End the rest of an account as a whole if it has another token than the one refused."""
+        refused = self._refused.get(name)
+        if refused is not None and refused != token:
+            self.end_rest(name)
+
+    def learn(self, name: str, model: str | None, seconds: float) -> None:
+        """Let an account rest because another process found out that it should.
+
+        A rest as a whole that this process began ends when this process sees another token, not before.
+
+        :param model: for which; ``None``: for all.
+        :param seconds: 0 where it should rest no longer.
+        """
+        if seconds > 0:
+            self._begin(name, model, seconds)
+        elif model is not None:
+            self._until.pop((name, model), None)
+        elif name not in self._refused or name in self._learned:
+            self._forget_refusal(name)
+            self._until.pop((name, _WHOLE), None)
+
+    def learn_refused(self, name: str, token: Secret) -> None:
+        """Note the token of an account that rests as a whole by what another process found out."""
+        if name not in self._refused and self.rest_of(name, None) is not None:
+            self._refused[name] = token
+            self._learned.add(name)
 
     def rest_of(self, name: str, model: str | None) -> float | None:
         """Return the seconds for which an account still rests; ``None``: it does not."""
@@ -74,6 +116,30 @@ class Rests:
         """Return the accounts that rest at present, as a whole or for some model."""
         now = self.now()
         return {name for (name, _), until in self._until.items() if until > now}
+
+    def under_way(self) -> list[tuple[str, str | None, float]]:
+        """Return each rest: the account, the model (``None``: all), and the seconds that are left."""
+        now = self.now()
+        return [
+            (name, None if model == _WHOLE else model, until - now)
+            for (name, model), until in self._until.items()
+            if until > now
+        ]
+
+    def _begin(self, name: str, model: str | None, seconds: float) -> bool:
+        """Begin a rest or make it longer; return whether there was anything to do."""
+        key = (name, _WHOLE if model is None else model)
+        until = self.now() + seconds
+        if until <= self._until.get(key, 0.0):
+            return False
+        if key not in self._until and len(self._until) >= MAX_RESTS:
+            self._make_room()
+        self._until[key] = until
+        return True
+
+    def _forget_refusal(self, name: str) -> None:
+        self._refused.pop(name, None)
+        self._learned.discard(name)
 
     def _seconds_left(self, key: tuple[str, str]) -> float:
         until = self._until.get(key)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.profile import Profile
@@ -35,6 +37,9 @@ class Subscriptions:
     wall: Callable[[], float]
     run: Runner
     random: Callable[[], float]
+    on_rest: Callable[[str, str, str | None, float], None] | None = None
+    """Told when an account in a pool begins to rest: the store, the account, the model (``None``: all), and
+    the seconds; 0: it rests no longer."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
     _rests: dict[str, Rests] = field(default_factory=dict)
     """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""
@@ -68,10 +73,41 @@ class Subscriptions:
         """Return the pool of these accounts; one account alone has no rests that it shares."""
         key = (store, names, shares)
         if key not in self._pools:
-            now = self.clock.seconds
-            rests = self._rests.setdefault(store, Rests(now)) if shares else Rests(now)
+            rests = self._rests_of(store) if shares else Rests(self.clock.seconds)
             self._pools[key] = AccountPool(names, rests)
         return self._pools[key]
+
+    def _rests_of(self, store: str) -> Rests:
+        """Return the rests of a store's accounts in pools."""
+        if store not in self._rests:
+            self._rests[store] = Rests(self.clock.seconds, partial(self._tell_rest, store))
+        return self._rests[store]
+
+    def _tell_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        if self.on_rest is not None:
+            self.on_rest(store, account, model, seconds)
+
+    def learn(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Take in what another process found out and told by its ``on_rest``; it is not told again.
+
+        Nothing happens where no pool uses the store.
+        """
+        rests = self._rests.get(store)
+        if rests is None:
+            return
+        rests.learn(account, model, seconds)
+        if model is None and seconds > 0:
+            _ = Deferred.fromCoroutine(self._learn_refused(store, account, rests))
+
+    async def _learn_refused(self, store: str, account: str, rests: Rests) -> None:
+        """Read the store: another process has seen the token refused that is in there now."""
+        token = await self.accounts(store).read_token(account)
+        if token is not None:
+            rests.learn_refused(account, token)
+
+    def rests(self) -> list[tuple[str, str, str | None, float]]:
+        """Return what a new process has to :meth:`learn`: the rests that are under way."""
+        return [(store, *rest) for store, rests in self._rests.items() for rest in rests.under_way()]
 
     def secrets(self) -> list[Secret]:
         """Return every token that is known."""

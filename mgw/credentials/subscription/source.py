@@ -181,8 +181,7 @@ class SubscriptionSource:
         newer = await self._renewed(login, sent, refusal)
         if newer is not None or not self.is_pool:
             return newer
-        self.pool.rests.rest(name, None, REFUSED_REST_SECONDS)
-        self.pool.rests.refused[name] = sent
+        self.pool.rests.refuse(name, sent, REFUSED_REST_SECONDS)
         return await self._another(refusal.model)
 
     async def _renewed(self, login: Login, sent: Secret, refusal: CredentialRefusal) -> Credential | None:
@@ -217,11 +216,7 @@ class SubscriptionSource:
         entry = self.accounts.fresh(self._by_name[name])
         if entry is None:
             return False
-        rests = self.pool.rests
-        refused = rests.refused.get(name)
-        if refused is not None and refused != entry.access_token:
-            del rests.refused[name]
-            rests.end_rest(name)
+        self.pool.rests.note_token(name, entry.access_token)
         return True
 
     def _is_usable(self, name: str) -> bool:
