@@ -112,8 +112,13 @@ class DataPlane:
         self.channels.limits = channel_limits(generation.config)
         self._event_loop.use(fast=generation.config.fast_event_loop)
 
-    def begin(self) -> None:
-        """Prepare the process for requests, once its reactor runs."""
+    def begin(self, *, shares_port: bool = False) -> None:
+        """Prepare the process for requests, once its reactor runs.
+
+        :param shares_port: whether other processes accept clients from the same port.
+        """
+        if shares_port:
+            self._event_loop.max_accepts = 1
         return_large_blocks()
         collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)

@@ -52,6 +52,8 @@ class Telemetry:
         self.metrics = metrics
         self.log_text = LogPublisher()
         """Has the finished text of the process log, without secrets."""
+        self._log_lines: ILogObserver | None = None
+        """Writes that text to its stream."""
         self._journal = Journal(reactor)
         lines = LineWriter(
             "process log", reactor, new_lines(reactor, "process log"), (log_file or LogFile(None)).output
@@ -74,11 +76,18 @@ class Telemetry:
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            self.log_text.addObserver(textFileLogObserver(stream))
+            self._log_lines = textFileLogObserver(stream)
+            self.log_text.addObserver(self._log_lines)
             observer = RedactingObserver(self.log_text, secrets)
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
+
+    def divert_log(self, redirect: Callable[[ILogObserver], ILogObserver]) -> None:
+        """Have the text of the log taken by another observer, which is made from the one that writes it."""
+        if self._log_lines is not None:
+            self.log_text.removeObserver(self._log_lines)
+            self.log_text.addObserver(redirect(self._log_lines))
 
     def reopen(self) -> None:
         """Open all files anew: they may have been renamed."""

@@ -31,7 +31,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.log import callWithLogger, err
 
-from mgw.reactor.tcp_transport import TcpTransport, accept_clients
+from mgw.reactor.tcp_transport import MAX_ACCEPTS, TcpTransport, accept_clients
 
 MAX_EVENTS: Final = 256
 """In one turn, so that timers need not wait for thousands of connections."""
@@ -57,6 +57,8 @@ class EventLoop:
     def __init__(self, reactor: Any) -> None:  # Any: any reactor, and names that no interface has
         self._reactor = reactor
         self._wanted: bool | None = None
+        self.max_accepts = MAX_ACCEPTS
+        """How many clients a port accepts in one turn; 1 where other processes accept from it, too."""
 
     def use(self, *, fast: bool) -> None:
         """Change to the fast loop, or back; the log says why it is Twisted's.  The reactor must run."""
@@ -79,7 +81,7 @@ class EventLoop:
 
     def _try_fast(self) -> None:
         try:
-            dispatcher = _Dispatcher(self._reactor)
+            dispatcher = _Dispatcher(self._reactor, self.max_accepts)
             self._reactor.doPoll = dispatcher.poll
             self._reactor.doIteration = dispatcher.poll_until_due
             self._reactor.iterate = dispatcher.iterate
@@ -96,10 +98,11 @@ class EventLoop:
 class _Dispatcher:
     """Calls what an event is for."""
 
-    __slots__ = ("_disconnect", "_poll", "_reactor", "_read_or_write", "_selectables")
+    __slots__ = ("_disconnect", "_max_accepts", "_poll", "_reactor", "_read_or_write", "_selectables")
 
-    def __init__(self, reactor: Any) -> None:  # Any: as above
+    def __init__(self, reactor: Any, max_accepts: int) -> None:  # Any: as above
         self._reactor = reactor
+        self._max_accepts = max_accepts
         self._poll = reactor._poller.poll
         self._selectables = reactor._selectables
         self._read_or_write = reactor._doReadOrWrite
@@ -155,7 +158,7 @@ class _Dispatcher:
                 self._end(selectable, reason)
         for descriptor, port in ports:  # whoever is here already goes first
             if get(descriptor) is port:
-                accept_clients(port)
+                accept_clients(port, self._max_accepts)
         return bool(events)
 
     def _end(self, selectable: object, reason: object) -> None:

@@ -126,12 +126,12 @@ def close_quiet(transport: RelayTransport) -> bool:
     return True
 
 
-def accept_clients(port: Port) -> None:
-    """Accept the clients that wait, at most :data:`MAX_ACCEPTS` of them; what goes wrong is logged."""
+def accept_clients(port: Port, most: int = MAX_ACCEPTS) -> None:
+    """Accept the clients that wait, at most so many of them; what goes wrong is logged."""
     make, listening, factory = transport_class(), port.socket, port.factory
     assert factory is not None, "it listens"
     try:
-        for _ in range(MAX_ACCEPTS):
+        for _ in range(most):
             try:
                 handle, address = listening.accept()
             except BlockingIOError:

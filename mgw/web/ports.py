@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.internet.protocol import ServerFactory
 from twisted.python.failure import Failure
 
 from mgw.config.quoting import redact
@@ -15,6 +18,13 @@ from mgw.web.listener import listen_error, listening_endpoint, shown_address
 
 if TYPE_CHECKING:
     from mgw.web.tls import RenewableCertificate
+
+
+class ListeningSocket(Struct, frozen=True):
+    """A socket that listens, as a process inherits it."""
+
+    descriptor: int
+    family: int
 
 
 @dataclass(slots=True)
@@ -58,6 +68,30 @@ class Ports:
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
             raise ValueError(f"cannot listen on {redact(str(config.listen))}: {listen_error(failure)}")
+
+    def bind(self, config: Config) -> None:
+        """Open the ports for other processes, which inherit their sockets and accept what comes.
+
+        :raises ValueError: as :meth:`listen` does.
+        """
+        self.listen(config, ServerFactory())
+        for port in self._ports:
+            stop_reading: Any = port  # Any: every port of Twisted's is a descriptor, and no interface says so
+            stop_reading.stopReading()
+
+    def sockets(self) -> list[ListeningSocket]:
+        """Return what another process adopts."""
+        ports: list[Any] = list(self._ports)  # Any: as above
+        return [ListeningSocket(port.fileno(), port.socket.family) for port in ports]
+
+    def adopt(self, sockets: Iterable[ListeningSocket], config: Config, factory: IProtocolFactory) -> None:
+        """Accept what comes to sockets that another process has opened.
+
+        :raises ValueError: the certificate cannot be read; it says why.
+        """
+        factory = self._with_tls(config, factory)
+        for one in sockets:
+            self._ports.append(self.reactor.adoptStreamPort(one.descriptor, one.family, factory))
 
     def renew(self, config: Config) -> None:
         """Read the certificate anew.
