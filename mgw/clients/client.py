@@ -7,13 +7,13 @@ belongs to the process and keeps the counts by the names of the keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import translate
 from math import ceil
 
 from msgspec import Struct
 
-from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
+from mgw.clients.limits import ClientCounts, CountsFactory, Limits, LocalCounts, Place, Shortage
 from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
 from mgw.errors import GatewayError, Reason
 from mgw.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
@@ -60,8 +60,8 @@ class Client(Struct, eq=False, frozen=True):
             message = f"no model is named {asked[:200]!r} for this key: ask for one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
-    def begin(self, now: float) -> Place | None:
-        """Count a request that begins.
+    def begin(self, now: float) -> Place | Awaitable[Place | Shortage] | None:
+        """Count a request that begins; ``None``: there is nothing to count.
 
         :raises GatewayError: ``CLIENT_LIMIT``, where it is one too many; nothing is counted then.
         """
@@ -69,16 +69,33 @@ class Client(Struct, eq=False, frozen=True):
             return None
         found = self.counts.begin(now)
         if isinstance(found, Shortage):
-            message = f"this key has reached its limit: {found.limit} is {found.most}"
-            raise GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(found.seconds))))
+            raise limit_reached(found)
         return found
 
 
-class ClientRegistry:
-    """The counts of all clients, by their names."""
+def limit_reached(shortage: Shortage) -> GatewayError:
+    """Return the refusal of a request that is one too many."""
+    message = f"this key has reached its limit: {shortage.limit} is {shortage.most}"
+    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(shortage.seconds))))
 
-    def __init__(self) -> None:
-        self._counts: dict[str, LocalCounts] = {}
+
+def _count_locally(_: str, limits: Limits) -> ClientCounts:
+    return LocalCounts(limits)
+
+
+class ClientRegistry:
+    """The counts of all clients, by their names.
+
+    :param new_counts: makes those of a name that had none; by default they are of this process alone.
+    """
+
+    def __init__(self, new_counts: CountsFactory = _count_locally) -> None:
+        self._new_counts = new_counts
+        self._counts: dict[str, ClientCounts] = {}
+
+    def counts_of(self, name: str) -> ClientCounts | None:
+        """Return what a client has used; ``None``: it has no limits, or there is no such client."""
+        return self._counts.get(name)
 
     def clients_of(self, settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
         """Return the clients of a configuration by the digests of their keys; its limits hold from now on."""
@@ -97,14 +114,14 @@ class ClientRegistry:
             for limit, count in counts.shortages.items()
         ]
 
-    def _named(self, key: NamedKeySettings, before: Mapping[str, LocalCounts]) -> Client:
+    def _named(self, key: NamedKeySettings, before: Mapping[str, ClientCounts]) -> Client:
         assert key.sha256 is not None, "a named key was given its digest"
         counts = None
         if key.is_limited:
             limits = Limits(key.requests_per_minute, key.tokens_per_minute, key.max_in_flight)
             counts = before.get(key.name)
             if counts is None:
-                counts = LocalCounts(limits)
+                counts = self._new_counts(key.name, limits)
             else:
                 counts.use(limits)
             self._counts[key.name] = counts

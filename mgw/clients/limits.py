@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -23,7 +23,11 @@ class Limits(Struct, frozen=True):
 
 
 class Place(Struct, eq=False):
-    """A request that was counted."""
+    """A request that was counted; what its counts want to know of it stands in classes of their own."""
+
+
+class LocalPlace(Place, eq=False):
+    """A request that :class:`LocalCounts` has counted."""
 
     window: SlidingWindow | None = None
     """Of requests, if there is one."""
@@ -45,16 +49,37 @@ class Shortage(Struct, frozen=True):
 class ClientCounts(Protocol):
     """How much of its limits one client has used; several processes may share it."""
 
-    def begin(self, now: float) -> Place | Shortage:
-        """Count a request that begins, or say what stands against it: then nothing is counted."""
+    @property
+    def shortages(self) -> Mapping[str, int]:
+        """How many requests were not admitted, by the setting that stood against them."""
+        ...
+
+    def use(self, limits: Limits) -> None:
+        """Obey other limits from now on; what was counted stays."""
+        ...
+
+    def begin(self, now: float) -> Place | Shortage | Awaitable[Place | Shortage]:
+        """Count a request that begins, or say what stands against it: then nothing is counted.
+
+        Where the answer has to come from elsewhere, this is the Deferred that will fire with it.  Nobody
+        cancels it; it should not fail, and fires within a few seconds, since the request waits for it.  For
+        each :class:`Place` there is one call of :meth:`end`, also where its request did not wait.
+
+        :param now: seconds of the process's clock.
+        """
         ...
 
     def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
-        """Count the end of a request, and the tokens that it took.
+        """Count the end of a request, and the tokens that it took; does not wait, and never raises.
 
+        :param place: what :meth:`begin` has answered.
         :param refused: by the gateway: then it never counted.
         """
         ...
+
+
+CountsFactory = Callable[[str, Limits], ClientCounts]
+"""Makes the counts of a client, by the name of its key."""
 
 
 class LocalCounts:
@@ -88,7 +113,7 @@ class LocalCounts:
         self._requests = _limited(self._requests, limits.requests_per_minute, counts_single=True)
         self._tokens = _limited(self._tokens, limits.tokens_per_minute, counts_single=False)
 
-    def begin(self, now: float) -> Place | Shortage:
+    def begin(self, now: float) -> LocalPlace | Shortage:
         """Count a request that begins, or say what stands against it longest."""
         shortage = self._shortage(now)
         if shortage is not None:
@@ -96,10 +121,11 @@ class LocalCounts:
             return shortage
         self._in_flight += 1
         requests = self._requests
-        return Place() if requests is None else Place(requests, requests.add(now, 1))
+        return LocalPlace() if requests is None else LocalPlace(requests, requests.add(now, 1))
 
     def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
         """Count the end of a request, and the tokens that it took."""
+        assert isinstance(place, LocalPlace), "it was counted here"
         self._in_flight -= 1
         if refused and place.window is not None and place.entry is not None:
             place.window.take_back(place.entry)

@@ -36,7 +36,8 @@ from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import RetriesSettings
-from mgw.credentials.provider import ClientKey, CredentialRefusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
+from mgw.credentials.static import OptionalCredential
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
@@ -45,6 +46,7 @@ from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.wire.headers import value_of
+from mgw.wire.target import query_value
 
 MAX_PAUSE: Final = 30.0
 """Seconds: a provider that asks for more patience is not asked again."""
@@ -58,7 +60,7 @@ MAX_REASON_BYTES: Final = 16 * 1024
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
 
 
-async def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
+async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
     """Return what a source of credentials is told of a response; a count uses up nothing of a model.
 
     Why something is forbidden is said in the body, the beginning of which is waited for.
@@ -91,6 +93,28 @@ class Step(Enum):
     """The client gets what came."""
     REPEAT = "repeat"
     FALL_BACK = "fall back"
+
+
+async def another_credential(
+    exchange: Exchange,
+    credentials: CredentialProvider,
+    refused: Credential,
+    response: UpstreamResponse,
+    *,
+    renewed: bool,
+) -> Credential | None:
+    """Return another credential in place of one that a response refuses; ``None``: there is none.
+
+    :param renewed: whether it is another one already.
+    :raises GatewayError: as :meth:`~mgw.credentials.provider.CredentialProvider.refused` does.
+    """
+    return await credentials.refused(refused, await _refusal_of(exchange, response, renewed=renewed))
+
+
+def credentials_of_upload(credentials: CredentialProvider, request: ClientRequest) -> CredentialProvider:
+    """Return the credentials of an upload, whose chunks need none: their URL is enough."""
+    is_chunk = query_value(request.raw_query, "upload_id")
+    return OptionalCredential(credentials) if is_chunk else credentials
 
 
 def trouble_of_status(status: int, retry_after: float | None, rule: RetriesSettings) -> Trouble | None:

@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.clients.client import Client
-from mgw.clients.limits import Place
+from mgw.clients.client import Client, limit_reached
+from mgw.clients.limits import Place, Shortage
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
@@ -105,8 +106,13 @@ class Exchange(Struct, eq=False):
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
+    placing: Deferred[Exception | None] | None = None
+    """While it is not known whether the client's limits admit the request, which nothing of it may be sent
+    upstream before: fires with what stands against that.  Cancel it to wait no more."""
     _place: Place | None = None
     """Where the client has limits and the request was counted."""
+    _outcome: Outcome | None = None
+    """Known once it is settled."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -116,13 +122,62 @@ class Exchange(Struct, eq=False):
     def __repr__(self) -> str:  # what went wrong may quote a provider
         return f"Exchange({self.request_id!r})"
 
-    def take_place(self) -> None:
-        """Count the request among those of its client.
+    def take_place(self, on_limit: Callable[[GatewayError], None] | None = None) -> None:
+        """Count the request among those of its client; where that has to be awaited, :attr:`placing` says so.
 
-        :raises GatewayError: ``CLIENT_LIMIT``, where that is one too many.
+        :param on_limit: called as soon as it turns out then that it is one too many, unless it is settled.
+        :raises GatewayError: ``CLIENT_LIMIT``, where it is known at once to be one too many.
         """
         if self.client is not None:
-            self._place = self.client.begin(self.started)
+            found = self.client.begin(self.started)
+            if found is None or isinstance(found, Place):
+                self._place = found
+            else:
+                assert isinstance(found, Deferred), "counts of other processes answer with one"
+                self._await_place(found, on_limit)
+
+    async def placed(self) -> None:
+        """Wait until the client's limits have admitted the request.
+
+        :raises GatewayError: ``CLIENT_LIMIT``.
+        """
+        error = None if self.placing is None else await self.placing
+        if error is not None:
+            raise error
+
+    def _await_place(
+        self, answer: Deferred[Place | Shortage], on_limit: Callable[[GatewayError], None] | None
+    ) -> None:
+        placing: Deferred[Exception | None] = Deferred()
+        self.placing = placing
+
+        def tell(error: Exception | None) -> Exception | None:
+            if on_limit is not None and isinstance(error, GatewayError) and not self.settled:
+                on_limit(error)
+            return error
+
+        _ = answer.addCallbacks(self._on_place, self._on_no_place)
+        if placing.called and isinstance(placing.result, GatewayError):
+            raise placing.result
+        _ = placing.addCallback(tell)
+
+    def _on_place(self, found: Place | Shortage) -> None:
+        placing = self.placing
+        assert placing is not None, "somebody waits"
+        if isinstance(found, Shortage):
+            placing.callback(limit_reached(found))
+            return
+        self.placing = None
+        if self._outcome is None:
+            self._place = found
+        else:
+            self._leave_place(found, NO_USAGE, self._outcome)
+        placing.callback(None)
+
+    def _on_no_place(self, failure: Failure) -> None:
+        assert self.placing is not None, "somebody waits"
+        assert isinstance(failure.value, Exception), "what ends the process does not end here"
+        self.placing.callback(failure.value)
 
     def _leave_place(self, place: Place, usage: TokenUsage, outcome: Outcome) -> None:
         assert self.client is not None
@@ -190,6 +245,7 @@ class Exchange(Struct, eq=False):
         if self.settled:
             return
         self.settled = True
+        self._outcome = outcome
         self.error = error
         if self.http_status is None:
             self.http_status = status

@@ -2,13 +2,14 @@
 
 ::
 
-    start ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
-              ▲          ▲                    │
-              │          └── refused, stale ──┤
-              └───────── repeat, fall back ───┘
+    start ── place ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
+                       ▲          ▲                    │
+                       │          └── refused, stale ──┤
+                       └───────── repeat, fall back ───┘
 
-A step is called, not awaited, where nothing waits.  What may wait is the plan of a large body, a credential,
-the connection and the response; each begins the next step when it is there.
+A step is called, not awaited, where nothing waits.  What may wait is the client's place where other processes
+count with this one, the plan of a large body, a credential, the connection and the response; each begins the
+next step when it is there.
 
 Two things lead to a second attempt without any setting, before the first byte to the client: a pooled
 connection that turns out closed before any byte of a response came (for requests that create nothing, or
@@ -24,16 +25,16 @@ from typing import Final
 
 from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider
-from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
     Attempts,
     Step,
     Trouble,
+    another_credential,
     attempts_for,
     creates_nothing,
+    credentials_of_upload,
     key_for_fallback,
-    refusal_of,
     trouble_of_early_break,
     trouble_of_error,
     trouble_of_status,
@@ -61,7 +62,6 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
 from mgw.wire.headers import retry_after_of
-from mgw.wire.target import query_value
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
@@ -120,6 +120,9 @@ class ExchangeRun(WaitingRun):
         """Begin; does not raise."""
         exchange, request = self._exchange, self._request
         assert request is not None
+        if exchange.placing is not None:
+            self._wait(exchange.placing, partial(self._on_placed, body))
+            return
         if exchange.generation.tries_again:
             self._body = body
         try:
@@ -178,6 +181,12 @@ class ExchangeRun(WaitingRun):
 
     # The steps.  What raises ends the run, in whoever called.
 
+    def _on_placed(self, body: bytes | BodySource, error: Exception | None) -> None:
+        if error is None:
+            self.start(body)
+        else:
+            self._fail(error)
+
     def _on_plan(self, plan: Plan | FullResponse) -> None:
         if isinstance(plan, FullResponse):
             self._send_full(plan)
@@ -187,7 +196,8 @@ class ExchangeRun(WaitingRun):
         self._upstream = generation.upstreams[name]
         credentials = generation.credentials[name]
         if self._exchange.route.is_upload:
-            credentials = self._upload_credentials(credentials)
+            assert self._request is not None
+            credentials = credentials_of_upload(credentials, self._request)
         self._credentials = credentials
         if generation.tries_again and self._attempts is None:
             may_repeat = self._creates_nothing()
@@ -220,12 +230,6 @@ class ExchangeRun(WaitingRun):
         response.cancel()
         self._on_no_response(error)
 
-    def _upload_credentials(self, credentials: CredentialProvider) -> CredentialProvider:
-        """Return the credentials of an upload, whose chunks need none: their URL is enough."""
-        assert self._request is not None
-        is_chunk = query_value(self._request.raw_query, "upload_id")
-        return OptionalCredential(credentials) if is_chunk else credentials
-
     def _send(self, credential: Credential, *, fresh: bool = False) -> None:
         exchange, plan, upstream = self._exchange, self._plan, self._upstream
         assert plan is not None
@@ -252,14 +256,8 @@ class ExchangeRun(WaitingRun):
         if not credentials.refusable(status) or is_settled:
             self._on_other_credential(None)
             return
-        asking = self._ask_for_another(credentials, credential, response)
+        asking = another_credential(self._exchange, credentials, credential, response, renewed=self._renewed)
         self._run(asking, self._on_other_credential, self._on_no_other_credential)
-
-    async def _ask_for_another(
-        self, credentials: CredentialProvider, credential: Credential, response: UpstreamResponse
-    ) -> Credential | None:
-        refusal = await refusal_of(self._exchange, response, renewed=self._renewed)
-        return await credentials.refused(credential, refusal)
 
     def _on_other_credential(self, another: Credential | None) -> None:
         response, attempts = self._response, self._attempts

@@ -14,6 +14,10 @@ from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_FRAMING_BYTES
 from mgw.wire.frames import PONG, FrameReader, read_pings, render_close, render_frame
 
+FIRST_MESSAGE_BYTES: Final = 1024 * 1024
+"""Of Gemini's sessions; messages that repeat a model are as short."""
+FIRST_MESSAGE_SECONDS: Final = 10.0
+"""Of Gemini's sessions, which begin with it (contract 10.3)."""
 MAX_WAITING_BYTES: Final = 64 * 1024
 """What is read behind the first message while the provider is dialled."""
 

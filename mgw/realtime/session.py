@@ -32,7 +32,7 @@ from mgw.exchange.target_resolution import MODEL, resolve_model
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
 from mgw.realtime.ending import Ending, Side, settle
-from mgw.realtime.first_message import FirstMessage, no_model
+from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage, no_model
 from mgw.realtime.messages import (
     MAX_MESSAGE_BYTES,
     RewritingDirection,
@@ -53,10 +53,6 @@ if TYPE_CHECKING:
     from mgw.realtime.upstream_socket import Answer, SwitchedUpstream
 
 SWITCHING_PROTOCOLS: Final = 101
-FIRST_MESSAGE_BYTES: Final = 1024 * 1024
-"""Of Gemini's sessions; messages that repeat a model are as short."""
-FIRST_MESSAGE_SECONDS: Final = 10.0
-"""Of Gemini's sessions, which begin with it (contract 10.3)."""
 _MAX_METERED_BYTES: Final = 1024 * 1024
 """What is looked at of one message for its token counts."""
 
@@ -168,6 +164,8 @@ class Session:
     # Opening
 
     async def _open(self) -> None:
+        if self.exchange.placing is not None:
+            await self.exchange.placed()
         await self.sessions.prepare(self.exchange.offload)
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 
@@ -202,7 +200,9 @@ class Session:
         in_query = exchange.route.model_at is ModelAt.QUERY
         asked = query_value(request.raw_query, MODEL) if in_query else request.path_model
         target = resolve_model(exchange, request, asked)
-        self.sessions.take_slot(self)
+        waiting = self.sessions.take_slot(self)
+        if waiting is not None:
+            await waiting
         answer = await dial(exchange, request, target, self.subprotocols)
         if not isinstance(answer, SwitchedUpstream):
             _ = send_full(exchange, full_response(answer), self.response)
@@ -220,7 +220,9 @@ class Session:
         """Open a session whose first message names the model."""
         exchange = self.exchange
         self._check_for_realtime()
-        self.sessions.take_slot(self)
+        waiting = self.sessions.take_slot(self)
+        if waiting is not None:
+            await waiting
         limit, seconds = self._first_limits()
         first = FirstMessage(limit, seconds, exchange.wheel, self.memory, self.client, self._on_dial_end)
         self._first = first

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
@@ -65,19 +67,74 @@ class SessionObserver(Protocol):
         ...
 
 
+class Slots(Protocol):
+    """The slots of sessions; several processes may share them."""
+
+    def use(self, max_sessions: int) -> None:
+        """Give out so many at most from now on; those that are taken stay so."""
+        ...
+
+    def take(self) -> bool | Deferred[bool]:
+        """Take a slot, and say whether there was one.
+
+        Where the answer has to come from elsewhere, this fires with it.  Nobody cancels it; it should not
+        fail, and fires within a few seconds.  For each slot that was taken there is one call of :meth:`free`,
+        also where its session did not wait.
+        """
+        ...
+
+    def free(self) -> None:
+        """Give a slot back; does not wait, and never raises."""
+        ...
+
+
+@dataclass(slots=True)
+class LocalSlots:
+    """The slots of this process alone."""
+
+    max_sessions: int
+    taken: int = 0
+
+    def use(self, max_sessions: int) -> None:
+        """Give out so many at most from now on."""
+        self.max_sessions = max_sessions
+
+    def take(self) -> bool:
+        """Take a slot, and say whether there was one."""
+        if self.taken >= self.max_sessions:
+            return False
+        self.taken += 1
+        return True
+
+    def free(self) -> None:
+        """Give a slot back."""
+        self.taken -= 1
+
+
 @dataclass(slots=True)
 class Sessions:
     """Every session that has a slot, from before its provider is dialled to its end."""
 
     max_sessions: int
+    """As configured, for all processes that share the slots."""
     observer: SessionObserver = _ignore
+    slots: Slots = field(default_factory=lambda: LocalSlots(0))
+    """They obey ``max_sessions`` too."""
     _open: dict[int, OpenSession] = field(default_factory=dict)
     _is_prepared: bool = False
     _preparing: SingleFlight[None] = field(default_factory=SingleFlight)
 
+    def __post_init__(self) -> None:
+        self.slots.use(self.max_sessions)
+
+    def use(self, max_sessions: int) -> None:
+        """Have at most so many sessions from now on; those that are open stay."""
+        self.max_sessions = max_sessions
+        self.slots.use(max_sessions)
+
     @property
     def count(self) -> int:
-        """How many slots are taken."""
+        """How many slots are taken by sessions of this process."""
         return len(self._open)
 
     def __iter__(self) -> Iterator[OpenSession]:
@@ -96,12 +153,41 @@ class Sessions:
         await offload(_import_autobahn)
         self._is_prepared = True
 
-    def take_slot(self, session: OpenSession) -> None:
+    def take_slot(self, session: OpenSession) -> Deferred[None] | None:
         """Give a session a slot.
 
-        :raises GatewayError: ``TOO_MANY_SESSIONS``.
+        :returns: where that has to be awaited, what fires when it has one.  Cancel it to have none.
+        :raises GatewayError: ``TOO_MANY_SESSIONS``; what is returned may fail with it as well.
         """
-        if len(self._open) >= self.max_sessions:
+        taken = self.slots.take()
+        if isinstance(taken, Deferred):
+            return self._await_slot(session, taken)
+        self._give_slot(session, is_taken=taken)
+        return None
+
+    def _await_slot(self, session: OpenSession, taking: Deferred[bool]) -> Deferred[None]:
+        given: Deferred[None] = Deferred()
+
+        def on_answer(is_taken: bool) -> None:  # noqa: FBT001  a callback
+            if given.called:  # cancelled
+                if is_taken:
+                    self.slots.free()
+                return
+            try:
+                self._give_slot(session, is_taken=is_taken)
+            except GatewayError as error:
+                given.errback(error)
+            else:
+                given.callback(None)
+
+        def on_failure(failure: Failure) -> None:
+            given.errback(failure)
+
+        _ = taking.addCallbacks(on_answer, on_failure)
+        return given
+
+    def _give_slot(self, session: OpenSession, *, is_taken: bool) -> None:
+        if not is_taken:
             message = f"all {self.max_sessions} realtime sessions of the gateway are in use; try again"
             raise GatewayError(Reason.TOO_MANY_SESSIONS, message, retry_after=RETRY_SECONDS)
         self._open[id(session)] = session
@@ -110,6 +196,7 @@ class Sessions:
     def free_slot(self, session: OpenSession) -> None:
         """Take the slot back; nothing happens where it has none."""
         if self._open.pop(id(session), None) is not None:
+            self.slots.free()
             self.observer(session, is_open=False)
 
 

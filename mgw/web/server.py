@@ -175,7 +175,7 @@ class WebServer:
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
         self._admitted.clear()
-        self.sessions.max_sessions = generation.config.realtime.max_sessions
+        self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
         self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
@@ -217,7 +217,7 @@ class WebServer:
         try:
             self._check(request)
             if caller.client is not None and request.exchange is not None:
-                request.exchange.take_place()
+                request.exchange.take_place(request.on_limit)
             request.admit_body()
         except GatewayError as error:
             request.refuse(error)
@@ -239,7 +239,7 @@ class WebServer:
                 raise _draining()
             client = admitted.caller.client
             if client is not None and client.counts is not None and request.exchange is not None:
-                request.exchange.take_place()
+                request.exchange.take_place(request.on_limit)
             if content_length > admitted.max_body_bytes:
                 request.check_length(content_length)
         except GatewayError as error:

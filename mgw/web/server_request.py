@@ -243,6 +243,11 @@ class ServerRequest:
         self._send_error(error)
         self._end(error.status)
 
+    def on_limit(self, error: GatewayError) -> None:
+        """The client's limits do not admit the request: do not wait for the rest of its body."""
+        if self._work is None:  # which else knows it too
+            self.refuse(error)
+
     async def _serve(self) -> None:
         """Have the Klein endpoint of the route serve the request."""
         try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.realtime.first_message import MAX_WAITING_BYTES
+from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, MAX_WAITING_BYTES
 from mgw.realtime.relay import CLOSE_SECONDS
-from mgw.realtime.session import FIRST_MESSAGE_BYTES
 from mgw.realtime.upstream_socket import LINGER_SECONDS
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import (
