@@ -39,6 +39,7 @@ LINT = [
     "types-docutils",
     "types-PyYAML>=6.0.12",
 ]
+REDIS = ["hiredis>=3.3,<4"]  # the parser of Redis' protocol, by the makers of Redis
 DASHBOARD = ["itsdangerous>=2.2,<3"]
 DOCS = ["docutils>=0.21,<1", "furo>=2025.12", "sphinx>=9,<10"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
@@ -131,9 +132,10 @@ setup(
         "docs": DOCS,
         "lint": LINT,
         "otlp": OTLP,
+        "redis": REDIS,
         "release": RELEASE,
         "tests": TESTS,
-        "dev": [*DASHBOARD, *DOCS, *LINT, *OTLP, *TESTS],
+        "dev": [*DASHBOARD, *DOCS, *LINT, *OTLP, *REDIS, *TESTS],
     },
     entry_points={"console_scripts": ["mgw = mgw.cli.main:main"]},
     zip_safe=False,

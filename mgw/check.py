@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse
@@ -19,6 +20,7 @@ from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.families import FAMILIES
+from mgw.fleet.worker_count import available_cpus
 from mgw.kinds import KINDS
 from mgw.routing.routes import DENIABLE
 from mgw.secret import MIN_HIDDEN
@@ -81,7 +83,8 @@ def check(read: Callable[[], Config]) -> int:
         sys.stderr.write(f"mgw: {problem}\n")
     if problems:
         return 1
-    for warning in [*warnings(config, prices), *_token_files(config), *_accounts(config), *_spool(config)]:
+    told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
+    for warning in [*told, *_token_files(config), *_accounts(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
     for line in [*final_addresses(config), *token_sources(config)]:
         sys.stdout.write(f"{line}\n")
@@ -208,6 +211,21 @@ def _of_dashboard(config: Config) -> str:
     if config.dashboard.keys or not config.dashboard.enabled:
         return ""
     return "; the dashboard answers only clients on the same machine until dashboard.keys is set"
+
+
+def warnings_of_workers(config: Config, cpus: int) -> list[str]:
+    """Return a sentence for more workers than CPUs, and for each provider with fewer connections."""
+    workers = cpus if config.workers == AUTO else config.workers
+    if workers is None:
+        return []
+    more = f"workers: {workers} are more than the CPUs that the service may use ({cpus})"
+    found = [more] if workers > cpus else []
+    for provider in config.providers.values():
+        most = provider.max_connections
+        if most is not None and most < workers:
+            where = dotted_path(("providers", provider.name, "max_connections"))
+            found.append(f"{where}: {most} is less than one for each of the {workers} workers")
+    return found
 
 
 def warnings_of_files(config: Config) -> list[str]:

@@ -17,12 +17,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw import __version__
-from mgw.check import warnings, warnings_of_files
+from mgw.check import warnings, warnings_of_files, warnings_of_workers
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.data_plane import DataPlane, metrics_of
+from mgw.fleet.worker_count import available_cpus
 from mgw.generation import Generation, build_generation, build_sources
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.ops.process import on_signals
@@ -243,7 +244,8 @@ class GatewayService(Service):
 
     def _warn(self, config: Config) -> None:
         """Say what will hurt."""
-        for warning in [*warnings(config, self.plane.generation.prices), *warnings_of_files(config)]:
+        of_process = [*warnings_of_files(config), *warnings_of_workers(config, available_cpus())]
+        for warning in [*warnings(config, self.plane.generation.prices), *of_process]:
             _log.warn("{warning}", warning=warning)
 
     def _renew_certificate(self, config: Config, sinks: SinksByName) -> None:
@@ -261,5 +263,7 @@ class GatewayService(Service):
 
     def _warn_of_restart(self, config: Config) -> None:
         before = self.plane.generation.config
+        if (config.workers is None) != (before.workers is None):
+            _log.warn("to set or to remove workers needs a restart")
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")

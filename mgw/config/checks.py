@@ -320,9 +320,14 @@ OTLP_ENDPOINT: Final = text_like(
     f"{_NO_DOT_SEGMENT}(?!.*/v1/(?:traces|metrics)/?$)[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}"
     f"(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
 )
-_PROXY_USER_PATTERN: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})+"
+_ENCODED_PATTERN: Final = r"[\x21\x22\x24-\x3e\x40-\x7e]+"
+_USER_PATTERN: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})+"
 PROXY_ADDRESS: Final = text_like(
-    f"[hH][tT][tT][pP][sS]?://(?:{_PROXY_USER_PATTERN}@)?{_HOST_PATTERN}:{_PORT_PATTERN}/?"
+    f"[hH][tT][tT][pP][sS]?://(?:{_USER_PATTERN}@)?{_HOST_PATTERN}:{_PORT_PATTERN}/?"
+)
+REDIS_ADDRESS: Final = text_like(
+    f"(?:[rR][eE][dD][iI][sS][sS]?://(?:{_USER_PATTERN}@)?{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?(?:/[0-9]{{0,5}})?"
+    f"|[uU][nN][iI][xX]://(?:{_USER_PATTERN}@)?/{_ENCODED_PATTERN}(?:[?](?:db=[0-9]{{1,5}})?)?)"
 )
 TOKEN_URL: Final = text_like(
     rf"(?![^?]*/\.\.?(?:[/?]|$))[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"

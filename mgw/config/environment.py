@@ -9,13 +9,14 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from mgw.config.checks import checked_key
 from mgw.config.problems import Path, Report
-from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import is_quotable, quote, suggestion
 from mgw.secret import Secret
+
+T = TypeVar("T")
 
 _BETWEEN_KEYS: Final = re.compile(r"[,\s]+")
 _USUAL: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
@@ -63,11 +64,11 @@ class LoadContext:
             self.report.add(path, f"the text in {_named(variable)}: {error}")
             return None
 
-    def proxy_from(self, variable: str, path: Path) -> ProxyAddress | None:
-        """Read the address of a proxy from the variable that the setting at ``path`` names."""
+    def address_from(self, variable: str, path: Path, parse: Callable[[str], T]) -> T | None:
+        """Read an address of one kind from the variable that the setting at ``path`` names."""
         text = self._variable(variable, path)
         try:
-            return None if text is None else parse_proxy(text)
+            return None if text is None else parse(text)
         except ValueError as error:
             self.report.add(path, f"the address in {_named(variable)}: {error}")
             return None

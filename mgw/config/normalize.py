@@ -18,12 +18,13 @@ from mgw.config.environment import (
     spool_below,
 )
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
+from mgw.config.fleet import settle_fleet
 from mgw.config.hooks import settle_hooks
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
-from mgw.config.proxy import ProxyAddress
+from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import (
     Config,
@@ -61,6 +62,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "dashboard": settle_dashboard(config.dashboard, context),
         "routes": _routes(config.routes, context),
         "hooks": settle_hooks(config.hooks, context),
+        "fleet": settle_fleet(config.fleet, context),
         "tls": _tls(config.tls, listen, context),
         "spool": _spool(config.spool, context),
         "translation": _translation(config.translation, context),
@@ -289,7 +291,7 @@ def _proxy(provider: Provider, path: Path, context: LoadContext) -> ProxyAddress
     if context.is_set(provider.proxy, (*path, "proxy")):
         context.report.add(by_name, "proxy is also set: keep only one of them")
         return None
-    return context.proxy_from(provider.proxy_env, by_name)
+    return context.address_from(provider.proxy_env, by_name, parse_proxy)
 
 
 def _base_url(kind: Kind, url: str | None, path: Path, context: LoadContext) -> str:

@@ -50,6 +50,8 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("hooks", "webhook", "secret_env"),
     ("hooks", "otlp", "endpoint"),
     ("hooks", "otlp", "headers", ANY),
+    ("fleet", "redis", "url"),
+    ("fleet", "redis", "url_env"),
     # Of profiles:
     ("client_secret",),
     ("client_secret_env",),

@@ -229,6 +229,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             {"if": _where("output", STANDARD_STREAMS), "then": _has_none(["rotate_bytes"])},
         ],
         "WebhookSettings": [_none_of_all(["secret", "secret_env"])],
+        "RedisSettings": [{"oneOf": [{"required": [key]} for key in ("url", "url_env")]}],
         "EdgeAuthSettings": [
             {
                 "if": {"properties": {"enabled": {"const": True}}, "required": ["enabled"]},

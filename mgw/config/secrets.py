@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from mgw.config.authentication import secrets_of_credentials
+from mgw.config.fleet import secrets_of_fleet
 from mgw.config.hooks import secrets_of_hooks
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
@@ -19,6 +20,7 @@ def secrets_of(config: Config) -> list[Secret]:
     """Return every secret that a configuration holds."""
     edge_auth = config.edge_auth
     found = [*edge_auth.secrets, *edge_auth.digests, *config.dashboard.keys, *secrets_of_hooks(config.hooks)]
+    found += secrets_of_fleet(config.fleet)
     for provider in config.providers.values():
         found += secrets_of_credentials(provider)
         found += [Secret(value) for value in provider.headers.set.values() if value]

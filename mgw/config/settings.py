@@ -36,6 +36,7 @@ from mgw.config.field_types import (
     Seconds,
     Text,
 )
+from mgw.config.fleet import FleetSettings, Workers
 from mgw.config.hooks import HooksSettings
 from mgw.config.listen import DEFAULT_LISTEN
 from mgw.config.prices import PricesSettings
@@ -254,6 +255,14 @@ class Config(Settings):
         "``TimeoutStopSec`` of the systemd unit must be greater.",
         default=30.0,
     )
+    workers: Omittable[Workers] = setting(
+        "How many processes serve requests, or ``auto``: one for each CPU that the service may use",
+        "A supervisor starts them, replaces one that dies, and speaks for all of them: metrics, limits, "
+        "usage events and the dashboard are those of the whole service. To set or to remove it needs a "
+        "restart; a reload can change the number.",
+        shown="one process, without a supervisor",
+    )
+    fleet: EmptyIfNull[FleetSettings] = setting("What several hosts share", default=FleetSettings())
     express: OnOff = setting(
         "Whether requests for text are served without Klein",
         "That takes a fraction of the time, and is otherwise the same. With ``false`` all requests take the "

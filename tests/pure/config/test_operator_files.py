@@ -49,11 +49,12 @@ VARIABLES = (
 ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {
     "ALICE_KEY": "a-longer-key",
     "PROXY_ADDRESS": "http://u:p@proxy.example:3128",
+    "REDIS_URL": "rediss://u:p@redis.example/1",
 }
 """What the shipped configuration needs when all of it is on."""
 
 
-BESIDE: Final = frozenset({"hooks.webhook.secret"})
+BESIDE: Final = frozenset({"hooks.webhook.secret", "fleet.redis.url"})
 """Settings that cannot be combined with another one, which is shown instead."""
 
 

@@ -97,6 +97,10 @@ VALUES: Final = {
     "providers: {{main: {{kind: openai, proxy: {}}}}}": [
         *("http://h:1", "HTTPS://h_1.:0443/", "http://[::1]:80", "http://u@h:65535", "http://u:p%40:$!@h:1"),
     ],
+    "fleet: {{redis: {{url: {}}}}}": [
+        *("redis://h", "redis://h:1/0", "REDISS://h_1.:0443/15", "redis://[::1]:80/", "redis://:p@h"),
+        *("redis://u:p%40:$!@h:65535", "unix:///run/redis.sock", "unix://u:p@/run/a%20b?db=3", "unix:///s?"),
+    ],
     "aliases: {{{}: main/a/b:c}}": ["fast", "a/b", "gpt-5.4", "é"],
     "aliases: {{fast: {}}}": ["main/x", "main/meta-llama/llama-4", "main/é"],
     "spool: {{dir: {}}}": ["/", "/var/lib/my spool", "/é"],
@@ -130,6 +134,9 @@ VALID: Final = [
         ONE + settings
         for settings in (
             "edge_auth: {enabled: false}",
+            "workers: auto\nfleet:",
+            "workers: 256\nfleet: {redis: }",
+            "fleet: {redis: {url_env: REDIS_URL, prefix: 'mgw/test.{1}:'}}",
             "edge_auth: {enabled: true, keys_env: OPENAI_API_KEY, keys: []}",
             "defaults: {openai_dialect: main, google_dialect: main}",
             "defaults:\naliases:\ntls:\nhooks:\ntimeouts:",
@@ -166,7 +173,7 @@ PIECES: Final = [
         "..",
         "%20",
     ),
-    *("%", "v1", " ", "$", "é", "unix:", "tcp:", "@", "u:p"),
+    *("%", "v1", " ", "$", "é", "unix:", "tcp:", "@", "u:p", "redis", "?db="),
 ]
 
 
