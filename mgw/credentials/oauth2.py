@@ -154,7 +154,8 @@ def oauth_source(
 ) -> RenewedToken:
     """Return the source of a grant, whose endpoint is reached through a proxy where there is one."""
     tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens)
-    return sources.use_token((grant, proxy), grant.identity, tokens.fetch)
+    single_use = grant.grant is Grant.REFRESH_TOKEN
+    return sources.use_token((grant, proxy), grant.identity, tokens.fetch, single_use=single_use)
 
 
 def read_token(file: str | None, what: str) -> Secret:

@@ -13,6 +13,9 @@ clock, so that a clock that is set does not make a token older or younger.
 
 A renewal that has begun is finished even when nobody waits for it: it may bring a new refresh token, and the
 old one is spent.  All who wait share its result; a failure is told to them and not kept.
+
+Where a service has several processes, one of them has the token and the others ask that one
+(:attr:`RenewedToken.shared`); it answers with :meth:`RenewedToken.lend`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -41,6 +46,13 @@ _log: Final = Logger()
 
 TokenFetch = Callable[[], Coroutine[Deferred[Any], Any, TokenResponse]]
 """Gets a new token; raises :class:`TokenRequestError`."""
+SharedFetch = Callable[[Secret | None], Coroutine[Deferred[Any], Any, TokenResponse]]
+"""Asks another process for its token, of which the provider has refused one; raises as :data:`TokenFetch`."""
+
+
+def token_digest(token: Secret) -> str:
+    """Return what tells a token from others and is not the token."""
+    return sha256(token.reveal().encode()).hexdigest()
 
 
 @dataclass(slots=True, eq=False)
@@ -50,11 +62,15 @@ class RenewedToken:
     :param fetch: gets a new one.
     :param key_hash: names the configured identity in events, so that it outlives each token (contract 3.14).
     :param monotonic: seconds on a clock that nobody sets.
+    :param identity: digest of all that was configured, by which processes mean the same token.
+    :param shared: asks the process that has the token; ``None``: this one has it.
     """
 
     fetch: TokenFetch
     key_hash: str
     monotonic: Callable[[], float] = time.monotonic
+    identity: str = ""
+    shared: SharedFetch | None = None
     failures: int = 0
     """How often a new token was asked for in vain."""
     _credential: Credential | None = field(default=None, repr=False)
@@ -100,11 +116,29 @@ class RenewedToken:
         current = self._credential
         if current is not None and not _is_same(current, credential) and self.monotonic() < self._expires_at:
             return current
-        renewed = await self._renewed()
+        renewed = await self._renewed(credential.key)
         if isinstance(renewed, TokenRequestError):
             self._note_failure(renewed)
             return None
         return None if _is_same(renewed, credential) else renewed
+
+    async def lend(self, refused: str | None) -> TokenResponse:
+        """Return a token that is good for another process, and for how long, so that both renew it at a time.
+
+        :param refused: digest of one that the provider has refused: not that one.
+        :raises TokenRequestError: there is none.
+        """
+        credential, now = self._credential, self.monotonic()
+        is_refused = credential is not None and refused == token_digest(credential.key)
+        must = is_refused or now >= self._expires_at
+        if must or (now >= self._renew_at and now >= self._retry_at):
+            renewed = await self._renewed()
+            if isinstance(renewed, TokenRequestError):
+                if must:
+                    raise renewed.copy()
+                self._note_failure(renewed)
+        assert self._credential is not None, "else it must have been renewed"
+        return TokenResponse(self._credential.key, self._expires_at - self.monotonic())
 
     def refusable(self, status: int) -> bool:
         """A 401 may mean that the token was revoked."""
@@ -128,15 +162,20 @@ class RenewedToken:
         """The token that was got last, for whoever hides it in logs."""
         return None if self._credential is None else self._credential.key
 
-    def _renewed(self) -> Deferred[Credential | TokenRequestError]:
-        """Fire with the result of a renewal: of one that is under way, else of a new one."""
-        return self._flight.run(None, self._renew)
+    def _renewed(self, refused: Secret | None = None) -> Deferred[Credential | TokenRequestError]:
+        """Fire with the result of a renewal: of one that is under way, else of a new one.
 
-    async def _renew(self) -> Credential | TokenRequestError:
+        :param refused: which another process must not answer with; what this one gets is new in any case.
+        """
+        if self.shared is None:
+            return self._flight.run(None, self._renew)
+        return self._flight.run(refused, partial(self._renew, refused))
+
+    async def _renew(self, refused: Secret | None = None) -> Credential | TokenRequestError:
         """Return a new token, or why there is none: an error that many raise would grow with each of them."""
         asked_at = self.monotonic()
         try:
-            token = await self.fetch()
+            token = await (self.fetch() if self.shared is None else self.shared(refused))
         except TokenRequestError as error:
             self.failures += 1
             self._retry_at = self.monotonic() + RETRY_SECONDS

@@ -10,19 +10,47 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from hashlib import sha256
+from typing import Any, Protocol, TypeVar
 
+import msgspec
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.proxy import ProxyAddress
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.refresh_tokens import RefreshTokens
-from mgw.credentials.renewed_token import RenewedToken, TokenFetch
+from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
 from mgw.secret import Secret, key_hash
 
 T = TypeVar("T", bound=CredentialProvider)
+
+
+class TokenShare(Protocol):
+    """Lets this process ask another one for its tokens."""
+
+    def __call__(self, identity: str, fetch: TokenFetch, *, single_use: bool) -> SharedFetch:
+        """Return what asks for the token of an identity.
+
+        :param identity: its digest (:func:`identity_digest`).
+        :param fetch: gets a token without the other process.
+        :param single_use: what ``fetch`` sends may be accepted once, so no two processes may send it.
+        """
+        ...
+
+
+def identity_digest(identity: Hashable) -> str:
+    """Return what is the same in each process that has the same configuration, and shows nothing of it.
+
+    :param identity: values of :mod:`msgspec`, of which any may be secret.
+    """
+    return sha256(msgspec.json.encode(identity, enc_hook=_reveal)).hexdigest()
+
+
+def _reveal(value: object) -> str:
+    assert isinstance(value, Secret), "the only type that needs a hook"
+    return value.reveal()
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +68,7 @@ class CredentialSources:
     :param subscriptions: keeps the accounts of subscriptions, by rules of its own.
     :param monotonic: seconds on a clock that nobody sets.
     :param wall: seconds since 1970.
+    :param share: asks another process for renewed tokens; ``None``: this one gets them.
     """
 
     clock: IReactorTime
@@ -48,6 +77,7 @@ class CredentialSources:
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
+    share: TokenShare | None = None
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict, repr=False)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
     _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
@@ -69,12 +99,31 @@ class CredentialSources:
         source: Any = shared.source  # Any: what was built for an identity is of its type
         return source  # type: ignore[no-any-return]  # as above
 
-    def use_token(self, identity: Hashable, name: str, fetch: TokenFetch) -> RenewedToken:
+    def use_token(
+        self, identity: Hashable, name: str, fetch: TokenFetch, *, single_use: bool = False
+    ) -> RenewedToken:
         """Return the renewed token of an identity; ``fetch`` gets it if nobody else does yet.
 
         :param name: what ``key_hash`` is made of.
+        :param single_use: no two processes may ``fetch``, as what is sent may be accepted once.
         """
-        return self.use(identity, lambda: RenewedToken(fetch, key_hash(name), self.monotonic))
+
+        def build() -> RenewedToken:
+            digest = identity_digest(identity)
+            shared = None if self.share is None else self.share(digest, fetch, single_use=single_use)
+            return RenewedToken(fetch, key_hash(name), self.monotonic, digest, shared)
+
+        return self.use(identity, build)
+
+    def find_token(self, identity: str) -> RenewedToken | None:
+        """Return the renewed token of an identity if it is in use.
+
+        :param identity: its digest.
+        """
+        for shared in self._by_identity.values():
+            if isinstance(shared.source, RenewedToken) and shared.source.identity == identity:
+                return shared.source
+        return None
 
     def release(self, source: CredentialProvider) -> None:
         """Close a source if this was the last who used it; one that is not shared is closed at once."""

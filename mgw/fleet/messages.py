@@ -138,11 +138,12 @@ class FreeSlot(Message, frozen=True):
 
 
 class TokenQuestion(Message, frozen=True):
-    """What token has a provider? Answered with :class:`TokenAnswer` or :class:`TokenFailure`."""
+    """What token has an identity? Answered with :class:`TokenAnswer`, :class:`TokenFailure`, or
+    :class:`Failed` where no provider of the configuration has that identity.
+    """
 
-    provider: str
-    key_hash: str
-    """Of the identity that the worker's configuration has."""
+    identity: str
+    """Digest of all that the worker's configuration says of it."""
     refused: str | None
     """Digest of a token that the provider has refused: not that one."""
 

@@ -1,0 +1,96 @@
+"""Tokens that one process gets for all: the supervisor's has them, and workers ask it.
+
+::
+
+    worker                                 supervisor
+      the token ends soon ──── question ───► its token is good: that one
+      401 ──── question, names the token ──► it has another one: that one, else a new one, once for all
+
+The supervisor has built the same configuration, so a digest of what is configured says which token is meant.
+It knows no such identity for a moment while a reload is under way: then a worker gets a token itself.  It
+never uses a refresh token, though: two processes that use the same one may lock the account out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from twisted.internet.defer import Deferred
+
+from mgw.credentials.renewed_token import SharedFetch, TokenFetch, token_digest
+from mgw.credentials.sources import CredentialSources
+from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.fleet.channel import ChannelError
+from mgw.fleet.messages import Failed, Message, TokenAnswer, TokenFailure, TokenQuestion
+from mgw.secret import Secret
+
+ANSWER_SECONDS: Final = 25.0
+"""How long the supervisor has to answer: longer than a token endpoint has."""
+
+
+class TokenChannel(Protocol):
+    """The part of a worker's channel that is needed here."""
+
+    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
+        """Fire with the answer of the supervisor, or fail with :class:`ChannelError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SupervisorTokens:
+    """Asks the supervisor for tokens: the ``share`` of a worker's :class:`CredentialSources`."""
+
+    channel: TokenChannel
+
+    def __call__(self, identity: str, fetch: TokenFetch, *, single_use: bool) -> SharedFetch:
+        """Return what asks for the token of an identity; see :class:`mgw.credentials.sources.TokenShare`."""
+
+        async def ask(refused: Secret | None) -> TokenResponse:
+            digest = None if refused is None else token_digest(refused)
+            try:
+                answer = await self.channel.ask(TokenQuestion(identity, digest), ANSWER_SECONDS)
+            except ChannelError as error:
+                answer = Failed(str(error))
+            match answer:
+                case TokenAnswer(token, seconds):
+                    return TokenResponse(Secret(token), seconds)
+                case TokenFailure(message, detail):
+                    raise _error(message, detail)
+            if single_use:
+                detail = answer.reason if isinstance(answer, Failed) else type(answer).__name__
+                raise _error(_UNANSWERED, detail)
+            return await fetch()
+
+        return ask
+
+
+def answer_token_question(question: TokenQuestion, sources: CredentialSources) -> Deferred[Message]:
+    """Fire with the token that a worker asks for, or with why there is none.
+
+    :param sources: of the supervisor's process.
+    """
+    return Deferred.fromCoroutine(_answer(question, sources))
+
+
+async def _answer(question: TokenQuestion, sources: CredentialSources) -> Message:
+    source = sources.find_token(question.identity)
+    if source is None:
+        return Failed("no provider of the present configuration has this identity")
+    try:
+        token = await source.lend(question.refused)
+    except TokenRequestError as error:
+        return TokenFailure(error.message, error.detail)
+    return TokenAnswer(token.access_token.reveal(), token.expires_in)
+
+
+_UNANSWERED: Final = (
+    "the process of the gateway that renews tokens did not answer, and no other may use a refresh token: "
+    "try again"
+)
+
+
+def _error(message: str, detail: str) -> TokenRequestError:
+    error = TokenRequestError(message)
+    error.detail = detail
+    return error
