@@ -20,7 +20,7 @@ from msgspec import Struct
 from mgw.canonical.conversation import Citation, JsonObject, Media, Part, Signature
 
 
-class Billed(Struct, frozen=True):
+class Billed(Struct, frozen=True, array_like=True):
     """What an answer says of its price beside its tokens; ``None`` means unknown, never zero."""
 
     nanodollars: int | None = None
@@ -31,7 +31,7 @@ class Billed(Struct, frozen=True):
     """How long the sound is that was transcribed."""
 
 
-class TokenUsage(Struct, frozen=True):
+class TokenUsage(Struct, frozen=True, array_like=True):
     """Token counts in the canonical convention; ``None`` means unknown, never zero.
 
     ``tokens_in`` includes tokens read from and written to the cache, ``tokens_out`` includes reasoning,

@@ -78,12 +78,14 @@ class WorkerState(Message, frozen=True):
 
 
 class Rows(Message, frozen=True):
-    """Requests that have ended, in order."""
+    """Requests that have ended, in order; :mod:`mgw.fleet.rows` writes and reads them."""
 
-    labels: list[tuple[int, tuple[str | None, ...]]]
-    """Labels that were not used before on this channel, each with the number that stands for it."""
-    settled: list[tuple[Any, ...]]  # Any: the fields of a record
-    ended: list[tuple[Any, ...]]
+    labels: list[tuple[int, tuple[bytes | None, ...]]]
+    """Labels that the reader does not have, each with the number that stands for it."""
+    settled: bytes
+    """A list of exchanges, in msgpack; empty: none."""
+    ended: bytes
+    """A list of requests, in msgpack; empty: none."""
 
 
 class LogText(Message, frozen=True):

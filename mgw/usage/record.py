@@ -61,7 +61,7 @@ class ExchangeLabels:
         self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
 
 
-class SessionCounts(Struct, frozen=True, gc=False):
+class SessionCounts(Struct, frozen=True, gc=False, array_like=True):
     """What went through a realtime session."""
 
     minutes: float | None = None
@@ -137,7 +137,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
         )
 
 
-class EndedRequest(Struct, frozen=True, gc=False):
+class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     """The end of a request, for the access log."""
 
     time: float

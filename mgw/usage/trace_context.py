@@ -23,7 +23,7 @@ _read: Final = re.compile(
 _is_state: Final = re.compile(rb"[ -~\t]*").fullmatch
 
 
-class TraceContext(Struct, frozen=True, gc=False):
+class TraceContext(Struct, frozen=True, gc=False, array_like=True):
     """The span of the client that a request belongs to."""
 
     trace_id: str

@@ -26,6 +26,7 @@ from mgw.fleet.messages import (
     Ping,
     Placed,
     Rows,
+    SessionNews,
     SlotAnswer,
     TakePlace,
     TakeSlot,
@@ -63,7 +64,7 @@ def error_of(answer: Deferred[Message]) -> str:
 
 
 def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
-    rows = Rows([(1, ("a", None))], [(1, 2.5, "x")], [(None, {"k": [1]})])
+    rows = Rows([(1, (b"a", None))], b"settled", b"")
     pair.near.tell(Drain(3.0))
     pair.near.tell(rows)
     pair.far.tell(LogText("info", 1.0, "text"))
@@ -71,7 +72,7 @@ def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
     assert pair.theirs.told[0] == Drain(3.0)
     got = pair.theirs.told[1]
     assert isinstance(got, Rows)
-    assert got.settled == [(1, 2.5, "x")]
+    assert (got.labels, got.settled) == ([(1, (b"a", None))], b"settled")
     assert pair.ours.told == [LogText("info", 1.0, "text")]
 
 
@@ -280,7 +281,7 @@ def test_what_is_too_long_is_not_sent(
 def test_telling_what_cannot_be_encoded_raises_nothing(
     pair: ChannelPair, value: object, logged: list[LogEvent]
 ) -> None:
-    pair.near.tell(Rows([], [(value,)], []))
+    pair.near.tell(SessionNews({"model": value}))
     pair.near.tell(FreeSlot())
     pair.pump()
     assert pair.theirs.told == [FreeSlot()]

@@ -1,0 +1,220 @@
+"""The records of requests that have ended, from a worker to the process that has the sinks.
+
+Labels, which many records share, are sent once and have a number from then on.  Numbers only rise; both ends
+keep the last :data:`MAX_LABELS` of them, so neither has to tell the other what it has forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import astuple as fields_of
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.fleet.messages import Message, Rows
+from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome
+from mgw.usage.prices import Unpriced
+from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
+from mgw.usage.trace_context import TraceContext
+
+MAX_LABELS: Final = 1024
+"""How many labels either end remembers; a process shares half as many among its records."""
+MAX_WAITING_BYTES: Final = 32 * 2**20
+"""How much may wait in a channel; above that, records are dropped."""
+MAX_MESSAGE_BYTES: Final = 2**20
+"""A batch that is larger is sent in several messages, down to one record each."""
+
+Record = TypeVar("Record", SettledExchange, EndedRequest)
+_Texts = tuple[bytes | None, ...]
+_Row = tuple[
+    int,
+    str,
+    float,
+    Outcome,
+    float,
+    int | None,
+    float | None,
+    TokenUsage | None,
+    bool | None,
+    int | None,
+    tuple[bytes, ...] | None,
+    str | None,
+    str | None,
+    SessionCounts | None,
+    int | None,
+    Unpriced | None,
+    TraceContext | None,
+]
+"""The fields of :class:`SettledExchange`, with the number of the labels, names of fields as
+bytes, and nothing for :data:`NO_USAGE`, which is known by being that object."""
+
+_USAGE: Final = SettledExchange.__struct_fields__.index("usage")
+_NAMES: Final = SettledExchange.__struct_fields__.index("dropped_fields")
+_new: Final[Callable[..., SettledExchange]] = SettledExchange  # the fields come by place
+_LABEL_FIELDS: Final = ExchangeLabels.__match_args__
+_ENCODER: Final = Encoder()
+_SETTLED: Final = Decoder(list[_Row])
+_ENDED: Final = Decoder(list[EndedRequest])
+_CODEC: Final = ("utf-8", "surrogatepass")
+"""A client's JSON may hold half of a surrogate pair."""
+
+
+class Teller(Protocol):
+    """What is asked of a channel."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What the other side has not taken yet."""
+        ...
+
+    def tell(self, message: Message) -> None:
+        """Send a message; never raises."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class RowWriter:
+    """Sends records; takes what a :class:`~mgw.usage.record_queue.RecordQueue` hands on."""
+
+    channel: Teller
+    dropped: int = 0
+    """Records that were not sent, because the other side takes too little."""
+    _numbers: dict[ExchangeLabels, int] = field(default_factory=dict, repr=False)
+    _last: int = 0
+
+    def record_settled(self, batch: Sequence[SettledExchange]) -> None:
+        """Send exchanges that have ended."""
+        self._send(batch, self._settled_message)
+
+    def record_ended(self, batch: Sequence[EndedRequest]) -> None:
+        """Send requests that have ended."""
+        self._send(batch, _ended_message)
+
+    def _send(self, batch: Sequence[Record], message_of: Callable[[Sequence[Record]], Rows]) -> None:
+        if self.channel.waiting_bytes > MAX_WAITING_BYTES:
+            self.dropped += len(batch)
+            return
+        try:
+            message = message_of(batch)
+        except (OverflowError, UnicodeEncodeError):  # a number or a text that msgpack does not have
+            self._numbers.clear()
+            if len(batch) == 1:
+                self.dropped += 1
+                return
+        else:
+            if len(batch) == 1 or len(message.settled) + len(message.ended) <= MAX_MESSAGE_BYTES:
+                self.channel.tell(message)
+                return
+            self._numbers.clear()  # the labels of this message are not sent
+        middle = len(batch) // 2
+        self._send(batch[:middle], message_of)
+        self._send(batch[middle:], message_of)
+
+    def _settled_message(self, batch: Sequence[SettledExchange]) -> Rows:
+        numbers = self._numbers
+        new: list[tuple[int, _Texts]] = []
+        rows: list[tuple[Any, ...]] = []  # Any: the fields of a record
+        for settled in batch:
+            fields = fields_of(settled)
+            number = numbers.get(settled.labels) or self._number_of(settled.labels, new)
+            if settled.dropped_fields is None and settled.usage is not NO_USAGE:
+                rows.append((number, *fields[1:]))
+            else:
+                rows.append((number, *_pack_fields(settled)))
+        return Rows(new, _ENCODER.encode(rows), b"")
+
+    def _number_of(self, labels: ExchangeLabels, new: list[tuple[int, _Texts]]) -> int:
+        """Give labels a number, and remember it if the reader will."""
+        self._last = number = self._last + 1
+        new.append((number, tuple([_pack(getattr(labels, name)) for name in _LABEL_FIELDS])))
+        if _are_kept(labels):
+            self._numbers[labels] = number
+            if len(self._numbers) > MAX_LABELS:
+                del self._numbers[next(iter(self._numbers))]
+        return number
+
+
+@dataclass(slots=True)
+class RowReader:
+    """Reads the records of one channel."""
+
+    _labels: dict[int, ExchangeLabels] = field(default_factory=dict, repr=False)
+
+    def read(self, rows: Rows) -> tuple[list[SettledExchange], list[EndedRequest]]:
+        """Return the exchanges of a message and the requests behind them.
+
+        :raises msgspec.MsgspecError: a :class:`RowWriter` has not written it; so does ``KeyError``.
+        """
+        labels = self._labels
+        for number, texts in rows.labels:
+            labels[number] = _labels_of(texts)
+        ended = _ENDED.decode(rows.ended) if rows.ended else []
+        if not rows.settled:
+            return [], ended
+        found: list[tuple[Any, ...]] = [*_SETTLED.decode(rows.settled)]  # Any: by place
+        settled = [
+            _new(labels[row[0]], *row[1:])
+            if row[_NAMES] is None and row[_USAGE] is not None
+            else _new(labels[row[0]], *_unpack_fields(row))
+            for row in found
+        ]
+        self._forget([number for number, _ in rows.labels])
+        return settled, ended
+
+    def _forget(self, new: Sequence[int]) -> None:
+        """Keep what the writer keeps."""
+        labels = self._labels
+        for number in new:
+            if not _are_kept(labels[number]):
+                del labels[number]
+        while len(labels) > MAX_LABELS:
+            del labels[next(iter(labels))]
+
+
+def _ended_message(batch: Sequence[EndedRequest]) -> Rows:
+    return Rows([], b"", _ENCODER.encode(batch))
+
+
+def _are_kept(labels: ExchangeLabels) -> bool:
+    """Whether others are to have them: those with a long name are no more shared in a process, either."""
+    return labels.model is None or len(labels.model) <= MAX_SHARED_CHARS
+
+
+def _labels_of(texts: _Texts) -> ExchangeLabels:
+    fields: list[Any] = [None if text is None else text.decode(*_CODEC) for text in texts]  # Any: by place
+    return ExchangeLabels(*fields)
+
+
+def _pack(text: str | None) -> bytes | None:
+    """Return a text of labels; of a longer one, no line of an event would have more than the beginning."""
+    return None if text is None else text[:MAX_LINE_BYTES].encode(*_CODEC)
+
+
+def _pack_fields(settled: SettledExchange) -> list[Any]:  # Any: by place
+    """Return the fields behind the labels where some of them are not sent as they are."""
+    fields = list(fields_of(settled))
+    if settled.usage is NO_USAGE:
+        fields[_USAGE] = None
+    if settled.dropped_fields is not None:
+        fields[_NAMES] = _pack_names(settled.dropped_fields)
+    return fields[1:]
+
+
+def _unpack_fields(row: Sequence[Any]) -> list[Any]:  # Any: by place
+    """Return what :func:`_pack_fields` was given."""
+    fields = list(row)
+    if fields[_USAGE] is None:
+        fields[_USAGE] = NO_USAGE
+    if fields[_NAMES] is not None:
+        fields[_NAMES] = tuple([name.decode(*_CODEC) for name in fields[_NAMES]])
+    return fields[1:]
+
+
+def _pack_names(names: Sequence[str]) -> tuple[bytes, ...]:
+    """Return names of fields, cut as in an event where they would be too long for its line."""
+    if sum(map(len, names)) > MAX_LINE_BYTES:
+        names = [name if len(name) <= MAX_NAME else name[:MAX_NAME] + ELLIPSIS for name in names]
+    return tuple([name.encode(*_CODEC) for name in names])
