@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,9 +139,11 @@ def test_a_refusal_is_not_answered_by_a_question_that_knew_nothing_of_it(hub: Hu
     first.callback(TokenAnswer("a1", 100.0))
     credential = result_of(waiting)
     hub.hosts.clock.advance(100 - RENEW_SECONDS)
-    hub.instead = renewal = Deferred()
+    renewal: Deferred[Message] = Deferred()
+    hub.instead = renewal
     assert token_of(obtain(found)) == "a1", "and it is renewed meanwhile"
-    hub.instead = forced = Deferred()
+    forced: Deferred[Message] = Deferred()
+    hub.instead = forced
     refused = Deferred.fromCoroutine(found.refused(credential, REFUSED))
     renewal.callback(TokenAnswer("a1", 30.0))
     forced.callback(TokenAnswer("a2", 100.0))
@@ -195,7 +198,7 @@ def test_a_failure_is_the_same_in_the_worker(hub: Hub, oauth: str) -> None:
     assert errors[0][1] == "http://idp.example"
 
 
-UNREACHABLE = {
+UNREACHABLE: dict[str, Callable[[], Deferred[Message]]] = {
     "lost": lambda: fail(ChannelError("the channel is closed")),
     "nonsense": lambda: _done(Done()),
 }
