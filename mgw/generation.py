@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from twisted.logger import Logger
 
+from mgw.config.environment import refresh_tokens_below
 from mgw.config.load import parse_prices, parse_profile
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.profile import Profile
@@ -26,10 +27,12 @@ from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import THREADS, Subscriptions
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
+from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
 from mgw.dialects.models import Models, OverrideRow
 from mgw.kinds import KINDS
@@ -226,7 +229,12 @@ def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
 
     threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
     subscriptions = Subscriptions(reactor, time, threads.defer, random)
-    return CredentialSources(reactor, open_client, subscriptions)
+    directory = Path(refresh_tokens_below(os.environ))
+
+    def open_file(name: str) -> RefreshTokenFile:
+        return RefreshTokenFile(CredentialStore(directory / f"{name}.json"), threads.defer, reactor, time)
+
+    return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=RefreshTokens(open_file))
 
 
 def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:

@@ -141,6 +141,11 @@ def credential_store_below(environ: Mapping[str, str]) -> str:
     return posixpath.join(state_directory(environ), "credentials", "store.json")
 
 
+def refresh_tokens_below(environ: Mapping[str, str]) -> str:
+    """Return the directory of refresh tokens that token endpoints have replaced."""
+    return posixpath.join(state_directory(environ), "tokens")
+
+
 def spool_below(environ: Mapping[str, str]) -> str:
     """Return the default of ``spool.dir``."""
     return posixpath.join(state_directory(environ), "spool")

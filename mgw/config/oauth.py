@@ -146,8 +146,8 @@ class OAuthSettings(Settings):
     )
     refresh_token: Omittable[RefreshToken] = setting(
         "A refresh token; use ``refresh_token_env`` to keep it out of this file",
-        "If a response brings a new one, that is used from then on, also after a reload. It is kept in "
-        "memory, so after a restart the configured one is used again; there is a warning in the log.",
+        "If a response brings a new one, that is used from then on, also after a restart: it is kept in a "
+        "file in ``tokens`` below the state directory (see ``spool.dir``).",
     )
     refresh_token_env: Omittable[Variable] = setting("The environment variable that holds ``refresh_token``")
     scopes: Scopes = setting(

@@ -128,15 +128,11 @@ class OAuthTokens:
     async def _refresh(self) -> TokenResponse:
         token = self._refresh_token
         assert token is not None
-        await token.turn.acquire()
-        try:
-            used = token.current
-            response = await self._request({"grant_type": "refresh_token", "refresh_token": used})
-            if response.refresh_token is not None:
-                token.replace(response.refresh_token, ENDPOINT_NAME)
-            return response
-        finally:
-            token.turn.release()
+
+        async def request(used: Secret) -> TokenResponse:
+            return await self._request({"grant_type": "refresh_token", "refresh_token": used})
+
+        return await token.use(request, ENDPOINT_NAME)
 
     async def _request(self, form: Mapping[str, str | Secret]) -> TokenResponse:
         grant = self._grant

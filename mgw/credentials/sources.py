@@ -148,6 +148,7 @@ class CredentialSources:
 
     async def stop(self) -> None:
         """Let what has begun come to its end, then close connections; generations release their sources."""
+        await self.refresh_tokens.stop(self.clock)
         await self.subscriptions.stop()
         for client in self._clients.values():
             client.close()
