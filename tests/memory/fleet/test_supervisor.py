@@ -28,6 +28,9 @@ class FakeForks:
         self.pids: list[int] = []
         self.kills: list[tuple[int, int]] = []
         self.has_none = False
+        self.is_slow = False
+        self.asked: list[Deferred[ForkedProcess]] = []
+        """Those that a slow server has not answered; the test calls :meth:`answer`."""
         self.dies_of: tuple[int, ...] = (signal.SIGKILL,)
         self.house: House | None = None
         self._on_exit: Callable[[int, Ending], None] | None = None
@@ -39,10 +42,19 @@ class FakeForks:
     def fork(self, slot: int) -> Deferred[ForkedProcess]:
         if self.has_none:
             return fail(ForkError("no memory"))
+        if self.is_slow:
+            self.asked.append(Deferred())
+            return self.asked[-1]
+        return succeed(self._process())
+
+    def answer(self) -> None:
+        self.asked.pop(0).callback(self._process())
+
+    def _process(self) -> ForkedProcess:
         self.pids.append(100 + len(self.pids))
         end, other = socket.socketpair()
         other.close()
-        return succeed(ForkedProcess(self.pids[-1], end))
+        return ForkedProcess(self.pids[-1], end)
 
     def kill(self, pid: int, number: int) -> None:
         self.kills.append((pid, number))
@@ -180,6 +192,17 @@ def test_the_start_fails_when_a_worker_ends_before_it_serves(house: House, how: 
         house.end(100, 70)
     with pytest.raises(WorkerStartError, match="exit code 70" if how == "exit" else "no memory"):
         result_of(started)
+
+
+def test_one_that_ends_while_others_still_start_is_replaced_when_those_serve(house: House) -> None:
+    started = house.supervisor.start(2)
+    house.serve(100)
+    house.end(100, 1)
+    house.advance(5)
+    assert len(house.forks.pids) == 2
+    house.serve(101)
+    result_of(started)
+    assert house.stages == [(0, 102, Stage.STARTING), (1, 101, Stage.SERVING)]
 
 
 def test_one_that_served_for_long_is_replaced_at_once(house: House, lines: list[str]) -> None:
@@ -399,6 +422,25 @@ def test_stopping_drains_all_and_replaces_nobody(house: House, lines: list[str])
     assert not house.clock.getDelayedCalls()
 
 
+@pytest.mark.parametrize("why", ["stop", "resize"])
+def test_one_that_is_forked_when_nobody_wants_it_any_more_never_begins(house: House, why: str) -> None:
+    house.start(1)
+    house.forks.is_slow, house.forks.dies_of = True, (signal.SIGTERM, signal.SIGKILL)
+    house.supervisor.resize(2)
+    if why == "stop":
+        stopped = Deferred.fromCoroutine(house.supervisor.stop(30))
+        house.end(100, 0)
+        assert not stopped.called
+        house.detached.clear()
+    else:
+        house.supervisor.resize(1)
+    house.forks.answer()
+    assert house.forks.kills == [(101, signal.SIGTERM)]
+    assert not house.begun
+    assert not house.detached
+    assert len(house.stages) == (0 if why == "stop" else 1)
+
+
 def test_who_does_not_end_in_time_is_killed(house: House) -> None:
     house.start(1)
     stopped = Deferred.fromCoroutine(house.supervisor.stop(30))
@@ -428,6 +470,8 @@ def test_without_the_fork_server_workers_go_on_and_nobody_is_replaced(house: Hou
     assert house.losses == 1
     house.advance(60)
     assert house.stages[0][:2] == (0, 100)
+    house.end(100, 0)
+    house.advance(60)
     assert len(house.forks.pids) == 2
 
 
@@ -438,17 +482,3 @@ def test_messages_reach_the_handler(house: House) -> None:
     house.channels[100].dataReceived(transport.take())
     sender.dataReceived(house.transports[100].take())
     assert result_of(answer) == Done()
-
-
-@pytest.mark.parametrize(
-    ("status", "text"),
-    [
-        (0, "exit code 0"),
-        (70, "exit code 70"),
-        (-9, "SIGKILL"),
-        (-40, "signal 40"),
-        (None, "exit code unknown"),
-    ],
-)
-def test_endings_are_told_in_words(status: int | None, text: str) -> None:
-    assert str(Ending(status)) == text
