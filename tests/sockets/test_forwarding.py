@@ -1,0 +1,169 @@
+"""Requests of operators through a worker to the hub, over the sockets of both."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse, IncompleteRead
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.threads import blockingCallFromThread
+
+from mgw.fleet.forwarding import forwarding_to
+from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines
+from mgw.routing.routes import GUARDED_ROUTES
+from mgw.service import GatewayService
+from mgw.web.app import EXCHANGE, Endpoint, GatewayRequest, build_app, serve_exchange
+from mgw.web.server_response import SLICE_BYTES, send_parts
+from tests.support.configs import THREE_FAMILIES, config
+from tests.support.reactor import in_reactor, running_reactor
+from tests.support.waiting import WAIT_SECONDS, wait_until
+from tests.support.web_servers import RecordingObserver, no_pause
+
+KEY = "edge-canary-1"
+CONFIG = THREE_FAMILIES + f"edge_auth: {{enabled: true, keys: [{KEY}]}}\n"
+BEARER = {"Authorization": f"Bearer {KEY}"}
+EVENTS = "/v1/dashboard/events"
+
+
+class Fleet:
+    """A hub that listens for workers, and one worker that clients reach."""
+
+    def __init__(self, directory: Path, user: int) -> None:
+        reactor = running_reactor()
+        self.hub, self.worker = (
+            GatewayService(config(CONFIG), lambda: config(CONFIG), reactor, None) for _ in range(2)
+        )
+        self.hub_observer, self.observer = RecordingObserver(), RecordingObserver()
+        self.hub.server.observer = WithoutAccessLines(self.hub_observer)
+        self.worker.server.observer = self.observer
+        self.listener = InternalListener(reactor, self.hub.server, [str(directory)], user)
+        self.path = self.listener.start()
+        forward = forwarding_to(reactor, self.path).serve
+        endpoints: dict[str, Endpoint] = dict.fromkeys([*GUARDED_ROUTES, "metrics"], forward)
+        self.worker.server.app = build_app(endpoints)
+        self._listening = reactor.listenTCP(0, self.worker.channels, interface="127.0.0.1")
+        self.port: int = self._listening.getHost().port
+
+    def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> HTTPResponse:
+        """Send a request on a connection of its own, which closes with the response."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        connection.request(method, path, body, {"Connection": "close", **headers})
+        return connection.getresponse()
+
+    def read(self, what: Callable[[], Any]) -> Any:
+        """Return something that only the reactor's thread may look at."""
+        return blockingCallFromThread(running_reactor(), what)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left of any request."""
+        return bool(
+            self.read(
+                lambda: (
+                    not (self.hub.server.in_flight or self.worker.server.in_flight)
+                    and not (self.listener.channels.channels or self.worker.channels.channels)
+                )
+            )
+        )
+
+    async def stop(self) -> None:
+        await self._listening.stopListening()
+        self.worker.channels.abort()
+        await self.worker.channels.stopped()
+        await self.listener.stop()
+
+
+@contextmanager
+def running_fleet(directory: Path, user: int = os.geteuid()) -> Iterator[Fleet]:
+    async def start() -> Fleet:
+        return Fleet(directory, user)
+
+    fleet = in_reactor(start)
+    try:
+        yield fleet
+    finally:
+        in_reactor(fleet.stop)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with running_fleet(tmp_path) as fleet:
+        yield fleet
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_metrics_and_the_dashboard_come_from_the_hub(fleet: Fleet) -> None:
+    folder = Path(fleet.path).parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert fleet.ask("/metrics").status == 401
+    assert b"mgw_" in fleet.ask("/metrics", **BEARER).read()
+    assert fleet.ask("/ui").status == 401
+    signed = fleet.ask("/ui/login", "POST", f'{{"key": "{KEY}"}}')
+    assert (signed.status, signed.read()) == (204, b"")
+    cookie = (signed.getheader("Set-Cookie") or "").partition(";")[0]
+    assert b"<html" in fleet.ask("/ui", Cookie=cookie).read()
+    wait_until(lambda: fleet.is_idle, "the end of all connections")
+    assert [line[1:] for line in fleet.observer.lines] == [
+        *(("/metrics", 401), ("/metrics", 200), ("/ui", 401), ("/ui/login", 204), ("/ui", 200)),
+    ]
+    assert fleet.hub_observer.lines == []
+
+
+def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Fleet) -> None:
+    pieces = 0
+    size = 512 * SLICE_BYTES
+
+    def pause() -> Awaitable[None]:
+        nonlocal pieces
+        pieces += 1
+        return no_pause()
+
+    async def send_much(request: GatewayRequest) -> None:
+        parts = [bytes(SLICE_BYTES)] * 512
+        await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
+
+    fleet.hub.server.app = build_app({"metrics": send_much, EXCHANGE: serve_exchange})
+    response = fleet.ask("/metrics", **BEARER)
+    wait_until(lambda: is_stalled(fleet), "both to wait for the client")
+    assert 0 < pieces < 128
+    assert len(response.read()) == size
+
+
+def is_stalled(fleet: Fleet) -> bool:
+    """Whether both the worker and the hub have written as much as the next one takes."""
+
+    def stalled() -> bool:
+        (worker,), (hub,) = fleet.worker.channels._open, fleet.listener.channels._open
+        return worker._full and hub._full
+
+    return bool(fleet.read(stalled))
+
+
+def test_a_client_that_leaves_its_events_is_gone_from_the_hub(fleet: Fleet) -> None:
+    with closing(fleet.ask(EVENTS, **BEARER)) as events:
+        assert events.readline() == b"retry: 2000\n"
+        assert fleet.read(lambda: fleet.hub.server.in_flight) == 1
+    wait_until(lambda: fleet.is_idle, "the hub to know")
+
+
+def test_a_hub_that_dies_breaks_its_responses_and_is_missed(fleet: Fleet) -> None:
+    with closing(fleet.ask(EVENTS, **BEARER)) as events:
+        assert events.readline() == b"retry: 2000\n"
+        fleet.read(fleet.listener.channels.abort)
+        in_reactor(fleet.listener.stop)
+        with pytest.raises(IncompleteRead):
+            events.read()
+    away = fleet.ask("/metrics", **BEARER)
+    assert (away.status, away.getheader("Retry-After")) == (503, "1")
+    assert b"overloaded" in away.read()
+
+
+def test_processes_of_other_users_are_cut_off(tmp_path: Path) -> None:
+    with running_fleet(tmp_path, os.geteuid() + 1) as fleet:
+        assert fleet.ask("/ui").status == 503
+        assert fleet.hub_observer.lines == []
