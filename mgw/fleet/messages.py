@@ -101,10 +101,12 @@ class TakePlace(Message, frozen=True):
     """May a request of this client begin? Answered with :class:`Placed` or :class:`LimitReached`."""
 
     client: str
+    place: int = 0
+    """The worker's number for it; a slot has none of these."""
 
 
 class Placed(Message, frozen=True):
-    """It may, and was counted under this number."""
+    """It may; the number is that of the question."""
 
     place: int
 
@@ -128,6 +130,9 @@ class LeavePlace(Message, frozen=True):
 class TakeSlot(Message, frozen=True):
     """May a realtime session begin? Answered with :class:`SlotAnswer`."""
 
+    slot: int = 0
+    """The worker's number for it; a place has none of these."""
+
 
 class SlotAnswer(Message, frozen=True):
     """Whether there was a slot."""
@@ -137,6 +142,8 @@ class SlotAnswer(Message, frozen=True):
 
 class FreeSlot(Message, frozen=True):
     """A session has ended."""
+
+    slot: int = 0
 
 
 class TokenQuestion(Message, frozen=True):
