@@ -26,6 +26,7 @@ from mgw.dashboard.responses import (
     send_json,
     send_nothing,
 )
+from mgw.dashboard.session_list import SessionChange
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
 from mgw.errors import GatewayError, Reason
@@ -81,6 +82,10 @@ class Dashboard:
     feed: Callable[[Request, Query], Awaitable[None]] | None = None
     """Writes events for as long as the client stays; sends its own head."""
     logins: LoginFlows | None = None
+    before: Callable[[], Awaitable[None]] | None = None
+    """Is awaited before profiles, requests and sessions are answered: others may have to be asked."""
+    on_session: Callable[[SessionChange], None] | None = None
+    """Is told of a session of another process that was opened or closed."""
     on_config: Sequence[Callable[[Config], None]] = ()
     """Parts that are to know another configuration when it comes into use."""
     on_exchanges: Sequence[Callable[[Sequence[SettledExchange]], None]] = ()
@@ -109,10 +114,11 @@ class Dashboard:
             (b"profiles", self.profiles),
             (b"requests", self.requests),
             (b"sessions", self.sessions),
-            (b"logs", self.logs),
         ):
             if part is not None:
-                found.append((name, _at_once(part)))
+                found.append((name, self._refreshed(part)))
+        if self.logs is not None:
+            found.append((b"logs", _at_once(self.logs)))
         if self.usage is not None:
             found.append((b"usage", _later(self.usage)))
         if self.feed is not None:
@@ -120,6 +126,14 @@ class Dashboard:
         names = [name.decode() for name, _ in found]
         description = describe_api(names if self.logins is None else [*names, "oauth"])
         return [*found, (b"openapi.json", _at_once(lambda _: description))]
+
+    def _refreshed(self, part: Callable[[Query], Answer]) -> Handler:
+        async def handler(request: Request) -> None:
+            if self.before is not None:
+                await self.before()
+            send_json(request, part(query_of(request)))
+
+        return handler
 
     def use(self, config: Config) -> None:
         """Follow another configuration from now on."""

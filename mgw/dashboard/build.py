@@ -44,18 +44,23 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         logins=logins.list_entries,
         health=live.health_of,
     )
+    requests, others = Requests(gateway.exchanges), gateway.others
+    if others is not None:
+        requests, live.other_sessions = Requests(gateway.exchanges, others.requests), others.sessions
     usage = _usage(gateway)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
         files=read_files(PAGES),
         profiles=profiles.answer,
-        requests=Requests(gateway.exchanges).answer,
+        requests=requests.answer,
         usage=usage.answer,
         sessions=live.answer_sessions,
         logs=live.answer_logs,
         feed=live.serve_events,
         logins=logins,
+        before=None if others is None else others.refresh,
+        on_session=live.publish_session,
         on_config=(live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
         on_exchanges=(live.feed.record_rows, live.states.record_rows, usage.memory.record_all),
         on_drain=(live.feed.close, logins.stop, usage.stop),

@@ -21,11 +21,15 @@ from mgw.dashboard.feed import Feed, parse_kinds
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES, LogLine, LogLines
 from mgw.dashboard.provider_state import HealthChange, ProviderStates
 from mgw.dashboard.responses import Answer, Query
-from mgw.dashboard.session_list import SessionChange, SessionNews, list_sessions
+from mgw.dashboard.session_list import SessionChange, SessionNews, SessionRow, list_sessions
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
 
 _START_BYTES = 4
+
+
+def _no_rows() -> Sequence[SessionRow]:
+    return ()
 
 
 @dataclass(slots=True)
@@ -36,6 +40,8 @@ class LiveParts:
     wall: Callable[[], float]
     """Returns unix seconds."""
     sessions: Sessions
+    other_sessions: Callable[[], Sequence[SessionRow]] = _no_rows
+    """The sessions of other processes."""
     feed: Feed = field(init=False)
     log_lines: LogLines = field(init=False)
     """An observer of the process log, behind its redaction."""
@@ -45,7 +51,7 @@ class LiveParts:
         self.feed = Feed(self.reactor, EventRing(urandom(_START_BYTES).hex()))
         self.log_lines = LogLines(self._in_reactor, self._publish_lines)
         self.states = ProviderStates(self.wall, self._publish_health)
-        self.sessions.observer = SessionNews(self.wall, self._publish_session)
+        self.sessions.observer = SessionNews(self.wall, self.publish_session)
 
     def use(self, config: Config) -> None:
         """Follow another configuration, and keep nothing of the one before."""
@@ -72,7 +78,7 @@ class LiveParts:
 
     def answer_sessions(self, _: Query) -> Answer:
         """Answer ``GET /v1/dashboard/sessions``."""
-        return encode(list_sessions(self.sessions, self.wall()))
+        return encode(list_sessions(self.sessions, self.wall(), self.other_sessions()))
 
     def health_of(self, provider: str) -> Mapping[str, Any] | None:  # Any: JSON
         """Return what is known of a provider, by its name."""
@@ -95,5 +101,6 @@ class LiveParts:
     def _publish_health(self, change: HealthChange) -> None:
         self.feed.publish(EventKind.HEALTH, change)
 
-    def _publish_session(self, change: SessionChange) -> None:
+    def publish_session(self, change: SessionChange) -> None:
+        """Tell that a session, of this process or another, was opened or closed."""
         self.feed.publish(EventKind.SESSION, change)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final
 
 from mgw.dashboard.responses import Query
@@ -13,6 +14,12 @@ from mgw.routing.route import Treatment
 from mgw.usage.event import timestamp
 
 Json = dict[str, Any]  # Any: JSON
+
+
+def _no_rows() -> tuple[int, Sequence[Json]]:
+    return 0, ()
+
+
 MAX_REQUESTS: Final = 200
 
 
@@ -21,11 +28,20 @@ class Requests:
     """Describes the requests that have not ended, of which the oldest comes first."""
 
     exchanges: Callable[[], Iterable[Exchange]]
+    others: Callable[[], tuple[int, Sequence[Json]]] = _no_rows
+    """How many there are in other processes, and rows of them, of which the oldest comes first."""
+
+    def rows(self) -> list[Json]:
+        """Return those of this process, the oldest of them."""
+        return [_row(one) for one in islice(self.exchanges(), MAX_REQUESTS)]
 
     def answer(self, query: Query) -> Json:  # noqa: ARG002  nothing can be asked for
         """Return how many there are, and the oldest of them."""
-        found = list(self.exchanges())
-        return {"in_flight": len(found), "requests": [_row(one) for one in islice(found, MAX_REQUESTS)]}
+        count, others = self.others()
+        rows = self.rows()
+        if others:
+            rows = sorted([*rows, *others], key=itemgetter("time"))[:MAX_REQUESTS]
+        return {"in_flight": len(list(self.exchanges())) + count, "requests": rows}
 
 
 def _row(exchange: Exchange) -> Json:

@@ -6,10 +6,11 @@ looked at when somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
@@ -74,12 +75,15 @@ class SessionRows(Struct, frozen=True):
     sessions: list[SessionRow]
 
 
-def list_sessions(sessions: Sessions, now: float) -> SessionRows:
+def list_sessions(sessions: Sessions, now: float, others: Sequence[SessionRow] = ()) -> SessionRows:
     """Return the sessions that have a slot, at most 1,000 of them; the oldest come first.
 
     :param now: unix seconds.
+    :param others: the sessions of other processes, of which the oldest comes first.
     """
     shown = [_row_of(session.facts(), now) for session in islice(sessions, MAX_SESSIONS_SHOWN)]
+    if others:
+        shown = sorted([*shown, *others], key=attrgetter("time"))[:MAX_SESSIONS_SHOWN]
     return SessionRows(sessions.max_sessions, shown)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.logger import LogPublisher
 from twisted.web.server import Request
@@ -18,6 +18,23 @@ from mgw.usage.journal import Sink
 
 if TYPE_CHECKING:
     from mgw.dashboard.app import Dashboard
+    from mgw.dashboard.session_list import SessionChange, SessionRow
+
+
+class OtherWork(Protocol):
+    """What is under way in other processes of the service."""
+
+    def refresh(self) -> Awaitable[None]:
+        """Ask them; it is ready when they have answered or had their time, and raises nothing."""
+        ...
+
+    def requests(self) -> tuple[int, Sequence[dict[str, Any]]]:  # Any: JSON
+        """Return how many requests there are, and rows of them, of which the oldest comes first."""
+        ...
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """Return the open sessions, of which the oldest comes first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +58,8 @@ class Surroundings:
     """Takes observers of the finished text of the process log, without secrets."""
     add_sink: Callable[[Sink], None]
     """Tells a sink of exchanges, from the use of this configuration on."""
+    others: OtherWork | None = None
+    """Other processes, whose requests and sessions are to be shown as well."""
 
 
 @dataclass(slots=True)
@@ -70,6 +89,11 @@ class DashboardSwitch:
         """End what would go on for ever."""
         if self.dashboard is not None:
             self.dashboard.drain()
+
+    def tell_session(self, change: SessionChange) -> None:
+        """Tell the readers of the feed that a session of another process was opened or closed."""
+        if self.dashboard is not None and self.dashboard.on_session is not None:
+            self.dashboard.on_session(change)
 
     def secrets(self) -> list[Secret]:
         """Return keys that no configuration holds, and no log may show."""

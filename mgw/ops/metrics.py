@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.errors import GatewayError
+from mgw.ops.combining import COMBINATIONS, OtherProcesses, Row, combine_family, combine_table, rows_of
 from mgw.ops.exposition import Exposition, Table, ValueTable
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.provider_metrics import ProviderMetrics
@@ -55,6 +56,8 @@ class Metrics:
     state: StateMetrics = field(default_factory=StateMetrics, repr=False)
     upstreams: ProviderMetrics = field(default_factory=ProviderMetrics, repr=False)
     loop_delay: LoopDelay = field(default_factory=LoopDelay, repr=False)
+    workers: OtherProcesses | None = field(default=None, repr=False)
+    """Other processes, whose numbers are to be told with those of this one."""
     pause: Callable[[], Awaitable[None]] = _no_pause
     """Lets the reactor do other things."""
     offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = _do_inline
@@ -149,12 +152,26 @@ class Metrics:
         page += [b"".join(parts), await self._render_process(exposition), exposition.ending]
         return exposition.media_type, page
 
-    def _render_parts(self, exposition: Exposition) -> Iterator[bytes]:
+    def own_rows(self) -> Iterator[tuple[str, list[Row]]]:
+        """Yield the rows of each family that is not counted from usage records, by its name."""
         for table in self._tables():
-            yield from exposition.render_table(table)
+            if table.family.name in COMBINATIONS:
+                yield table.family.name, list(table.rows())
+        for families in (self.state.families, self._configuration):
+            for family in families():
+                if family.name in COMBINATIONS:
+                    yield family.name, rows_of(family)
+
+    def _render_parts(self, exposition: Exposition) -> Iterator[bytes]:
+        workers = self.workers
+        for table in self._tables():
+            yield from exposition.render_table(table if workers is None else combine_table(table, workers))
             del table  # before the next one is made
         for families in (self.state.families, self._configuration):
             for family in families():
+                yield exposition.render((family if workers is None else combine_family(family, workers),))
+        if workers is not None:
+            for family in workers.families():
                 yield exposition.render((family,))
 
     def _tables(self) -> Iterator[Table]:

@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.config.schema import schema_text
+from mgw.fleet.worker_state import WorkersState
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent
 from tests.support.deferreds import result_of
@@ -85,7 +86,7 @@ def test_the_page_on_usage_events_has_every_field_in_order() -> None:
 
 
 def test_the_page_on_metrics_has_every_metric_and_no_other() -> None:
-    _, parts = result_of(Deferred.fromCoroutine(Metrics(frozenset()).render(None)))
+    _, parts = result_of(Deferred.fromCoroutine(Metrics(frozenset(), workers=WorkersState()).render(None)))
     named = set(re.findall(r"^# TYPE (mgw_\w+)", b"".join(parts).decode(), re.MULTILINE))
     text = page("docs/metrics.rst")
     terms = re.findall(r"^``mgw_.*", text, re.MULTILINE)

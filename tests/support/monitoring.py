@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from os import getpid
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 
+from mgw.fleet.worker_state import WorkersState
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.provider_metrics import ProviderMetrics
@@ -103,6 +105,7 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
         state=state,
         upstreams=ProviderMetrics(lambda: {provider: upstream}, lambda: {provider: source}),
         loop_delay=LoopDelay(),
+        workers=WorkersState(processes=lambda: {0: getpid()}),
     )
     metrics.requests.clients.refusals = lambda: [("alice", "max_in_flight", 1)]
     metrics.reloaded(1, [provider], ["alice"])
