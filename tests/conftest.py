@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,7 +16,9 @@ from twisted.logger import globalLogBeginner
 from tests.support.doors import Door, use_door
 
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
-settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_STEADY: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("steady", _STEADY, max_examples=50)
+settings.register_profile("thorough", _STEADY, max_examples=1000)  # --hypothesis-profile=thorough
 settings.load_profile("steady")
 
 # Until its log begins, a process keeps events by the ten thousand, and all that they refer to; the oldest
@@ -29,6 +32,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell ignores SIGINT for what it runs in the background, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules that have slow tests first: one that is left for the end has a single process wait for it."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

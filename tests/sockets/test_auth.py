@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -17,7 +16,9 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from tests.support.desk import ENVIRON, NO_REDIRECTS, Desk, fetch, message
+from tests.support.commands import MGW, run_mgw
+from tests.support.desk import NO_REDIRECTS, Desk, fetch, message
+from tests.support.fork_server import ROOT
 from tests.support.gateway import CANARY, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.waiting import WAIT_SECONDS
@@ -91,7 +92,8 @@ def test_a_code_is_pasted_into_a_terminal(desk: Desk) -> None:
     profile.write_text(profile.read_text().replace("  port: 0", "  port: 14555"))
     child, terminal = pty.fork()
     if child == 0:
-        os.execve(sys.executable, desk.command("login", "a", "--paste"), ENVIRON)
+        program = [sys.executable, *MGW, *desk.command("login", "a", "--paste")]
+        os.execve(sys.executable, program, {**os.environ, "PYTHONPATH": str(ROOT)})
     seen = b""
     while b"paste the code" not in seen or not seen.rstrip().endswith(b":"):
         seen += os.read(terminal, 4096)
@@ -239,13 +241,8 @@ def test_demanded_names_and_headers_reach_the_vendor_and_the_client_sees_its_own
 
 def test_check_says_which_accounts_cannot_be_used(desk: Desk) -> None:
     def warned() -> bytes:
-        done = subprocess.run(
-            [sys.executable, "-m", "mgw.cli.main", "check", "-c", str(desk.folder / "mgw.yaml")],
-            env=ENVIRON,
-            capture_output=True,
-            timeout=WAIT_SECONDS,
-            check=True,
-        )
+        done = run_mgw(["check", "-c", str(desk.folder / "mgw.yaml")])
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     assert b"nobody has logged in to a yet" in warned()

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from mgw import __version__
+from tests.support.commands import MGW, run_mgw
+from tests.support.fork_server import Process, Start, fork_program, start_program
 from tests.support.gateway import Collected
 from tests.support.operations import ROOT, ask, twistd, write_config
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -26,31 +28,20 @@ SERVES = re.compile(rb"mgw serves http://127\.0\.0\.1:(\d+)")
 ADDRESS = re.compile(rb"^http://127\.0\.0\.1:(\d+)\n")
 
 
-def mgw(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def mgw(
+    *arguments: str, folder: Path = ROOT, start: Start = fork_program
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "mgw.cli.main", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-        text=True,
-    )
+    done = run_mgw(arguments, folder=folder, start=start)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 @contextmanager
-def running(*arguments: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Collected, Collected]]:
+def running(
+    *arguments: str, folder: Path, start: Start = fork_program
+) -> Iterator[tuple[Process, Collected, Collected]]:
     """Run a command that serves; it is ended at the end of the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mgw.cli.main", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    process = start([*MGW, *arguments], folder, {})
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -62,7 +53,7 @@ def running(*arguments: str, folder: Path) -> Iterator[tuple[subprocess.Popen[by
 
 
 def test_the_version_is_printed() -> None:
-    done = mgw("--version")
+    done = mgw("--version", start=start_program)
     assert (done.returncode, done.stdout) == (0, f"mgw {__version__}\n")
 
 
@@ -116,7 +107,7 @@ def test_run_serves_in_the_foreground_and_leaves_nothing_behind(tmp_path: Path) 
     file = write_config(tmp_path, VALID)
     folder = tmp_path / "home"
     folder.mkdir()
-    with running("run", "-c", str(file), folder=folder) as (process, stdout, stderr):
+    with running("run", "-c", str(file), folder=folder, start=start_program) as (process, stdout, stderr):
         port = int(stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")[1])
         assert f"mgw {__version__} has started (Python {sys.version.split()[0]}".encode() in stderr.data
         metrics = ask(port, "/metrics").body.decode()

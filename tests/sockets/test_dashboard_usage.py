@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
+from tests.support.commands import run_mgw
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -94,12 +93,8 @@ def by_model(events: Sequence[Json]) -> dict[str, Json]:
 
 def command(database: Path) -> dict[str, Json]:
     """What ``mgw usage`` says, by model."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "mgw.cli.main", "usage", "--database", str(database), "--format", "json"],
-        capture_output=True,
-        timeout=WAIT_SECONDS,
-        check=True,
-    )
+    ran = run_mgw(["usage", "--database", str(database), "--format", "json"])
+    assert ran.returncode == 0, ran.stderr
     return {row["model"]: said_of(row) for row in json.loads(ran.stdout)}
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.commands import MGW, run_mgw
+from tests.support.fork_server import Process, fork_program
 from tests.support.gateway import CANARY, Collected, GatewayProcess
 from tests.support.operations import ROOT
 from tests.support.simulator import SimulatorProcess
@@ -53,32 +53,19 @@ credential_store: {self.folder}/credentials/store.json
         (self.folder / "mgw.yaml").write_text(self.config, encoding="utf-8")
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "mgw.cli.main", "auth", *arguments, "-c", str(self.folder / "mgw.yaml")]
+        """Return the arguments of ``mgw``."""
+        return ["auth", *arguments, "-c", str(self.folder / "mgw.yaml")]
 
     def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a command to its end, without a terminal."""
-        done = subprocess.run(
-            self.command(*arguments),
-            env=ENVIRON,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            timeout=WAIT_SECONDS,
-            check=False,
-        )
+        done = run_mgw(self.command(*arguments), folder=self.folder, stdin=stdin)
         assert_no_token(done.stdout + done.stderr)
         return done
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Collected]]:
+    def running(self, *arguments: str) -> Iterator[tuple[Process, Collected]]:
         """Run a command that waits; its standard error is collected."""
-        process = subprocess.Popen(
-            self.command(*arguments),
-            env=ENVIRON,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        process = fork_program([*MGW, *self.command(*arguments)], self.folder, {})
         assert process.stdout is not None
         assert process.stderr is not None
         try:
@@ -134,7 +121,6 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 NO_REDIRECTS = urllib.request.build_opener(_NoRedirects)
-ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def fetch(url: str, method: str = "GET", body: bytes | None = None) -> bytes:

@@ -77,7 +77,7 @@ def places(tree: Tree, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple
                 yield inner, [*tree[:index], changed, *tree[index + 1 :]]
 
 
-WHOLE: Final = yaml.safe_load(uncommented())
+WHOLE: Final = yaml.safe_load(uncommented().replace(" off:", ' "off":'))  # or YAML takes the name for a false
 PROVIDER: Final = {"main": {"kind": "openai"}}
 
 
@@ -86,11 +86,18 @@ def alone(path: tuple[str | int, ...], tree: Tree) -> str:
     if path[0] not in tree:
         return yaml.safe_dump({"providers": PROVIDER, MARKER: tree.get(MARKER, tree)}, sort_keys=False)
     block = {path[0]: tree[path[0]]}
+    if path[0] in ("providers", "hooks", "translation") and len(path) > 1 and path[1] in tree[path[0]]:
+        block = {path[0]: {path[1]: only_row(path[2:], tree[path[0]][path[1]])}}
     if path[0] != "providers":
         block["providers"] = PROVIDER
-    elif len(path) > 1 and path[1] in tree["providers"]:
-        block["providers"] = {path[1]: tree["providers"][path[1]]}
     return yaml.safe_dump(block, sort_keys=False)
+
+
+def only_row(path: tuple[str | int, ...], value: Tree) -> Tree:
+    """Of a list of mappings the one that the path leads into; of all else, all."""
+    if path and isinstance(path[0], int) and isinstance(value[path[0]], dict):
+        return [value[path[0]]]
+    return value
 
 
 @cache
