@@ -66,13 +66,14 @@ class DataPlane:
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
         self._cut_short: Callable[[], None] | None = None
+        self.stopping = False
         config = generation.config
         registry, metrics = ClientRegistry(), observer.metrics
         metrics.requests.clients.refusals = registry.shortages
         probe = ProviderProbe(reactor, provider_headers)
         operations = Operations(
             lambda: self.server.generation,
-            lambda: self.server.draining,
+            lambda: self.stopping,
             render_metrics,
             metrics.pause,
             LiveModels(probe, metrics.live_list_failed),
@@ -129,8 +130,15 @@ class DataPlane:
         return [*self.sources.secrets(), *self.server.gate.learned]
 
     async def drain(self) -> None:
-        """Refuse new work, and wait for the last request, but no longer than ``drain_seconds``."""
-        seconds = self.generation.config.drain_seconds
+        """Stop being ready; then refuse new work, and wait for the last request.
+
+        The first takes ``drain_delay_seconds``, the second no longer than ``drain_seconds``.
+        """
+        config = self.generation.config
+        self.stopping = True
+        seconds = config.drain_seconds
+        if config.drain_delay_seconds:
+            seconds = await self._delayed(config.drain_delay_seconds, seconds)
         if self.server.in_flight:
             _log.info(
                 "draining {count} requests for at most {seconds:g} s",
@@ -161,6 +169,20 @@ class DataPlane:
     def restore(self) -> None:
         """Leave the reactor as it was."""
         self._event_loop.restore()
+
+    def _delayed(self, delay: float, seconds: float) -> Deferred[float]:
+        """Go on for a time; fire with how long the drain may take: no time after :meth:`cut_short`."""
+        _log.info("no longer ready; requests are still taken for {seconds:g} s", seconds=delay)
+        over: Deferred[float] = Deferred()
+        limit = self._reactor.callLater(delay, over.callback, seconds)
+
+        def cut() -> None:
+            if limit.active():
+                limit.cancel()
+                over.callback(0.0)
+
+        self._cut_short = cut
+        return over
 
     def _drained(self, seconds: float) -> Deferred[None]:
         drained: Deferred[None] = Deferred()
@@ -199,7 +221,7 @@ def metrics_of(reactor: Any, plane: Callable[[], DataPlane]) -> Metrics:  # Any:
         sessions=lambda: (server().sessions.count, server().sessions.max_sessions),
         clients=lambda: (channels().channels, channels().limits.max_clients, channels().refused),
         bodies_held=lambda: {"memory": server().budget.held, "disk": server().spool.disk.held},
-        draining=lambda: server().draining,
+        draining=lambda: plane().stopping,
     )
     return Metrics(
         frozenset(route.name for route in ROUTES),

@@ -141,7 +141,7 @@ class GatewayService(Service):
     def reload(self) -> None:
         """Use the configuration as it stands in the file now; an invalid one changes nothing."""
         self.telemetry.reopen()
-        if self.server.draining:
+        if self.plane.stopping:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
         self._manager.reloading()
@@ -212,7 +212,8 @@ class GatewayService(Service):
         self._warn(config)
 
     async def _stop(self) -> None:
-        self._manager.stopping(self.plane.generation.config.drain_seconds)
+        config = self.plane.generation.config
+        self._manager.stopping(config.drain_delay_seconds + config.drain_seconds)
         self._dashboard.drain()
         await self.plane.drain()
         await self._ports.stop()

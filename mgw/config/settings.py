@@ -255,6 +255,14 @@ class Config(Settings):
         "``TimeoutStopSec`` of the systemd unit must be greater.",
         default=30.0,
     )
+    drain_delay_seconds: DrainSeconds = setting(
+        "How long requests are still taken when the gateway is told to stop, in seconds",
+        "``/readyz`` answers 503 from the first moment, so that a load balancer that asks it sends its "
+        "requests elsewhere before the gateway refuses any. It should be longer than the balancer takes to "
+        "notice: its interval times the number of failures that it wants, and one second more. "
+        "``drain_seconds`` begin after it.",
+        default=0.0,
+    )
     workers: Omittable[Workers] = setting(
         "How many processes serve requests, or ``auto``: one for each CPU that the service may use",
         "A supervisor starts them, replaces one that dies, and speaks for all of them: metrics, limits, "

@@ -328,6 +328,34 @@ def test_a_drain_ends_with_its_time() -> None:
     harness.until(done)
 
 
+def test_a_delay_of_the_drain_takes_requests_but_says_that_it_is_not_ready(log: Log) -> None:
+    harness = started(THREE_FAMILIES + "drain_delay_seconds: 5\n")
+    done = harness.stop()
+    assert harness.request(get("/readyz")).value().startswith(b"HTTP/1.1 503 ")
+    assert harness.request(UPLOADING).value() == b""
+    harness.service.reload()
+    assert log.has("the configuration was not reloaded: the gateway is stopping")
+    harness.reactor.advance(4.9)
+    assert not harness.service.server.draining
+    harness.reactor.advance(0.2)
+    assert harness.service.server.draining
+    assert log.has("draining 1 requests")
+    harness.hang_up()
+    harness.until(done)
+
+
+def test_asking_twice_ends_the_delay_of_the_drain_and_the_drain(log: Log) -> None:
+    harness = started(THREE_FAMILIES + "drain_delay_seconds: 5\n")
+    transport = harness.request(UPLOADING)
+    done = harness.stop()
+    harness.service.asked_to_stop()
+    assert log.has("asked to stop again: 1 requests are cut")
+    harness.reactor.advance(0)
+    assert transport.value().startswith(b"HTTP/1.1 503 ")
+    harness.hang_up()
+    harness.until(done)
+
+
 def test_asking_twice_cuts_what_is_left(log: Log) -> None:
     harness = started()
     harness.service.asked_to_stop()
