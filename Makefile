@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb release lint-security soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -18,6 +18,7 @@ help:
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make deb      build the Debian package, on Debian 12'
 	@echo 'make try-deb  install that package on a clean Debian 12 in a folder and use it; needs root'
+	@echo 'make image    build a container image with the Debian package, and try it; needs root'
 	@echo 'make release VERSION=1.2.3   build all of a release and try it; with TAG=1 also commit and tag it'
 	@echo 'make lint-security   ask for known vulnerabilities of the libraries that the gateway needs'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
@@ -73,6 +74,9 @@ deb:
 
 try-deb:
 	tools/try_package.sh
+
+image:
+	tools/oci_image.sh
 
 release: .venv-release/install.stamp
 	@test -n '$(VERSION)' || { echo 'Which version? make release VERSION=1.2.3' >&2; exit 1; }

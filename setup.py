@@ -59,7 +59,7 @@ RELEASE = [
 ]
 
 DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
-EXAMPLES = sorted(path.name for path in (HERE / "etc").iterdir())
+EXAMPLES = sorted(path.relative_to(HERE / "etc") for path in (HERE / "etc").rglob("*") if path.is_file())
 
 
 class BuildWithExamples(build_py):
@@ -70,8 +70,8 @@ class BuildWithExamples(build_py):
         if self.editable_mode:
             return
         folder = Path(self.build_lib, "mgw", "etc")
-        folder.mkdir(parents=True, exist_ok=True)
         for name in EXAMPLES:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(HERE / "etc" / name, folder / name)
 
 

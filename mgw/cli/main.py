@@ -180,7 +180,7 @@ def _example(said: argparse.Namespace) -> int:
     """Print a file of ``etc``: from the package where it is installed, else from the sources beside it."""
     package = Path(mgw.__file__).parent
     for folder in (package / "etc", package.parent / "etc"):
-        files = {file.name: file for file in folder.glob("*.*")}
+        files = {file.name: file for file in [*folder.glob("*.*"), *folder.glob("deployment/*.*")]}
         if said.name in files:
             sys.stdout.write(files[said.name].read_text(encoding="utf-8"))
             return 0

@@ -12,7 +12,15 @@ import pytest
 from tests.support.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ("mgw.yaml", "mgw-demo.yaml", "mgw.schema.json", "prices.example.yaml")
+EXAMPLES = (
+    "mgw.yaml",
+    "mgw-demo.yaml",
+    "mgw.schema.json",
+    "prices.example.yaml",
+    "deployment/haproxy.cfg",
+    "deployment/Dockerfile",
+    "deployment/helm/mgw/templates/deployment.yaml",
+)
 
 
 @pytest.fixture(scope="module")

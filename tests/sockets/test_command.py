@@ -93,10 +93,15 @@ def test_the_other_files_that_are_shipped_can_be_printed(name: str) -> None:
     assert mgw("example", name).stdout == (ROOT / "etc" / name).read_text(encoding="utf-8")
 
 
+def test_the_configurations_of_balancers_can_be_printed() -> None:
+    shipped = (ROOT / "etc/deployment/haproxy.cfg").read_text(encoding="utf-8")
+    assert mgw("example", "haproxy.cfg").stdout == shipped
+
+
 def test_a_file_that_is_not_shipped_is_answered_with_those_that_are() -> None:
     done = mgw("example", "../setup.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there are grafana-dashboard.json, " in done.stderr
+    assert "there are envoy.yaml, grafana-dashboard.json, haproxy.cfg, " in done.stderr
 
 
 def test_the_schema_is_the_one_that_is_shipped() -> None:
