@@ -84,6 +84,8 @@ PYTHON
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 upstream=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 mount -t proc proc "$work/trial/proc"
+# What every container has.
+for device in null:3 zero:5 random:8 urandom:9; do mknod -m 666 "$work/trial/dev/${device%:*}" c 1 "${device#*:}"; done
 mapfile -t environment <"$work/layout/env"
 mapfile -t entrypoint <"$work/layout/command"
 mapfile -t arguments <"$work/layout/cmd"

@@ -102,6 +102,14 @@ def test_the_chart_has_the_version_of_the_gateway() -> None:
     assert pod()["containers"][0]["image"].endswith(f":{__version__}")
 
 
+def test_the_page_names_files_that_are_there() -> None:
+    page = (SHIPPED.parents[1] / "docs" / "deployment.rst").read_text(encoding="utf-8")
+    named = set(re.findall(r"etc/deployment/[\w./-]*\w", page))
+    assert {"etc/deployment/Dockerfile", "etc/deployment/kubernetes", "etc/deployment/helm/mgw"} <= named
+    for path in named:
+        assert (SHIPPED.parents[1] / path).exists(), path
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_builds_the_plain_files() -> None:
     made = run("kubectl", "kustomize", str(KUBERNETES))
