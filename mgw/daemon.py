@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from twisted.application.service import IService
 from twisted.python import usage
 
 from mgw import __version__
 from mgw.check import DEFAULT_FILE, check, read_or_tell, reader_of
+from mgw.config.settings import Config
+
+if TYPE_CHECKING:
+    from mgw.ops.logs import LogFile
+    from mgw.service import GatewayService
 
 
 class Options(usage.Options):
@@ -50,7 +56,6 @@ def makeService(options: Options) -> IService:
     from twisted.internet import reactor  # here, since importing it installs one
 
     from mgw.ops.logs import LogFile
-    from mgw.service import GatewayService
 
     read = reader_of(options["config"])
     config = read_or_tell(read)
@@ -63,7 +68,7 @@ def makeService(options: Options) -> IService:
         config = read()
     path, elsewhere = _log_path(options)
     try:
-        gateway = GatewayService(config, read, reactor, None if elsewhere else LogFile(path))
+        gateway = _service(config, read, reactor, None if elsewhere else LogFile(path))
     except OSError as error:
         raise SystemExit(f"mgw: the log file {error.filename} cannot be opened: {error.strerror}") from None
     except ValueError as error:
@@ -73,6 +78,16 @@ def makeService(options: Options) -> IService:
     from mgw.demo import Demo
 
     return Demo(gateway, reactor)
+
+
+def _service(config: Config, read: Callable[[], Config], reactor: Any, log: LogFile | None) -> GatewayService:
+    if config.workers is None:
+        from mgw.service import GatewayService
+
+        return GatewayService(config, read, reactor, log)
+    from mgw.supervised_service import SupervisedService  # which one process alone has no use for
+
+    return SupervisedService(config, read, reactor, log)
 
 
 def _log_path(options: Options) -> tuple[str | None, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
 
@@ -29,7 +30,7 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.event_loop import EventLoop
-from mgw.realtime.sessions import Sessions
+from mgw.realtime.sessions import LocalSlots, Sessions, Slots
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.web.app import Endpoint, build_app
@@ -44,31 +45,41 @@ SWITCH_SECONDS: Final = 0.001
 """How long a thread that works on a large body may go on while the reactor wants to; Python's own is 5 ms."""
 
 
+@dataclass(slots=True)
+class Shared:
+    """What several processes may have in common: credentials, the limits of keys, the slots of sessions."""
+
+    sources: CredentialSources
+    registry: ClientRegistry = field(default_factory=ClientRegistry)
+    slots: Slots = field(default_factory=lambda: LocalSlots(0))
+    """Obey the configuration."""
+
+
 class DataPlane:
     """The server of one process and all that it needs; it outlives every configuration.
 
-    :param sources: of credentials, from which the generation was built.
+    :param shared: its sources are those from which the generation was built.
     :param own_endpoints: of rows that are not served as :class:`~mgw.web.operations.Operations` does.
     """
 
     def __init__(
         self,
         reactor: Any,  # Any: a reactor has no one type
-        sources: CredentialSources,
+        shared: Shared,
         generation: Generation,
         observer: AccessObserver,
         render_metrics: RenderMetrics,
         own_endpoints: Mapping[str, Endpoint],
     ) -> None:
         self._reactor = reactor
-        self.sources = sources
+        self.sources = shared.sources
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
         config = generation.config
-        registry, metrics = ClientRegistry(), observer.metrics
+        registry, metrics = shared.registry, observer.metrics
         metrics.requests.clients.refusals = registry.shortages
         probe = ProviderProbe(reactor, provider_headers)
         operations = Operations(
@@ -91,7 +102,7 @@ class DataPlane:
             gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
             registry=registry,
             offload=self.work_threads.run,
-            sessions=Sessions(config.realtime.max_sessions),
+            sessions=Sessions(config.realtime.max_sessions, slots=shared.slots),
         )
         self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
 
@@ -100,12 +111,13 @@ class DataPlane:
         """The configuration that new requests begin with."""
         return self.server.generation
 
-    def build(self, config: Config) -> Generation:
+    def build(self, config: Config, number: int) -> Generation:
         """Build what another configuration asks for; :meth:`use` it, or retire it.
 
+        :param number: how it is called.
         :raises ValueError: files that it names cannot be read, or do not hold what they should.
         """
-        return build_generation(self.generation.number + 1, config, self._reactor, int(time()), self.sources)
+        return build_generation(number, config, self._reactor, int(time()), self.sources)
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration."""

@@ -12,6 +12,7 @@ from time import time
 from typing import Any, Final
 
 import twisted
+from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -22,7 +23,7 @@ from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
-from mgw.data_plane import DataPlane, metrics_of
+from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.worker_count import available_cpus
 from mgw.generation import Generation, build_generation, build_sources
 from mgw.ops.logs import AccessObserver, LogFile
@@ -47,6 +48,14 @@ class StartError(SystemExit, Exception):
     As a ``SystemExit`` it is printed without a traceback, and the exit code is 1.  As an ``Exception``
     it makes twistd remove its pid file and tell the parent of a daemon, which waits for that.
     """
+
+
+class Prepared(Struct, frozen=True):
+    """A configuration that could be used at once."""
+
+    config: Config
+    generation: Generation
+    sinks: SinksByName
 
 
 class GatewayService(Service):
@@ -84,7 +93,13 @@ class GatewayService(Service):
         self._dashboard = DashboardSwitch(self._surroundings())
         dashboard = endpoint_of(self._dashboard.serve)
         self.plane = DataPlane(
-            *(reactor, sources, generation, AccessObserver(telemetry.records, metrics), self._render_metrics),
+            *(
+                reactor,
+                Shared(sources),
+                generation,
+                AccessObserver(telemetry.records, metrics),
+                self._render_metrics,
+            ),
             own_endpoints=dict.fromkeys(GUARDED_ROUTES, dashboard),
         )
         self._dashboard.follow()
@@ -145,7 +160,9 @@ class GatewayService(Service):
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
         self._manager.reloading()
-        self._use_new_configuration()
+        prepared = self._prepare()
+        if prepared is not None:
+            self._use(prepared)
         self._ready()
 
     def asked_to_stop(self) -> None:
@@ -166,10 +183,15 @@ class GatewayService(Service):
         self._ports.listen(config, self.channels)
 
     def _begin(self) -> None:
-        """Say that we serve, once the reactor runs and signals reach us."""
+        """Serve, once the reactor runs and signals reach us."""
         self.plane.begin()
         self.telemetry.metrics.loop_delay.start()
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
+        self._manager = find_service_manager(self._reactor)  # only now: a daemon has forked
+        self._announce()
+
+    def _announce(self) -> None:
+        """Say that we serve."""
         _log.info(
             "mgw {version} has started (Python {python}, Twisted {twisted})",
             version=__version__,
@@ -179,7 +201,6 @@ class GatewayService(Service):
         for where in self._ports.urls:
             _log.info("mgw serves {where}", where=where)
         self._warn(self.plane.generation.config)
-        self._manager = find_service_manager(self._reactor)  # only now: a daemon has forked
         self._ready()
 
     def _ready(self) -> None:
@@ -187,26 +208,34 @@ class GatewayService(Service):
         status = "" if number == 1 else f"generation {number}; "
         self._manager.ready(f"{status}serves {', '.join(self.addresses)}")
 
-    def _use_new_configuration(self) -> None:
+    def _prepare(self) -> Prepared | None:
+        """Read the configuration anew and build what it asks for; ``None``: it stays as it was."""
         generation: Generation | None = None
         telemetry = self.telemetry
         try:
             config = self._read_config()
-            generation = self.plane.build(config)
+            generation = self.plane.build(config, self.plane.generation.number + 1)
             sinks = telemetry.sinks.open(config.hooks)
             self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
             if generation is not None:
                 generation.retire()
-            telemetry.metrics.reload_failed()
-            _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=error)
-            return
+            self._not_reloaded(str(error))
+            return None
         self._warn_of_restart(config)
+        return Prepared(config, generation, sinks)
+
+    def _not_reloaded(self, reason: str) -> None:
+        self.telemetry.metrics.reload_failed()
+        _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=reason)
+
+    def _use(self, prepared: Prepared) -> None:
+        config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets, *self.server.gate.learned]))
         telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
         self.plane.use(generation)
         self._dashboard.follow()
-        telemetry.sinks.use(sinks)
+        telemetry.sinks.use(prepared.sinks)
         telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         self._warn(config)

@@ -42,6 +42,8 @@ class Begin(Message, frozen=True):
     """Of the configuration."""
     config: bytes
     """The checked settings, pickled: they stay among the processes of one service."""
+    operator_socket: str
+    """Path of the socket where the supervisor's process answers operators."""
 
 
 class Reload(Message, frozen=True):

@@ -27,6 +27,12 @@ class ListeningSocket(Struct, frozen=True):
     family: int
 
 
+class _NoConnections(ServerFactory):
+    """The factory of a port from which this process accepts nobody."""
+
+    noisy = False
+
+
 @dataclass(slots=True)
 class Ports:
     """The ports of one gateway; a reload renews their certificate and nothing else."""
@@ -74,7 +80,7 @@ class Ports:
 
         :raises ValueError: as :meth:`listen` does.
         """
-        self.listen(config, ServerFactory())
+        self.listen(config, _NoConnections())
         for port in self._ports:
             stop_reading: Any = port  # Any: every port of Twisted's is a descriptor, and no interface says so
             stop_reading.stopReading()

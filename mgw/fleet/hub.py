@@ -1,0 +1,101 @@
+"""The end of a worker's channel in the supervisor's process: what is done with what the worker says.
+
+Each worker has one; what all of them share stands in :class:`HubParts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from mgw.credentials.sources import CredentialSources
+from mgw.fleet.counts import HubCounts
+from mgw.fleet.messages import (
+    AccountRests,
+    Done,
+    Failed,
+    FreeSlot,
+    LeavePlace,
+    LogText,
+    Message,
+    Ping,
+    Rows,
+    SessionNews,
+    TakePlace,
+    TakeSlot,
+    TokenQuestion,
+)
+from mgw.fleet.rows import RowReader
+from mgw.fleet.shared_credentials import answer_token_question
+from mgw.usage.record import EndedRequest, SettledExchange
+
+_log: Final = Logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubParts:
+    """What the messages of all workers are for."""
+
+    counts: HubCounts
+    """Its workers are told apart by their connections."""
+    sources: CredentialSources
+    record_settled: Callable[[Sequence[SettledExchange]], None]
+    record_ended: Callable[[Sequence[EndedRequest]], None]
+    write_log: Callable[[int, LogText], None]
+    """Takes the number of the worker, too."""
+    publish_session: Callable[[dict[str, Any]], None]  # Any: JSON
+    """Takes what the dashboard's feed tells of a session."""
+    spread_rest: Callable[[AccountRests, WorkerConnection], None]
+    """Takes what one worker has learned of an account, and that worker's connection."""
+
+
+@dataclass(slots=True, eq=False)
+class WorkerConnection:
+    """One worker, as the handler of its channel."""
+
+    slot: int
+    parts: HubParts
+    _reader: RowReader = field(default_factory=RowReader)
+
+    def on_message(self, message: Message) -> None:
+        """Take what the worker tells."""
+        parts = self.parts
+        match message:
+            case Rows():
+                settled, ended = self._reader.read(message)
+                if settled:
+                    parts.record_settled(settled)
+                if ended:
+                    parts.record_ended(ended)
+            case LeavePlace():
+                parts.counts.leave_place(self, message)
+            case FreeSlot():
+                parts.counts.free_slot(self, message)
+            case LogText():
+                parts.write_log(self.slot, message)
+            case SessionNews():
+                parts.publish_session(message.change)
+            case AccountRests():
+                parts.spread_rest(message, self)
+
+    def on_question(self, question: Message) -> Message | Deferred[Message]:
+        """Answer what the worker asks."""
+        parts = self.parts
+        match question:
+            case TakePlace():
+                return parts.counts.take_place(self, question)
+            case TakeSlot():
+                return parts.counts.take_slot(self, question)
+            case TokenQuestion():
+                return answer_token_question(question, parts.sources)
+            case Ping():
+                return Done()
+        return Failed(f"the supervisor does not answer {type(question).__name__}")
+
+    def on_lost(self) -> None:
+        """Take back all that the worker has."""
+        self.parts.counts.forget(self)

@@ -1,0 +1,329 @@
+"""The gateway as several processes: workers serve its clients, and this one speaks for all of them.
+
+::
+
+    clients ──► listening sockets, opened here ──► workers: requests, sessions
+                                                     │ channel: records, questions of limits, log
+    operators ──► worker ──► operator socket ──► this process: usage sinks, metrics, log, dashboard
+
+It has the server of a gateway, too, which only operators reach.  Each configuration is read and tried here,
+and handed to one worker after the other; where one of them cannot use it, all go back to the one before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from msgspec import convert
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
+
+from mgw.config.settings import Config
+from mgw.dashboard.session_list import SessionChange, SessionRow
+from mgw.dashboard.switch import Surroundings
+from mgw.fleet.channel import Channel, ChannelError, adopt
+from mgw.fleet.counts import HubCounts
+from mgw.fleet.delegate import WorkerView
+from mgw.fleet.fork_server import ForkServer
+from mgw.fleet.hub import HubParts, WorkerConnection
+from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines, socket_directories
+from mgw.fleet.messages import AccountRests, Begin, Drain, Failed, LogText, Reload
+from mgw.fleet.pickled_config import pickle_config
+from mgw.fleet.supervisor import BEGIN_SECONDS, Supervisor
+from mgw.fleet.worker_count import resolve_workers
+from mgw.fleet.worker_state import WorkersState
+from mgw.ops.logs import LogFile
+from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
+from mgw.secret import Secret
+from mgw.service import GatewayService, Prepared
+from mgw.worker import Inherited, run_worker
+
+RELOAD_SECONDS: Final = 60.0
+"""How long a worker may take to use another configuration."""
+_log: Final = Logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherWork:
+    """What is under way in workers, for the dashboard."""
+
+    refresh: Callable[[], Deferred[None]]
+    state: WorkersState
+
+    def requests(self) -> tuple[int, Sequence[dict[str, Any]]]:  # Any: JSON
+        return self.state.requests()
+
+    def sessions(self) -> Sequence[SessionRow]:
+        return self.state.sessions()
+
+
+class SupervisedService(GatewayService):
+    """The process that has the workers; the arguments are those of :class:`~mgw.service.GatewayService`."""
+
+    def __init__(
+        self,
+        config: Config,
+        read_config: Callable[[], Config],
+        reactor: Any,
+        log_file: LogFile | None,
+    ) -> None:
+        self._workers = WorkersState(self._count_by_stage, self._restarts, self._processes)
+        super().__init__(config, read_config, reactor, log_file)
+        self.telemetry.metrics.workers = self._workers
+        self._begins_with = config, self.plane.generation.number
+        """What a new worker begins with."""
+        self._log_secrets: Callable[[], list[Secret]] = super()._known_secrets
+        self.server.observer = WithoutAccessLines(self.server.observer)  # workers write them
+        self._operators = InternalListener(reactor, self.server, socket_directories(config.spool.dir))
+        self._operator_socket = ""
+        self._fork_server: ForkServer | None = None
+        self._supervisor: Supervisor | None = None
+        self._is_reloading = False
+        self._reload_again = False
+        self._is_stopping = False
+        self.plane.sources.subscriptions.on_rest = self._on_own_rest
+        self._parts = HubParts(
+            counts=HubCounts(self.server.registry.counts_of, self.server.sessions.slots, reactor),
+            sources=self.plane.sources,
+            record_settled=self.telemetry.records.record_settled,
+            record_ended=self.telemetry.records.record_ended,
+            write_log=self._write_log,
+            publish_session=self._publish_session,
+            spread_rest=self._spread_rest,
+        )
+
+    def startService(self) -> None:
+        """Fork what forks the workers, while there are no threads; then as any gateway."""
+        inherited = Inherited(
+            sockets=self._ports.sockets(),
+            divert_log=self.telemetry.divert_log,
+            use_secrets=self._use_log_secrets,
+        )
+        try:
+            self._fork_server = ForkServer.start(
+                partial(run_worker, inherited=inherited),
+                self._reactor,
+                [one.descriptor for one in inherited.sockets],
+            )
+            self._operator_socket = self._operators.start()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise self._unable(f"workers: {error}") from None
+        super().startService()
+
+    def reload(self) -> None:
+        """Use the configuration as it stands in the file now, in all workers or in none."""
+        self.telemetry.reopen()
+        if self._is_stopping:
+            _log.warn("the configuration was not reloaded: the gateway is stopping")
+            return
+        if self._is_reloading:
+            self._reload_again = True
+            return
+        self._is_reloading = True
+        _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
+
+    def asked_to_stop(self) -> None:
+        """Begin to drain; the second time, end what is left of it."""
+        if self._is_stopping:
+            for worker in self._views():
+                if worker.channel is not None:
+                    worker.channel.tell(Drain(0.0))
+        super().asked_to_stop()
+
+    # The life of workers
+
+    def make_handler(self, slot: int) -> WorkerConnection:
+        """Return what takes the messages of a new worker."""
+        return WorkerConnection(slot, self._parts)
+
+    def attach(self, slot: int, channel: Channel, pid: int) -> Deferred[None]:  # noqa: ARG002  the interface's
+        """Have a new worker begin with the configuration of the moment."""
+        return Deferred.fromCoroutine(self._attach(slot, channel))
+
+    def detach(self, slot: int) -> None:
+        """A worker has gone, and its connection has taken back what it had."""
+        self._workers.ended(slot)
+
+    def drain(self, channel: Channel) -> None:
+        """Tell a worker to end its requests and exit."""
+        channel.tell(Drain(self.plane.generation.config.drain_seconds))
+
+    def on_lost(self) -> None:
+        """No more workers can be forked: end in order, so that a service manager starts anew."""
+        _log.critical("no worker can be replaced any more: the service stops")
+        self._stop_failed()
+
+    async def _attach(self, slot: int, channel: Channel) -> None:
+        config, number = self._begins_with
+        begin = Begin(slot, self._count(config), number, pickle_config(config), self._operator_socket)
+        answer = await channel.ask(begin, BEGIN_SECONDS)
+        if isinstance(answer, Failed):
+            raise ValueError(answer.reason)
+        for rest in self.plane.sources.subscriptions.rests():
+            channel.tell(AccountRests(*rest))
+
+    def _listen(self, config: Config) -> None:
+        self._ports.bind(config)
+
+    def _announce(self) -> None:
+        """Start the workers; only then say that we serve."""
+        assert self._fork_server is not None, "the service was started"
+        self._supervisor = Supervisor(self._reactor, self._fork_server, self, adopt)
+        starting = self._supervisor.start(self._count(self.plane.generation.config))
+        _ = starting.addCallbacks(self._on_started, self._on_not_started)
+
+    def _on_started(self, _: None) -> None:
+        if not self._is_stopping:
+            super()._announce()
+
+    def _on_not_started(self, failure: Failure) -> None:
+        if not self._is_stopping:
+            self._unable(str(failure.value))
+            self._stop_failed()
+
+    def _stop_failed(self) -> None:
+        """Stop in order, with an exit code that says that something is wrong."""
+        if self._is_stopping:
+            return
+        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+        self._reactor.stop()
+
+    async def _stop(self) -> None:
+        self._is_stopping = True
+        config = self.plane.generation.config
+        seconds = config.drain_delay_seconds + config.drain_seconds
+        self._manager.stopping(seconds)
+        self._dashboard.drain()
+        if self._supervisor is not None:
+            await self._supervisor.stop(seconds + SECONDS_BEHIND_DRAIN / 2)
+        if self._fork_server is not None:
+            await self._fork_server.stop()
+        await self._operators.stop()
+        await super()._stop()
+
+    def _count(self, config: Config) -> int:
+        """Return how many workers there should be; a change from or to none needs a restart."""
+        return resolve_workers(config.workers) or 1
+
+    # Reload
+
+    async def _reload(self) -> None:
+        while True:
+            self._reload_again = False
+            self._manager.reloading()
+            prepared = self._prepare()
+            if prepared is not None:
+                await self._use_everywhere(prepared)
+            self._ready()
+            if not self._reload_again:
+                return
+
+    async def _use_everywhere(self, prepared: Prepared) -> None:
+        assert self._supervisor is not None, "it serves"
+        before, self._begins_with = self._begins_with, (prepared.config, prepared.generation.number)
+        try:
+            await self._supervisor.roll(self._reloading_with(prepared.config, prepared.generation.number))
+        except (ValueError, ChannelError) as error:
+            self._begins_with = before
+            prepared.generation.retire()
+            self.telemetry.sinks.discard(prepared.sinks)
+            self._not_reloaded(f"a worker cannot use it: {error}")
+            await self._supervisor.roll(self._reloading_with(*before))
+            return
+        self._use(prepared)
+        self._supervisor.resize(self._count(prepared.config))
+
+    def _reloading_with(self, config: Config, number: int) -> Callable[[Channel], Any]:  # Any: a coroutine
+        message = Reload(self._count(config), number, pickle_config(config))
+
+        async def reload(channel: Channel) -> None:
+            answer = await channel.ask(message, RELOAD_SECONDS)
+            if isinstance(answer, Failed):
+                raise ValueError(answer.reason)
+
+        return reload
+
+    def _on_reloaded(self, _: object) -> None:
+        self._is_reloading = False
+
+    def _on_bug(self, failure: Failure) -> None:
+        _log.failure("a bug: the configuration was not reloaded", failure)
+
+    # What workers say
+
+    def _write_log(self, slot: int, line: LogText) -> None:
+        self.telemetry.log_text(
+            {
+                "log_time": line.time,
+                "log_level": LogLevel.lookupByName(line.level),
+                "log_system": f"worker {slot}",
+                "log_format": "{log_text}",
+                "log_text": line.text,
+            }
+        )
+
+    def _publish_session(self, change: Mapping[str, Any]) -> None:  # Any: JSON
+        self._dashboard.tell_session(convert(change, SessionChange))
+
+    def _spread_rest(self, rest: AccountRests, source: WorkerConnection) -> None:
+        """Tell this process and all other workers that an account rests."""
+        self.plane.sources.subscriptions.learn(rest.store, rest.account, rest.model, rest.seconds)
+        self._tell_workers(rest, source.slot)
+
+    def _on_own_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        self._tell_workers(AccountRests(store, account, model, seconds), None)
+
+    def _tell_workers(self, rest: AccountRests, source: int | None) -> None:
+        for worker in self._views():
+            if worker.slot != source and worker.channel is not None:
+                worker.channel.tell(rest)
+
+    # What operators ask
+
+    def refresh(self) -> Deferred[None]:
+        """Ask all workers for their numbers, and have all records of requests that have ended by now."""
+        return self._workers.refresh(
+            {worker.slot: worker.channel for worker in self._views() if worker.channel is not None}
+        )
+
+    async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
+        await self.refresh()
+        return await super()._render_metrics(accept)
+
+    def _surroundings(self) -> Surroundings:
+        own = super()._surroundings()
+        return replace(own, facts=self._facts, others=_OtherWork(self.refresh, self._workers))
+
+    def _facts(self) -> dict[str, Any]:  # Any: JSON
+        facts, workers = self.server.facts, self._workers
+        return {
+            **facts,
+            "in_flight": facts["in_flight"] + workers.fact("in_flight"),
+            "sessions": facts["sessions"] + workers.fact("sessions"),
+        }
+
+    def _views(self) -> list[WorkerView]:
+        return [] if self._supervisor is None else self._supervisor.workers
+
+    def _count_by_stage(self) -> Mapping[str, int]:
+        return Counter(worker.stage.value for worker in self._views())
+
+    def _restarts(self) -> int:
+        return 0 if self._supervisor is None else self._supervisor.restarts
+
+    def _processes(self) -> Mapping[int, int]:
+        return {worker.slot: worker.pid for worker in self._views() if worker.pid is not None}
+
+    # The log, which forks inherit
+
+    def _use_log_secrets(self, secrets: Callable[[], list[Secret]]) -> None:
+        self._log_secrets = secrets
+
+    def _known_secrets(self) -> list[Secret]:
+        return self._log_secrets()

@@ -1,0 +1,270 @@
+"""One worker: a process that serves requests, and leaves all else to the supervisor's process.
+
+It has no usage sinks, no page of metrics, no dashboard and no log of its own: what is told of requests goes
+over the channel, where one process speaks for the whole service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, Final
+
+from msgspec import Struct, to_builtins
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import ILogObserver, LogEvent, Logger
+from zope.interface import implementer
+
+from mgw.clients.client import ClientRegistry
+from mgw.config.secrets import secrets_of
+from mgw.config.settings import Config
+from mgw.dashboard.requests import Requests
+from mgw.dashboard.session_list import SessionChange, list_sessions
+from mgw.dashboard.session_list import SessionNews as SessionObserver
+from mgw.data_plane import DataPlane, Shared, metrics_of
+from mgw.fleet.channel import Channel, adopt
+from mgw.fleet.counts import Hub
+from mgw.fleet.fork_server import WorkerStart
+from mgw.fleet.forwarding import Forwarding, forwarding_to
+from mgw.fleet.messages import (
+    AccountRests,
+    Begin,
+    Done,
+    Drain,
+    Failed,
+    LogText,
+    Message,
+    Ping,
+    Reload,
+    SessionNews,
+    StateQuestion,
+)
+from mgw.fleet.pickled_config import unpickle_config
+from mgw.fleet.rows import RowWriter
+from mgw.fleet.shared_credentials import SupervisorTokens
+from mgw.fleet.shares import share_of
+from mgw.fleet.worker_state import collect_state
+from mgw.generation import Generation, build_generation, build_sources
+from mgw.ops.logs import AccessObserver
+from mgw.ops.metrics import Metrics
+from mgw.ops.process import on_signals
+from mgw.routing.routes import GUARDED_ROUTES
+from mgw.secret import Secret
+from mgw.usage.record_queue import RecordQueue
+from mgw.web.ports import ListeningSocket, Ports
+
+_log: Final = Logger()
+
+
+class Inherited(Struct, frozen=True, kw_only=True):
+    """What a worker has of the process that it was forked from."""
+
+    sockets: Sequence[ListeningSocket]
+    """What clients connect to."""
+    divert_log: Callable[[Callable[[ILogObserver], ILogObserver]], None]
+    """Replaces what writes the text of the log."""
+    use_secrets: Callable[[Callable[[], list[Secret]]], None]
+    """Says what the log may not show."""
+
+
+def run_worker(start: WorkerStart, inherited: Inherited) -> int:
+    """Serve requests until the supervisor wants no more of them, or has gone; return the exit status."""
+    reactor = start.reactor
+    worker = Worker(reactor, start.slot, inherited)
+    worker.channel = adopt(reactor, start.channel, worker)
+    on_signals(reactor, worker.asked_to_stop, "SIGTERM")
+    reactor.run(installSignalHandlers=False)
+    return 0
+
+
+@dataclass(slots=True, eq=False)
+class _Serving:
+    """What a worker has once it knows its configuration."""
+
+    plane: DataPlane
+    records: RecordQueue
+    metrics: Metrics
+    writer: RowWriter
+    hub: Hub
+    forwarding: Forwarding
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """The worker as its channel's handler: it does what the supervisor says."""
+
+    reactor: Any  # Any: as above
+    slot: int
+    inherited: Inherited
+    channel: Channel = field(init=False)
+    _ports: Ports = field(init=False)
+    _serving: _Serving | None = None
+    _secrets: list[Secret] = field(default_factory=list, repr=False)
+    _is_stopping: bool = False
+    _lost: Deferred[None] = field(default_factory=Deferred, repr=False)
+    """Fires when the channel is lost."""
+
+    def __post_init__(self) -> None:
+        self._ports = Ports(self.reactor)
+        self.inherited.use_secrets(self._known_secrets)
+        self.inherited.divert_log(self._log_to_channel)
+
+    def on_question(self, question: Message) -> Message | Deferred[Message]:
+        """Do what the supervisor waits for."""
+        if isinstance(question, Ping):
+            return Done()
+        if isinstance(question, Begin):
+            return self._begin(question)
+        if isinstance(question, Reload):
+            return self._reload(question)
+        if isinstance(question, StateQuestion):
+            return Deferred.fromCoroutine(self._state())
+        return Failed(f"a worker does not answer {type(question).__name__}")
+
+    def on_message(self, message: Message) -> None:
+        """Do what nobody waits for."""
+        if isinstance(message, Drain):
+            self.asked_to_stop()
+        elif isinstance(message, AccountRests) and self._serving is not None:
+            subscriptions = self._serving.plane.sources.subscriptions
+            subscriptions.learn(message.store, message.account, message.model, message.seconds)
+
+    def on_lost(self) -> None:
+        """Nobody is there any more who counts and writes: end what is under way, and exit."""
+        self._lost.callback(None)
+        if not self._is_stopping:
+            _log.error("the supervisor's process has gone: worker {slot} stops", slot=self.slot)
+            self.asked_to_stop()
+
+    def asked_to_stop(self) -> None:
+        """Begin to drain; the second time, end what is left of it."""
+        if self._is_stopping:
+            if self._serving is not None:
+                self._serving.plane.cut_short()
+            return
+        self._is_stopping = True
+        _ = Deferred.fromCoroutine(self._stop()).addErrback(self._on_bug)
+
+    def _begin(self, message: Begin) -> Message:
+        config = share_of(unpickle_config(message.config), message.workers)
+        self._secrets = secrets_of(config)
+        try:
+            self._serving = serving = self._build(config, message)
+            self._ports.adopt(self.inherited.sockets, config, serving.plane.channels)
+        except (OSError, ValueError) as error:
+            return Failed(str(error))
+        serving.metrics.loop_delay.start()
+        serving.plane.begin(shares_port=True)
+        return Done()
+
+    def _build(self, config: Config, message: Begin) -> _Serving:
+        reactor, channel = self.reactor, self.channel
+        writer = RowWriter(channel)
+        records = RecordQueue(reactor, writer.record_settled, writer.record_ended)
+        sources = build_sources(reactor)
+        sources.share = SupervisorTokens(channel)
+        sources.subscriptions.on_rest = self._on_rest
+        hub = Hub(channel, reactor, message.workers)
+        generation = build_generation(message.number, config, reactor, int(time()), sources)
+        metrics = metrics_of(reactor, lambda: plane)
+        metrics.reloaded(message.number, config.providers, config.edge_auth.names)
+        forwarding = forwarding_to(reactor, message.operator_socket)
+        own = {"metrics": forwarding.serve, **dict.fromkeys(GUARDED_ROUTES, forwarding.serve)}
+        plane = DataPlane(
+            reactor,
+            Shared(sources, ClientRegistry(hub.counts), hub.slots()),
+            generation,
+            AccessObserver(records, metrics),
+            metrics.render,
+            own,
+        )
+        plane.server.sessions.observer = SessionObserver(time, self._on_session)
+        return _Serving(plane, records, metrics, writer, hub, forwarding)
+
+    def _on_session(self, change: SessionChange) -> None:
+        self.channel.tell(SessionNews(to_builtins(change)))
+
+    def _on_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        self.channel.tell(AccountRests(store, account, model, seconds))
+
+    def _reload(self, message: Reload) -> Message:
+        serving = self._serving
+        if serving is None or self._is_stopping:
+            return Failed("the worker does not serve")
+        generation: Generation | None = None
+        config = share_of(unpickle_config(message.config), message.workers)
+        self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
+        try:
+            generation = serving.plane.build(config, message.number)
+            self._ports.renew(config)
+        except (OSError, ValueError) as error:
+            if generation is not None:
+                generation.retire()
+            return Failed(str(error))
+        serving.hub.workers = message.workers
+        serving.plane.use(generation)
+        serving.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
+        return Done()
+
+    async def _state(self) -> Message:
+        serving = self._serving
+        if serving is None:
+            return Failed("the worker does not serve yet")
+        for _ in range(serving.records.slices):
+            serving.records.write_slice()
+            await deferLater(self.reactor, 0)
+        server = serving.plane.server
+        return collect_state(
+            serving.metrics,
+            {"in_flight": len(server.exchanges), "sessions": server.sessions.count},
+            Requests(lambda: server.exchanges).rows(),
+            [to_builtins(row) for row in list_sessions(server.sessions, time()).sessions],
+            serving.writer.dropped,
+        )
+
+    async def _stop(self) -> None:
+        serving = self._serving
+        if serving is not None:
+            serving.forwarding.drain()
+            await serving.plane.drain()
+            await self._ports.stop()
+            await serving.plane.stop()
+            serving.records.flush()
+            await serving.plane.sources.stop()
+            serving.metrics.loop_delay.stop()
+            serving.plane.restore()
+        self.channel.lose()
+        await self._lost
+        self.reactor.stop()
+
+    def _on_bug(self, failure: Any) -> None:  # Any: a Failure of anything
+        _log.failure("a bug: worker {slot} could not stop in order", failure, slot=self.slot)
+        self.reactor.stop()
+
+    def _known_secrets(self) -> list[Secret]:
+        more = [] if self._serving is None else self._serving.plane.secrets()
+        return [*self._secrets, *more]
+
+    def _log_to_channel(self, lines: ILogObserver) -> ILogObserver:
+        return _LogToChannel(self, lines)
+
+
+@implementer(ILogObserver)
+@dataclass(frozen=True, slots=True)
+class _LogToChannel:
+    """Sends the text of the log to the supervisor's process, and writes it where that has gone."""
+
+    worker: Worker
+    lines: ILogObserver
+
+    def __call__(self, event: LogEvent) -> None:
+        """Take an event whose text is finished."""
+        channel = self.worker.channel
+        if channel.is_open:
+            level = event.get("log_level")
+            name = "info" if level is None else level.name
+            channel.tell(LogText(name, event["log_time"], event["log_text"]))
+        else:
+            self.lines(event)
