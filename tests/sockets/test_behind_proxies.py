@@ -23,15 +23,13 @@ from tests.support.simulator import SimulatorProcess
 from tests.support.tls_front import trusting
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-_DELAYS: Final = {"haproxy": 1.0, "envoy": 1.0}
-"""Seconds for those who notice by themselves that a gateway stops; nginx is told."""
 NAMES: Final = ("haproxy", "nginx", "envoy")
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n'
 UPLOAD: Final = "/upload/v1beta/files"
 
 
-def configuration(simulator: SimulatorProcess, upstream: RawUpstream, delay: float) -> str:
+def configuration(simulator: SimulatorProcess, upstream: RawUpstream) -> str:
     return f"""
 providers:
   main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-canary}}
@@ -41,7 +39,7 @@ defaults: {{openai_dialect: main, gemini_dialect: gem}}
 edge_auth: {{enabled: false}}
 trusted_proxies: ["127.0.0.1"]
 drain_seconds: 300
-drain_delay_seconds: {delay}
+drain_delay_seconds: 1
 """
 
 
@@ -64,7 +62,7 @@ def start_hosts(
     name: str, folder: Path, ca: Authority, simulator: SimulatorProcess, upstream: RawUpstream
 ) -> Iterator[Hosts]:
     program_or_skip(name)
-    config = configuration(simulator, upstream, _DELAYS.get(name, 0))
+    config = configuration(simulator, upstream)
     with (
         start_gateway(config) as one,
         start_gateway(config) as two,

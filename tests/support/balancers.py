@@ -143,10 +143,20 @@ class Balancer:
         old = _children(self.process.pid)
         self.process.send_signal(signal.SIGHUP)
         wait_until(lambda: bool(_children(self.process.pid) - old), "nginx to read its configuration")
+        wait_until(
+            lambda: all(_is_leaving(child) for child in old), "its old processes to take no more requests"
+        )
 
 
 def _children(pid: int) -> set[str]:
     return set(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
+
+
+def _is_leaving(pid: str) -> bool:
+    try:
+        return b"shutting down" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return True
 
 
 def program_or_skip(name: str) -> tuple[Program, str]:
