@@ -175,7 +175,10 @@ def test_no_request_is_lost_when_a_gateway_stops(
 
         def ask_on_and_on() -> None:
             while not stop.is_set():
-                statuses.append(hosts.ask(chat("main/gpt-1", b"Connection: close")).status)
+                try:
+                    statuses.append(hosts.ask(chat("main/gpt-1", b"Connection: close")).status)
+                except (AssertionError, OSError):
+                    statuses.append(0)
 
         streaming.send(chat("held/gpt", stream=True))
         assert streaming.incoming.until(FIRST) is not None
