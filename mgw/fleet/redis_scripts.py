@@ -1,0 +1,191 @@
+"""What Redis does in one step: Lua, by Redis' own clock, so that hosts need not agree on the time.
+
+A host that is connected has an id in the sorted set of hosts, with the time until which it counts as alive.
+Of each limit on what goes on at a time there is a hash: how many each host has under way.  What a host that
+is not alive has there counts for nothing.  An id is used for one connection: what Redis finds on a connection
+that was given up, late, comes from an id that is gone, and counts for nothing either.
+
+A window is a list of buckets and a hash of what is in each, with the sum under ``t``.  A bucket is named by
+the millisecond in which it ends, and counts until 60 s after that: up to its width too long, and never too
+short.
+
+Sources: the command reference of Redis, "Scripting with Lua".
+"""
+
+from __future__ import annotations
+
+from hashlib import sha1
+from typing import Final
+
+HOST_MS: Final = 12_000
+"""After which a host that has said nothing counts as dead."""
+WINDOW_MS: Final = 60_000
+FINE_MS: Final = 10
+"""The width of a bucket, where there are at most :data:`FINE_LIMIT` of them."""
+COARSE_MS: Final = 100
+FINE_LIMIT: Final = 6000
+FLIGHT_MS: Final = 60_000
+"""How long a hash of what is under way is kept, unless a host with something in it says that it lives."""
+
+_COMMON: Final = """
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function is_alive(hosts, host, now)
+  local until_ms = redis.call('ZSCORE', hosts, host)
+  return until_ms and tonumber(until_ms) > now
+end
+local function expire(list, hash, now)
+  local newest = redis.call('LINDEX', list, -1)
+  if newest and tonumber(newest) > now + 60000 then
+    redis.call('DEL', list, hash)
+    return
+  end
+  while true do
+    local oldest = redis.call('LINDEX', list, 0)
+    if not oldest or tonumber(oldest) + 60000 > now then return end
+    redis.call('LPOP', list)
+    local amount = redis.call('HGET', hash, oldest)
+    if amount then
+      redis.call('HDEL', hash, oldest)
+      redis.call('HINCRBY', hash, 't', -amount)
+    end
+  end
+end
+local function wait(list, hash, limit, now)
+  expire(list, hash, now)
+  local excess = tonumber(redis.call('HGET', hash, 't') or 0) - limit
+  if excess < 0 then return 0 end
+  local first = 0
+  while true do
+    local ends = redis.call('LRANGE', list, first, first + 99)
+    if #ends == 0 then return 0 end
+    for _, e in ipairs(ends) do
+      excess = excess - tonumber(redis.call('HGET', hash, e) or 0)
+      if excess < 0 then return tonumber(e) + 60000 - now end
+    end
+    first = first + 100
+  end
+end
+local function add(list, hash, width, amount, now)
+  expire(list, hash, now)
+  local e = (math.floor(now / width) + 1) * width
+  local newest = redis.call('LINDEX', list, -1)
+  if newest and tonumber(newest) >= e then
+    e = tonumber(newest)
+  else
+    redis.call('RPUSH', list, string.format('%.0f', e))
+  end
+  e = string.format('%.0f', e)
+  redis.call('HINCRBY', hash, e, amount)
+  redis.call('HINCRBY', hash, 't', amount)
+  redis.call('PEXPIRE', list, 61000)
+  redis.call('PEXPIRE', hash, 61000)
+  return e
+end
+"""
+
+_HEARTBEAT: Final = """
+local now = now_ms()
+if ARGV[2] ~= 'new' and not is_alive(KEYS[1], ARGV[1], now) then return {0, 0} end
+if ARGV[3] ~= '' then redis.call('ZREM', KEYS[1], ARGV[3]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+redis.call('ZADD', KEYS[1], now + ARGV[4], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], 3600000)
+for i = 2, #KEYS do redis.call('PEXPIRE', KEYS[i], 60000) end
+return {1, redis.call('ZCARD', KEYS[1])}
+"""
+
+_BEGIN: Final = """
+local now = now_ms()
+if not is_alive(KEYS[1], ARGV[1], now) then return {-1, '', 0} end
+local under_way = 0
+local fields = redis.call('HGETALL', KEYS[2])
+for i = 1, #fields, 2 do
+  if is_alive(KEYS[1], fields[i], now) then
+    under_way = under_way + tonumber(fields[i + 1])
+  else
+    redis.call('HDEL', KEYS[2], fields[i])
+  end
+end
+local most, requests, tokens = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local found, longest = '', 0
+if most > 0 and under_way >= most then found, longest = 'max_in_flight', 1000 end
+if requests > 0 then
+  local ms = wait(KEYS[3], KEYS[4], requests, now)
+  if ms > longest then found, longest = 'requests_per_minute', ms end
+end
+if tokens > 0 then
+  local ms = wait(KEYS[5], KEYS[6], tokens, now)
+  if ms > longest then found, longest = 'tokens_per_minute', ms end
+end
+if longest > 0 then return {0, found, longest} end
+redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[2], 60000)
+local bucket = ''
+if requests > 0 then bucket = add(KEYS[3], KEYS[4], tonumber(ARGV[5]), 1, now) end
+return {1, bucket, 0}
+"""
+
+_END: Final = """
+local now = now_ms()
+if ARGV[6] == '1' and is_alive(KEYS[1], ARGV[1], now) then
+  if redis.call('HINCRBY', KEYS[2], ARGV[1], -1) <= 0 then redis.call('HDEL', KEYS[2], ARGV[1]) end
+end
+if ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[2]) == 1 then
+  redis.call('HINCRBY', KEYS[4], 't', -1)
+  if redis.call('HINCRBY', KEYS[4], ARGV[2], -1) <= 0 then redis.call('HDEL', KEYS[4], ARGV[2]) end
+end
+if tonumber(ARGV[3]) > 0 and tonumber(ARGV[4]) > 0 then
+  add(KEYS[5], KEYS[6], tonumber(ARGV[5]), tonumber(ARGV[3]), now)
+end
+return 1
+"""
+
+_REST: Final = """
+local now = now_ms()
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if tonumber(ARGV[2]) > 0 then
+  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+else
+  redis.call('ZREM', KEYS[1], ARGV[1])
+end
+local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
+if last then redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', last)) end
+redis.call('PUBLISH', KEYS[2], ARGV[3])
+return 1
+"""
+
+_RESTS: Final = """
+local now = now_ms()
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local found = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 2, #found, 2 do found[i] = string.format('%.0f', found[i] - now) end
+return found
+"""
+
+
+class Script:
+    """A script, and the digest by which Redis knows it once it was loaded."""
+
+    def __init__(self, body: str) -> None:
+        self.text = _COMMON + body
+        self.digest = sha1(self.text.encode("ascii"), usedforsecurity=False).hexdigest()
+
+
+HEARTBEAT: Final = Script(_HEARTBEAT)
+"""Say that a host is alive.  Keys: hosts, and hashes to keep.  Arguments: id, ``new`` or empty, the id that
+it had before, milliseconds.  Answers whether it still was, and how many there are."""
+BEGIN: Final = Script(_BEGIN)
+"""Count what begins.  Keys: hosts, under way, requests (two), tokens (two).  Arguments: id, the three limits
+(0: none), the width of a bucket.  Answers 1 and the bucket, or 0, what stands against it and for how many
+milliseconds, or -1: the id is gone."""
+END: Final = Script(_END)
+"""Count the end of it.  Keys: as before.  Arguments: id, the bucket to take it back from, tokens, their
+limit, the width of a bucket, whether something was under way."""
+REST: Final = Script(_REST)
+"""Let an account rest.  Keys: rests, the channel.  Arguments: what rests, milliseconds, what to publish."""
+RESTS: Final = Script(_RESTS)
+"""Return what rests, each with its milliseconds.  Keys: rests."""
+SCRIPTS: Final = (HEARTBEAT, BEGIN, END, REST, RESTS)

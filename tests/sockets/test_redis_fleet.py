@@ -1,0 +1,267 @@
+"""Several hosts share limits, slots and rests through a real Redis, and go on alone while it is away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from random import random
+from typing import Any, Final, TypeVar
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import ILogObserver, globalLogPublisher
+from zope.interface import implementer
+
+from mgw.clients.limits import Limits, Place, Shortage
+from mgw.fleet.redis_counts import RedisCounts
+from mgw.fleet.redis_fleet import Fleet, open_fleet
+from tests.support.reactor import in_reactor, running_reactor
+from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
+
+pytestmark = needs_redis
+T = TypeVar("T")
+FIVE: Final = Limits(max_in_flight=5)
+SESSIONS: Final = "realtime: {max_sessions: 10}"
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as running:
+        yield running
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await deferLater(running_reactor(), 0.01)
+
+
+class Hosts:
+    """Three hosts of a fleet, in one process."""
+
+    def __init__(self, server: RedisServer, limits: Limits) -> None:
+        reactor = running_reactor()
+        self.server = server
+        self.heard: list[tuple[int, str, str, str | None, float]] = []
+        self.fleets = [
+            open_fleet(server.config(SESSIONS), reactor, random, self._hears(number)) for number in range(3)
+        ]
+        self.counts = [fleet.counts_factory("alice", limits) for fleet in self.fleets]
+
+    def _hears(self, number: int) -> Callable[[str, str, str | None, float], None]:
+        return lambda *rest: self.heard.append((number, *rest))
+
+    async def begin(self, number: int) -> Place | Shortage:
+        found = self.counts[number].begin(running_reactor().seconds())
+        return await found if isinstance(found, Deferred) else found  # type: ignore[return-value]  # one of them
+
+    async def begin_all(self, times: int) -> list[tuple[int, Place | Shortage]]:
+        return [(turn % 3, await self.begin(turn % 3)) for turn in range(times)]
+
+    def end(self, number: int, place: Place | Shortage, tokens: int = 0, *, refused: bool = False) -> None:
+        assert isinstance(place, Place)
+        self.counts[number].end(place, running_reactor().seconds(), tokens, refused=refused)
+
+    async def eventually(self, ask: Callable[[], Awaitable[Any]], kind: type[T]) -> T:
+        """Ask until there is such an answer: what ends on one connection may be overtaken on another."""
+        while not isinstance(found := await ask(), kind):
+            pass
+        return found
+
+    async def take(self, number: int) -> bool:
+        found = self.fleets[number].slots.take()
+        return await found if isinstance(found, Deferred) else found
+
+    async def up(self) -> None:
+        await until(lambda: all(fleet.link.is_up and fleet.link.hosts == 3 for fleet in self.fleets))
+
+    async def down(self) -> None:
+        await until(lambda: not any(fleet.link.is_up for fleet in self.fleets))
+
+
+def run(
+    server: RedisServer,
+    work: Callable[[Hosts], Coroutine[Deferred[Any], Any, None]],
+    limits: Limits = FIVE,
+) -> list[str]:
+    """Let three hosts do something, and return what the log said."""
+    said: list[str] = []
+
+    async def working() -> None:
+        hosts = Hosts(server, limits)
+        try:
+            await hosts.up()
+            await work(hosts)
+        finally:
+            for fleet in hosts.fleets:
+                await fleet.stop()
+
+    @implementer(ILogObserver)
+    def hear(event: dict[str, Any]) -> None:
+        if event.get("log_namespace", "").startswith("mgw.fleet.redis"):
+            said.append(event["log_format"].format(**event))
+
+    globalLogPublisher.addObserver(hear)
+    try:
+        in_reactor(working)
+    finally:
+        globalLogPublisher.removeObserver(hear)
+    assert not any(PASSWORD in text or str(server.path) in text for text in said)
+    return said
+
+
+def shortages(found: list[tuple[int, Place | Shortage]]) -> list[str]:
+    return [place.limit for _, place in found if isinstance(place, Shortage)]
+
+
+def test_three_hosts_have_one_limit_together(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        found = await hosts.begin_all(8)
+        assert shortages(found) == ["max_in_flight"] * 3
+        hosts.end(*found[0])
+        await hosts.eventually(lambda: hosts.begin(2), Place)
+        assert isinstance(await hosts.begin(1), Shortage)
+
+    run(server, work)
+
+
+def test_a_window_of_requests_counts_for_all_and_not_what_is_refused(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        found = await hosts.begin_all(6)
+        assert shortages(found) == ["requests_per_minute"] * 2
+        hosts.end(*found[0], refused=True)
+        hosts.end(*found[1])
+        assert isinstance(await hosts.begin(0), Place)
+        refused = await hosts.begin(1)
+        assert isinstance(refused, Shortage)
+        assert (refused.limit, refused.most) == ("requests_per_minute", 4)
+        assert 55 < refused.seconds <= 60.02
+
+    run(server, work, Limits(requests_per_minute=4))
+
+
+def test_a_window_of_tokens_counts_for_all(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        for number, place in await hosts.begin_all(3):
+            hosts.end(number, place, tokens=40)
+        refused = await hosts.eventually(lambda: hosts.begin(0), Shortage)
+        assert (refused.limit, refused.most) == ("tokens_per_minute", 100)
+        assert isinstance(await hosts.begin(1), Shortage)
+
+    run(server, work, Limits(tokens_per_minute=100))
+
+
+def test_three_hosts_have_ten_slots_together(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        assert [await hosts.take(turn % 3) for turn in range(12)] == [True] * 10 + [False] * 2
+        hosts.fleets[0].slots.free()
+        while not await hosts.take(1):
+            pass
+        assert not await hosts.take(2)
+
+    run(server, work)
+
+
+def test_a_host_that_leaves_frees_what_it_had(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        assert [await hosts.take(0) for _ in range(11)] == [True] * 10 + [False]
+        await hosts.fleets[0].stop()
+        while not await hosts.take(1):  # its farewell is on another connection
+            await deferLater(running_reactor(), 0.01)
+
+    run(server, work)
+
+
+def test_an_account_that_rests_rests_for_all(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        hosts.fleets[0].rests.tell("/store", "work", "claude", 30.0)
+        await until(lambda: len(hosts.heard) == 2)
+        assert sorted(hosts.heard) == [
+            (1, "/store", "work", "claude", 30.0),
+            (2, "/store", "work", "claude", 30.0),
+        ]
+        late: list[tuple[str, str, str | None, float]] = []
+        fleet = open_fleet(server.config(), running_reactor(), random, lambda *rest: late.append(rest))
+        await until(lambda: bool(late))
+        await fleet.stop()
+        ((*rest, seconds),) = late
+        assert rest == ["/store", "work", "claude"]
+        assert 25 < seconds <= 30
+
+    run(server, work)
+
+
+def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        found = await hosts.begin_all(3)
+        server.kill()
+        await hosts.down()
+        alone = [hosts.counts[0].begin(running_reactor().seconds()) for _ in range(3)]
+        assert [isinstance(each, Shortage) for each in alone] == [
+            False,
+            True,
+            True,
+        ]  # 6 // 3, one is under way
+        hosts.fleets[1].rests.tell("/store", "work", None, 30.0)
+        hosts.end(*found[1])
+        server.start()
+        await hosts.up()
+        await until(lambda: len(hosts.heard) >= 2)
+        # Two are under way on the first host, none on the second, one on the third.
+        assert shortages([(1, await hosts.begin(1)) for _ in range(5)]) == ["max_in_flight"] * 2
+
+    said = run(server, work, Limits(max_in_flight=6))
+    assert sum("Redis is away" in text for text in said) == 3  # one for each host
+    assert "this host keeps to its share of all limits, one of 3" in " ".join(said)
+    assert sum("Redis is there again" in text for text in said) == 3
+
+
+def test_requests_under_way_to_a_redis_that_hangs_are_decided_alone_in_time(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        reactor = running_reactor()
+        server.hang()
+        began = reactor.seconds()
+        assert isinstance(await hosts.begin(0), Place)
+        assert 0.2 < reactor.seconds() - began < 1.5
+        second = hosts.counts[0].begin(reactor.seconds())
+        assert isinstance(second, Shortage)  # its share is 1, and nobody waits a second time
+        server.go_on()
+        await hosts.up()
+        # Redis has found the first command meanwhile, from a host that is gone: it is not counted twice.
+        assert shortages([(1, await hosts.begin(1)) for _ in range(5)]) == ["max_in_flight"]
+
+    run(server, work)
+
+
+def test_a_change_of_the_prefix_is_another_fleet(server: RedisServer) -> None:
+    async def work(hosts: Hosts) -> None:
+        config = server.config(SESSIONS)
+        redis = config.fleet.redis
+        assert redis is not None
+        other = config.fleet.model_copy(update={"redis": redis.model_copy(update={"prefix": "other:"})})
+        assert [await hosts.take(1) for _ in range(10)] == [True] * 10
+        hosts.fleets[0].use(config.model_copy(update={"fleet": other}))
+        await until(lambda: hosts.fleets[0].link.is_up)
+        assert await hosts.take(0)
+        without = config.fleet.model_copy(update={"redis": None})
+        hosts.fleets[0].use(config.model_copy(update={"fleet": without}))
+        assert hosts.fleets[0].slots.take() is True
+        assert list(hosts.fleets[0].tables()) == []
+
+    run(server, work)
+
+
+def test_the_numbers_say_whether_redis_is_there(server: RedisServer) -> None:
+    def numbers(fleet: Fleet) -> dict[str, float]:
+        return {table.family.name: row[1][0] for table in fleet.tables() for row in table.rows()}
+
+    async def work(hosts: Hosts) -> None:
+        assert isinstance(hosts.counts[0], RedisCounts)
+        before = numbers(hosts.fleets[0])
+        assert before == {"mgw_fleet_redis_up": 1, "mgw_fleet_redis_errors": 0, "mgw_fleet_hosts": 3}
+        server.kill()
+        await hosts.down()
+        after = numbers(hosts.fleets[0])
+        assert (after["mgw_fleet_redis_up"], after["mgw_fleet_hosts"]) == (0, 3)
+        assert after["mgw_fleet_redis_errors"] >= 1
+
+    run(server, work)
