@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from platform import python_version
+from random import random
 from time import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import twisted
 from msgspec import Struct
@@ -19,9 +20,11 @@ from twisted.logger import Logger
 
 from mgw import __version__
 from mgw.check import warnings, warnings_of_files, warnings_of_workers
+from mgw.clients.client import ClientRegistry
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
+from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.worker_count import available_cpus
@@ -38,6 +41,9 @@ from mgw.web.app import endpoint_of
 from mgw.web.listener import ChannelFactory
 from mgw.web.ports import Ports
 from mgw.web.server import WebServer
+
+if TYPE_CHECKING:
+    from mgw.fleet.redis_fleet import Fleet
 
 _log: Final = Logger()
 
@@ -90,6 +96,7 @@ class GatewayService(Service):
         self.telemetry = telemetry = Telemetry(
             reactor, config, lambda: self.plane.generation.config, metrics, log_file, line_threads
         )
+        self._fleet = self._join_fleet(config)
         self._dashboard = DashboardSwitch(self._surroundings())
         dashboard = endpoint_of(self._dashboard.serve)
         self.plane = DataPlane(
@@ -102,6 +109,7 @@ class GatewayService(Service):
             ),
             own_endpoints=dict.fromkeys(GUARDED_ROUTES, dashboard),
         )
+        sources.subscriptions.on_rest = self._on_own_rest
         self._dashboard.follow()
 
     @property
@@ -234,6 +242,7 @@ class GatewayService(Service):
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets, *self.server.gate.learned]))
         telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
         self.plane.use(generation)
+        self._use_fleet(config)
         self._dashboard.follow()
         telemetry.sinks.use(prepared.sinks)
         telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
@@ -247,11 +256,47 @@ class GatewayService(Service):
         await self.plane.drain()
         await self._ports.stop()
         await self.plane.stop()
+        if self._fleet is not None:
+            await self._fleet.stop()
         self.telemetry.records.flush()
         await self.plane.sources.stop()
         await self.telemetry.close()
         self._manager.stop()
         self.plane.restore()
+
+    def _join_fleet(self, config: Config) -> Fleet | None:
+        """Join the hosts that share limits, where the configuration has some."""
+        if config.fleet.redis is None:
+            return None
+        from mgw.fleet.redis_fleet import open_fleet  # which a host alone has no use for
+
+        fleet = open_fleet(config, self._reactor, random, self._on_rest_elsewhere)
+        self.telemetry.metrics.fleet = fleet.tables
+        return fleet
+
+    def _shared(self, sources: CredentialSources) -> Shared:
+        fleet = self._fleet
+        return (
+            Shared(sources)
+            if fleet is None
+            else Shared(sources, ClientRegistry(fleet.counts_factory), fleet.slots)
+        )
+
+    def _use_fleet(self, config: Config) -> None:
+        try:
+            if self._fleet is not None:
+                self._fleet.use(config)
+        except ValueError as error:
+            _log.error("fleet.redis: {error}", error=error)
+
+    def _on_own_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Tell the other hosts that an account rests, as was found out here."""
+        if self._fleet is not None:
+            self._fleet.rests.tell(store, account, model, seconds)
+
+    def _on_rest_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Know what another host has found out."""
+        self.plane.sources.subscriptions.learn(store, account, model, seconds)
 
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         return await self.telemetry.render_metrics(accept)
@@ -297,3 +342,7 @@ class GatewayService(Service):
             _log.warn("to set or to remove workers needs a restart")
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
+        if (config.workers is None) != (before.workers is None):
+            _log.warn("a change of workers from or to none needs a restart")
+        if config.fleet.redis is not None and self._fleet is None:
+            _log.warn("fleet.redis, where there was none, needs a restart")

@@ -87,7 +87,6 @@ class SupervisedService(GatewayService):
         self._is_reloading = False
         self._reload_again = False
         self._is_stopping = False
-        self.plane.sources.subscriptions.on_rest = self._on_own_rest
         self._parts = HubParts(
             counts=HubCounts(self.server.registry.counts_of, self.server.sessions.slots, reactor),
             sources=self.plane.sources,
@@ -95,6 +94,7 @@ class SupervisedService(GatewayService):
             record_ended=self.telemetry.records.record_ended,
             write_log=self._write_log,
             publish_session=self._publish_session,
+            note_state=self._workers.note,
             spread_rest=self._spread_rest,
         )
 
@@ -272,11 +272,17 @@ class SupervisedService(GatewayService):
         self._dashboard.tell_session(convert(change, SessionChange))
 
     def _spread_rest(self, rest: AccountRests, source: WorkerConnection) -> None:
-        """Tell this process and all other workers that an account rests."""
+        """Tell this process, all other workers and all other hosts that an account rests."""
         self.plane.sources.subscriptions.learn(rest.store, rest.account, rest.model, rest.seconds)
         self._tell_workers(rest, source.slot)
+        super()._on_own_rest(rest.store, rest.account, rest.model, rest.seconds)
 
     def _on_own_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        super()._on_own_rest(store, account, model, seconds)
+        self._tell_workers(AccountRests(store, account, model, seconds), None)
+
+    def _on_rest_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        super()._on_rest_elsewhere(store, account, model, seconds)
         self._tell_workers(AccountRests(store, account, model, seconds), None)
 
     def _tell_workers(self, rest: AccountRests, source: int | None) -> None:

@@ -40,6 +40,7 @@ from mgw.fleet.messages import (
     Reload,
     SessionNews,
     StateQuestion,
+    WorkerState,
 )
 from mgw.fleet.pickled_config import unpickle_config
 from mgw.fleet.rows import RowWriter
@@ -215,6 +216,9 @@ class Worker:
         for _ in range(serving.records.slices):
             serving.records.write_slice()
             await deferLater(self.reactor, 0)
+        return self._collect(serving)
+
+    def _collect(self, serving: _Serving) -> WorkerState:
         server = serving.plane.server
         return collect_state(
             serving.metrics,
@@ -232,6 +236,7 @@ class Worker:
             await self._ports.stop()
             await serving.plane.stop()
             serving.records.flush()
+            self.channel.tell(self._collect(serving))
             await serving.plane.sources.stop()
             serving.metrics.loop_delay.stop()
             serving.plane.restore()

@@ -28,6 +28,7 @@ from mgw.fleet.messages import (
     TakePlace,
     TakeSlot,
     TokenQuestion,
+    WorkerState,
 )
 from mgw.fleet.rows import RowReader
 from mgw.fleet.shared_credentials import answer_token_question
@@ -49,6 +50,8 @@ class HubParts:
     """Takes the number of the worker, too."""
     publish_session: Callable[[dict[str, Any]], None]  # Any: JSON
     """Takes what the dashboard's feed tells of a session."""
+    note_state: Callable[[int, WorkerState], None]
+    """Takes the last numbers of a worker that ends."""
     spread_rest: Callable[[AccountRests, WorkerConnection], None]
     """Takes what one worker has learned of an account, and that worker's connection."""
 
@@ -81,6 +84,8 @@ class WorkerConnection:
                 parts.publish_session(message.change)
             case AccountRests():
                 parts.spread_rest(message, self)
+            case WorkerState():
+                parts.note_state(self.slot, message)
 
     def on_question(self, question: Message) -> Message | Deferred[Message]:
         """Answer what the worker asks."""

@@ -162,9 +162,10 @@ class WorkersState:
         except ChannelError:
             return
         if isinstance(state, WorkerState) and self._channels.get(slot) is channel:
-            self._note(slot, state)
+            self.note(slot, state)
 
-    def _note(self, slot: int, state: WorkerState) -> None:
+    def note(self, slot: int, state: WorkerState) -> None:
+        """Take the numbers of a worker."""
         tables: _Tables = {name: dict(rows) for name, rows in state.tables}
         for name, rows in self._tables.get(slot, {}).items():
             if COMBINATIONS.get(name) is not Combination.TOTAL:

@@ -56,6 +56,8 @@ class Metrics:
     state: StateMetrics = field(default_factory=StateMetrics, repr=False)
     upstreams: ProviderMetrics = field(default_factory=ProviderMetrics, repr=False)
     loop_delay: LoopDelay = field(default_factory=LoopDelay, repr=False)
+    fleet: Callable[[], Iterable[Table]] = field(default=tuple, repr=False)
+    """Returns what there is to tell of the hosts that share limits."""
     workers: OtherProcesses | None = field(default=None, repr=False)
     """Other processes, whose numbers are to be told with those of this one."""
     pause: Callable[[], Awaitable[None]] = _no_pause
@@ -179,6 +181,7 @@ class Metrics:
         yield from self.upstreams.tables()
         yield self._live_lists()
         yield from self.loop_delay.tables()
+        yield from self.fleet()
 
     async def _render_process(self, exposition: Exposition) -> bytes:
         """Return what the library says of the process; it lists all open files, which may be many."""
