@@ -184,15 +184,19 @@ def start_demo(shell: Shell) -> None:
 
 def play(steps: list[Step]) -> Iterator[tuple[Typed, str]]:
     """Go through a session; yield each command with what it has printed."""
-    starts = any(isinstance(step, Typed) and step.command.startswith("mgw run") for step in steps)
+    commands = [step.command for step in steps if isinstance(step, Typed)]
     with open_shell() as shell:
-        if not starts:
+        if any(GATEWAY in command for command in commands) and not any(map(_starts_gateway, commands)):
             start_demo(shell)
         for step in steps:
             if isinstance(step, Written):
                 shell.write(step)
             else:
                 yield step, shell.run(step)
+
+
+def _starts_gateway(command: str) -> bool:
+    return command.startswith("mgw run")
 
 
 if __name__ == "__main__":
