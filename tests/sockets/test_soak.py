@@ -19,7 +19,7 @@ def test_every_exchange_of_a_mixed_load_has_its_own_answer_and_one_event() -> No
 
 @pytest.mark.slow
 def test_a_soak_by_time_reports_what_the_gateway_takes_and_compares_its_end_with_its_beginning() -> None:
-    said = soak("--minutes", "0.1", "--report", "2", "--clients", "4")
+    said = soak("--minutes", "0.06", "--report", "1", "--clients", "4")
     reports = [line for line in said.splitlines() if "probe p50" in line]
     assert len(reports) >= 2
     assert all(word in reports[0] for word in ("MiB", "files", "of a core", "reloads"))
