@@ -12,6 +12,7 @@ and handed to one worker after the other; where one of them cannot use it, all g
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -191,7 +192,7 @@ class SupervisedService(GatewayService):
         """Stop in order, with an exit code that says that something is wrong."""
         if self._is_stopping:
             return
-        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+        atexit.register(os._exit, 1)  # when twistd has removed its pid file
         self._reactor.stop()
 
     async def _stop(self) -> None:
