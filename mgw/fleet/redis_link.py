@@ -198,11 +198,12 @@ class RedisLink:
             self._attempt = attempt
 
     def _build(self) -> RedisProtocol:
-        return RedisProtocol(self._pushed, self._connection_lost)
+        return RedisProtocol(self, secure=self.address is not None and self.address.secure)
 
-    def _connection_lost(self, protocol: RedisProtocol) -> None:
+    def on_lost(self, protocol: RedisProtocol) -> None:
+        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
         if protocol is self._protocol:
-            self._lost("the connection was lost")
+            self._lost(_words(protocol.error))
 
     def _not_connected(self, number: int, error: Exception) -> None:
         if number != self._number:
@@ -221,6 +222,18 @@ class RedisLink:
         self._attempt = None
         self._cancel_timer()
         self._protocol = protocol
+        if protocol.is_over:
+            self._lost(_words(protocol.error))
+        elif protocol.is_made:
+            self.on_made(protocol)
+        else:
+            self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "TLS took too long to begin")
+
+    def on_made(self, protocol: RedisProtocol) -> None:
+        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
+        if protocol is not self._protocol:
+            return  # the attempt is about to say the same
+        self._cancel_timer()
         self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "it did not answer the handshake")
         shake = Deferred.fromCoroutine(self._shake_hands(protocol))
         _ = shake.addErrback(lambda failure: self._shaken_off(protocol, failure))
@@ -282,7 +295,8 @@ class RedisLink:
         else:
             self._lost("it had given this host up")
 
-    def _pushed(self, push: list[Any]) -> None:  # Any: what Redis pushes
+    def on_push(self, push: list[Any]) -> None:  # Any: what Redis pushes
+        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
         if push[0] == b"message" and len(push) == 3 and self._is_up:
             if push[2] == _JOINED:
                 self._ask_for_hosts()
@@ -324,9 +338,11 @@ class RedisLink:
             timer.cancel()
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     """Say why there is no connection, without where it should go."""
     match error:
+        case RedisError():
+            return str(error)
         case Refused():
             return "it refused the connection"
         case DNSLookupError():

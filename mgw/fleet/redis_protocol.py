@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
 from typing import Any, Final
+from typing import Protocol as TypingProtocol
 
 from hiredis import ProtocolError, PushNotification, Reader, ReplyError, pack_command
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IHandshakeListener
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 _CODE: Final = re.compile("[A-Z]{2,20}")
 
@@ -26,26 +28,43 @@ class RedisError(Exception):
     """A command was not done, or nobody knows whether it was; the text says why and repeats none of it."""
 
 
+class Listener(TypingProtocol):
+    """Is told of a connection."""
+
+    def on_made(self, protocol: RedisProtocol) -> None:
+        """Commands may be sent: with TLS, after its handshake."""
+        ...
+
+    def on_push(self, push: list[Any]) -> None:
+        """Redis pushes something: the kind, and what belongs to it."""
+        ...
+
+    def on_lost(self, protocol: RedisProtocol) -> None:
+        """It is over, also where nothing could ever be sent."""
+        ...
+
+
+@implementer(IHandshakeListener)
 class RedisProtocol(Protocol):
     """A connection to Redis.
 
-    :param on_push: is told what Redis pushes: the kind, and what belongs to it.
-    :param on_lost: is told of the end of a connection that was made.
+    :param secure: whether it is one with TLS.
     """
 
-    def __init__(
-        self, on_push: Callable[[list[Any]], None], on_lost: Callable[[RedisProtocol], None]
-    ) -> None:
-        self._on_push = on_push
-        self._on_lost = on_lost
+    def __init__(self, listener: Listener, *, secure: bool) -> None:
+        self._listener = listener
+        self._secure = secure
+        self.is_made = False
+        self.is_over = False
+        self.error: BaseException = RedisError("the connection was lost")
+        """Why it is over."""
         self._reader = Reader(notEnoughData=_NOTHING)
         self._waiting: deque[Deferred[Any]] = deque()
-        self._is_over = False
 
     def send(self, *command: Argument) -> Deferred[Any]:  # Any: what a command answers
         """Send a command; the reply, or :class:`RedisError`."""
         reply: Deferred[Any] = Deferred()
-        if self._is_over:
+        if self.is_over:
             reply.errback(RedisError("the connection was lost"))
             return reply
         self._waiting.append(reply)
@@ -55,16 +74,26 @@ class RedisProtocol(Protocol):
 
     def abort(self) -> None:
         """Break the connection: nothing that comes on it counts any more."""
-        if not self._is_over and self.transport is not None:
+        if not self.is_over and self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]  # TCP, UNIX and TLS have it
         self._end()
+
+    def connectionMade(self) -> None:
+        """The connection stands; where TLS is spoken, its handshake begins."""
+        if not self._secure:
+            self.handshakeCompleted()
+
+    def handshakeCompleted(self) -> None:
+        """Let commands be sent."""
+        self.is_made = True
+        self._listener.on_made(self)
 
     def dataReceived(self, data: bytes) -> None:
         """Give each reply to whoever waits for it."""
         try:
             self._reader.feed(data)
             reply = self._reader.gets()
-            while reply is not _NOTHING and not self._is_over:
+            while reply is not _NOTHING and not self.is_over:
                 self._received(reply)
                 reply = self._reader.gets()
         except ProtocolError:
@@ -72,7 +101,7 @@ class RedisProtocol(Protocol):
 
     def _received(self, reply: Any) -> None:  # Any: as above
         if isinstance(reply, PushNotification) and reply[0] != b"subscribe":  # which is SUBSCRIBE's reply
-            self._on_push(list(reply))
+            self._listener.on_push(list(reply))
         elif not self._waiting:
             self.abort()
         elif isinstance(reply, ReplyError):
@@ -82,16 +111,18 @@ class RedisProtocol(Protocol):
         else:
             self._waiting.popleft().callback(reply)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002 (the interface's)
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Fail whatever waits for a reply."""
+        if not self.is_made and reason.value is not None:
+            self.error = reason.value
         self._end()
 
     def _end(self) -> None:
-        if self._is_over:
+        if self.is_over:
             return
-        self._is_over = True
+        self.is_over = True
         waiting, self._waiting = self._waiting, deque()
-        self._on_lost(self)
+        self._listener.on_lost(self)
         for reply in waiting:
             reply.errback(RedisError("the connection was lost"))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from random import random
 from typing import Any, Final, TypeVar
 
@@ -15,6 +18,7 @@ from zope.interface import implementer
 from mgw.clients.limits import Limits, Place, Shortage
 from mgw.fleet.redis_counts import RedisCounts
 from mgw.fleet.redis_fleet import Fleet, open_fleet
+from tests.support.certificates import authority, issue
 from tests.support.reactor import in_reactor, running_reactor
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
 
@@ -78,6 +82,22 @@ class Hosts:
         await until(lambda: not any(fleet.link.is_up for fleet in self.fleets))
 
 
+@contextmanager
+def listening(said: list[str]) -> Iterator[None]:
+    """Gather what the log says of Redis."""
+
+    @implementer(ILogObserver)
+    def hear(event: dict[str, Any]) -> None:
+        if event.get("log_namespace", "").startswith("mgw.fleet.redis"):
+            said.append(event["log_format"].format(**event))
+
+    globalLogPublisher.addObserver(hear)
+    try:
+        yield
+    finally:
+        globalLogPublisher.removeObserver(hear)
+
+
 def run(
     server: RedisServer,
     work: Callable[[Hosts], Coroutine[Deferred[Any], Any, None]],
@@ -95,16 +115,8 @@ def run(
             for fleet in hosts.fleets:
                 await fleet.stop()
 
-    @implementer(ILogObserver)
-    def hear(event: dict[str, Any]) -> None:
-        if event.get("log_namespace", "").startswith("mgw.fleet.redis"):
-            said.append(event["log_format"].format(**event))
-
-    globalLogPublisher.addObserver(hear)
-    try:
+    with listening(said):
         in_reactor(working)
-    finally:
-        globalLogPublisher.removeObserver(hear)
     assert not any(PASSWORD in text or str(server.path) in text for text in said)
     return said
 
@@ -265,3 +277,41 @@ def test_the_numbers_say_whether_redis_is_there(server: RedisServer) -> None:
         assert after["mgw_fleet_redis_errors"] >= 1
 
     run(server, work)
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("localhost", "limits are shared through Redis by 1 hosts"),
+        ("127.0.0.1", "Redis is away (it has a certificate that is not valid for its host name)"),
+    ],
+)
+def test_tls_checks_whose_certificate_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, said: str
+) -> None:
+    issuer = authority(tmp_path)
+    issued = issue(issuer, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(issuer.ca_file))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    tls = {
+        "bind": "127.0.0.1",
+        "tls-port": str(port),
+        "tls-cert-file": str(issued.cert_file),
+        "tls-key-file": str(issued.key_file),
+        "tls-auth-clients": "no",
+    }
+    with RedisServer(tls) as server:
+        heard: list[str] = []
+
+        async def work() -> None:
+            config = server.config(url=f"rediss://default:{PASSWORD}@{host}:{port}/1")
+            fleet = open_fleet(config, running_reactor(), random, lambda *_: None)
+            await until(lambda: bool(heard))
+            await fleet.stop()
+
+        with listening(heard):
+            in_reactor(work)
+    assert heard[0].startswith(said)
+    assert str(port) not in heard[0]

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from types import TracebackType
@@ -27,7 +28,8 @@ needs_redis = pytest.mark.skipif(
 class RedisServer:
     """A Redis that can be killed and started again, empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, more: Mapping[str, str] | None = None) -> None:
+        self._more = more or {}
         self._folder = Path(tempfile.mkdtemp(prefix="redis-"))  # short, as the paths of sockets have to be
         self.path = self._folder / "s"
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,6 +52,7 @@ class RedisServer:
             "unixsocket": str(self.path),
             "requirepass": PASSWORD,
             "dir": str(self._folder),
+            **self._more,
         }
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
         self._process = subprocess.Popen([PROGRAM, *words, "--save", ""], stdout=subprocess.DEVNULL)
@@ -72,9 +75,9 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(SIGCONT)
 
-    def config(self, more: str = "") -> Config:
+    def config(self, more: str = "", url: str | None = None) -> Config:
         """Return the configuration of a host that uses it."""
-        url = f"unix://:{PASSWORD}@{self.path}?db=1"
+        url = url or f"unix://:{PASSWORD}@{self.path}?db=1"
         text = f"providers: {{a: {{kind: openai}}}}\nfleet: {{redis: {{url: '{url}'}}}}\n{more}"
         return parse(text, "f", {})
 
