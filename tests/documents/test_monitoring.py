@@ -82,7 +82,16 @@ def test_the_panels_have_ids_places_and_the_source_that_is_chosen() -> None:
         if panel["type"] != "row":
             assert panel["datasource"]["uid"] == "${datasource}"
     rows = [panel["title"] for panel in panels if panel["type"] == "row"]
-    assert rows == ["Overview", "Providers", "Clients", "Cost", "Realtime", "Sinks", "Process"]
+    assert rows == [
+        "Overview",
+        "Providers",
+        "Clients",
+        "Cost",
+        "Realtime",
+        "Sinks",
+        "Process",
+        "Workers and fleet",
+    ]
     names = [variable["name"] for variable in board["templating"]["list"]]
     assert names == ["datasource", "instance", "provider", "client"]
 

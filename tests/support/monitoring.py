@@ -13,7 +13,10 @@ from typing import Any, Final
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
+from mgw.config.fleet import RedisSettings
+from mgw.fleet.redis_fleet import open_fleet
 from mgw.fleet.worker_state import WorkersState
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
@@ -22,6 +25,7 @@ from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.journal import SinkCounts
 from mgw.usage.prices import Unpriced
 from mgw.usage.record import SessionCounts
+from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay
 from tests.support.upstreams import memory_upstream
@@ -100,12 +104,15 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     state = StateMetrics(
         certificate_expires=lambda: 2e9, counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)}
     )
+    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None)
+    fleet.settings = RedisSettings()
     metrics = Metrics(
         frozenset({"chat"}),
         state=state,
         upstreams=ProviderMetrics(lambda: {provider: upstream}, lambda: {provider: source}),
         loop_delay=LoopDelay(),
         workers=WorkersState(processes=lambda: {0: getpid()}),
+        fleet=fleet.tables,
     )
     metrics.requests.clients.refusals = lambda: [("alice", "max_in_flight", 1)]
     metrics.reloaded(1, [provider], ["alice"])
