@@ -141,16 +141,15 @@ class DataPlane:
         """Return what no log may show, and no configuration holds."""
         return [*self.sources.secrets(), *self.server.gate.learned]
 
-    async def drain(self) -> None:
+    async def drain(self, delay: float) -> None:
         """Stop being ready; then refuse new work, and wait for the last request.
 
-        The first takes ``drain_delay_seconds``, the second no longer than ``drain_seconds``.
+        The first takes ``delay`` seconds, the second no longer than ``drain_seconds``.
         """
-        config = self.generation.config
         self.stopping = True
-        seconds = config.drain_seconds
-        if config.drain_delay_seconds:
-            seconds = await self._delayed(config.drain_delay_seconds, seconds)
+        seconds = self.generation.config.drain_seconds
+        if delay:
+            seconds = await self._delayed(delay, seconds)
         if self.server.in_flight:
             _log.info(
                 "draining {count} requests for at most {seconds:g} s",

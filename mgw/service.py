@@ -253,7 +253,7 @@ class GatewayService(Service):
         config = self.plane.generation.config
         self._manager.stopping(config.drain_delay_seconds + config.drain_seconds)
         self._dashboard.drain()
-        await self.plane.drain()
+        await self._drain()
         await self._ports.stop()
         await self.plane.stop()
         if self._fleet is not None:
@@ -297,6 +297,10 @@ class GatewayService(Service):
     def _on_rest_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
         """Know what another host has found out."""
         self.plane.sources.subscriptions.learn(store, account, model, seconds)
+
+    async def _drain(self) -> None:
+        """Wait until no request is under way."""
+        await self.plane.drain(self.plane.generation.config.drain_delay_seconds)
 
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         return await self.telemetry.render_metrics(accept)

@@ -85,7 +85,8 @@ class SupervisedService(GatewayService):
         self._operator_socket = ""
         self._fork_server: ForkServer | None = None
         self._supervisor: Supervisor | None = None
-        self._is_reloading = False
+        self._is_reloading = True
+        """Or starting: what is asked for meanwhile is done afterwards."""
         self._reload_again = False
         self._is_stopping = False
         self._parts = HubParts(
@@ -126,8 +127,7 @@ class SupervisedService(GatewayService):
         if self._is_reloading:
             self._reload_again = True
             return
-        self._is_reloading = True
-        _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
+        self._begin_reload()
 
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
@@ -153,7 +153,7 @@ class SupervisedService(GatewayService):
 
     def drain(self, channel: Channel) -> None:
         """Tell a worker to end its requests and exit."""
-        channel.tell(Drain(self.plane.generation.config.drain_seconds))
+        channel.tell(Drain(self._drain_seconds()))
 
     def on_lost(self) -> None:
         """No more workers can be forked: end in order, so that a service manager starts anew."""
@@ -182,6 +182,7 @@ class SupervisedService(GatewayService):
     def _on_started(self, _: None) -> None:
         if not self._is_stopping:
             super()._announce()
+            self._on_reloaded(None)
 
     def _on_not_started(self, failure: Failure) -> None:
         if not self._is_stopping:
@@ -197,16 +198,21 @@ class SupervisedService(GatewayService):
 
     async def _stop(self) -> None:
         self._is_stopping = True
-        config = self.plane.generation.config
-        seconds = config.drain_delay_seconds + config.drain_seconds
-        self._manager.stopping(seconds)
-        self._dashboard.drain()
+        await super()._stop()
+
+    async def _drain(self) -> None:
         if self._supervisor is not None:
-            await self._supervisor.stop(seconds + SECONDS_BEHIND_DRAIN / 2)
+            await self._supervisor.stop(self._drain_seconds() + SECONDS_BEHIND_DRAIN / 2)
         if self._fork_server is not None:
             await self._fork_server.stop()
+        await self._ports.stop()  # who connects now would wait for nobody
         await self._operators.stop()
-        await super()._stop()
+        await self.plane.drain(delay=0.0)
+
+    def _drain_seconds(self) -> float:
+        """Return how long the requests of workers may go on."""
+        config = self.plane.generation.config
+        return config.drain_delay_seconds + config.drain_seconds
 
     def _count(self, config: Config) -> int:
         """Return how many workers there should be; a change from or to none needs a restart."""
@@ -214,16 +220,15 @@ class SupervisedService(GatewayService):
 
     # Reload
 
+    def _begin_reload(self) -> None:
+        self._is_reloading, self._reload_again = True, False
+        _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
+
     async def _reload(self) -> None:
-        while True:
-            self._reload_again = False
-            self._manager.reloading()
-            prepared = self._prepare()
-            if prepared is not None:
-                await self._use_everywhere(prepared)
-            self._ready()
-            if not self._reload_again:
-                return
+        self._manager.reloading()
+        prepared = self._prepare()
+        if prepared is not None:
+            await self._use_everywhere(prepared)
 
     async def _use_everywhere(self, prepared: Prepared) -> None:
         assert self._supervisor is not None, "it serves"
@@ -235,10 +240,11 @@ class SupervisedService(GatewayService):
             prepared.generation.retire()
             self.telemetry.sinks.discard(prepared.sinks)
             self._not_reloaded(f"a worker cannot use it: {error}")
-            await self._supervisor.roll(self._reloading_with(*before))
+            await self._supervisor.roll(self._going_back_to(*before))
             return
         self._use(prepared)
-        self._supervisor.resize(self._count(prepared.config))
+        if not self._is_stopping:
+            self._supervisor.resize(self._count(prepared.config))
 
     def _reloading_with(self, config: Config, number: int) -> Callable[[Channel], Any]:  # Any: a coroutine
         message = Reload(self._count(config), number, pickle_config(config))
@@ -250,8 +256,24 @@ class SupervisedService(GatewayService):
 
         return reload
 
+    def _going_back_to(self, config: Config, number: int) -> Callable[[Channel], Any]:  # Any: as above
+        reload = self._reloading_with(config, number)
+
+        async def go_back(channel: Channel) -> None:
+            try:
+                await reload(channel)
+            except (ValueError, ChannelError):
+                channel.lose()  # whoever replaces it begins with that configuration
+
+        return go_back
+
     def _on_reloaded(self, _: object) -> None:
         self._is_reloading = False
+        if self._is_stopping:
+            return
+        self._ready()
+        if self._reload_again:
+            self._begin_reload()
 
     def _on_bug(self, failure: Failure) -> None:
         _log.failure("a bug: the configuration was not reloaded", failure)

@@ -43,7 +43,7 @@ from mgw.fleet.messages import (
     WorkerState,
 )
 from mgw.fleet.pickled_config import unpickle_config
-from mgw.fleet.rows import RowWriter
+from mgw.fleet.rows import MAX_WAITING_BYTES, RowWriter
 from mgw.fleet.shared_credentials import SupervisorTokens
 from mgw.fleet.shares import share_of
 from mgw.fleet.worker_state import collect_state
@@ -75,7 +75,7 @@ def run_worker(start: WorkerStart, inherited: Inherited) -> int:
     reactor = start.reactor
     worker = Worker(reactor, start.slot, inherited)
     worker.channel = adopt(reactor, start.channel, worker)
-    on_signals(reactor, worker.asked_to_stop, "SIGTERM")
+    on_signals(reactor, worker.on_sigterm, "SIGTERM")
     reactor.run(installSignalHandlers=False)
     return 0
 
@@ -104,6 +104,7 @@ class Worker:
     _serving: _Serving | None = None
     _secrets: list[Secret] = field(default_factory=list, repr=False)
     _is_stopping: bool = False
+    _was_signalled: bool = False
     _lost: Deferred[None] = field(default_factory=Deferred, repr=False)
     """Fires when the channel is lost."""
 
@@ -127,7 +128,9 @@ class Worker:
     def on_message(self, message: Message) -> None:
         """Do what nobody waits for."""
         if isinstance(message, Drain):
-            self.asked_to_stop()
+            self._drain()
+            if not message.seconds:
+                self._cut_short()
         elif isinstance(message, AccountRests) and self._serving is not None:
             subscriptions = self._serving.plane.sources.subscriptions
             subscriptions.learn(message.store, message.account, message.model, message.seconds)
@@ -137,16 +140,27 @@ class Worker:
         self._lost.callback(None)
         if not self._is_stopping:
             _log.error("the supervisor's process has gone: worker {slot} stops", slot=self.slot)
-            self.asked_to_stop()
+            self._drain()
 
-    def asked_to_stop(self) -> None:
-        """Begin to drain; the second time, end what is left of it."""
-        if self._is_stopping:
-            if self._serving is not None:
-                self._serving.plane.cut_short()
-            return
-        self._is_stopping = True
-        _ = Deferred.fromCoroutine(self._stop()).addErrback(self._on_bug)
+    def on_sigterm(self) -> None:
+        """Begin to drain; the second time, end what is left of it.
+
+        A service manager may send the signal to all processes at once, and then the supervisor's process
+        asks for the same: that is no second time.
+        """
+        if self._was_signalled:
+            self._cut_short()
+        self._was_signalled = True
+        self._drain()
+
+    def _drain(self) -> None:
+        if not self._is_stopping:
+            self._is_stopping = True
+            _ = Deferred.fromCoroutine(self._stop()).addErrback(self._on_bug)
+
+    def _cut_short(self) -> None:
+        if self._serving is not None:
+            self._serving.plane.cut_short()
 
     def _begin(self, message: Begin) -> Message:
         config = share_of(unpickle_config(message.config), message.workers)
@@ -232,7 +246,7 @@ class Worker:
         serving = self._serving
         if serving is not None:
             serving.forwarding.drain()
-            await serving.plane.drain()
+            await serving.plane.drain(serving.plane.generation.config.drain_delay_seconds)
             await self._ports.stop()
             await serving.plane.stop()
             serving.records.flush()
@@ -267,9 +281,9 @@ class _LogToChannel:
     def __call__(self, event: LogEvent) -> None:
         """Take an event whose text is finished."""
         channel = self.worker.channel
-        if channel.is_open:
+        if not channel.is_open:
+            self.lines(event)
+        elif channel.waiting_bytes <= MAX_WAITING_BYTES:  # else that process hangs, and its log with it
             level = event.get("log_level")
             name = "info" if level is None else level.name
             channel.tell(LogText(name, event["log_time"], event["log_text"]))
-        else:
-            self.lines(event)

@@ -69,8 +69,8 @@ class InternalListener:
     reactor: Any  # Any: a reactor has no one type
     server: WebServer
     directories: Sequence[str]
-    user: int = field(default_factory=os.geteuid)
-    """Whose processes may connect."""
+    user: int | None = None
+    """Whose processes may connect; ``None``: those of the user that we have at the time."""
     channels: ChannelFactory = field(init=False)
     """The connections: whoever stops the hub drains them."""
     _requests: _ForwardedRequests = field(init=False, repr=False)
@@ -121,7 +121,8 @@ class InternalListener:
 
     def connection(self) -> ForwardedConnection:
         """Return the protocol of a new connection."""
-        return ForwardedConnection(self.channels, self._requests, self.user)
+        user = os.geteuid() if self.user is None else self.user
+        return ForwardedConnection(self.channels, self._requests, user)
 
 
 def socket_directories(spool_directory: str) -> list[str]:

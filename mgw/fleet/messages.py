@@ -55,9 +55,10 @@ class Reload(Message, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Take no new requests, end those under way within so many seconds, and exit."""
+    """Take no new requests, end those under way within the time of the configuration, and exit."""
 
     seconds: float
+    """How long that may take; 0: cut off what is under way."""
 
 
 class StateQuestion(Message, frozen=True):

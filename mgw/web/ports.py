@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,12 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.protocol import ServerFactory
+from twisted.internet.unix import Port as UnixPort
 from twisted.python.failure import Failure
 
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
-from mgw.web.listener import listen_error, listening_endpoint, shown_address
+from mgw.web.listener import BACKLOG, listen_error, listening_endpoint, shown_address
 
 if TYPE_CHECKING:
     from mgw.web.tls import RenewableCertificate
@@ -31,6 +33,23 @@ class _NoConnections(ServerFactory):
     """The factory of a port from which this process accepts nobody."""
 
     noisy = False
+
+
+class _InheritedUnixPort(UnixPort):
+    """A UNIX socket that another process has made, whose file is left alone.
+
+    Twisted opens the file of an adopted socket to all users, and removes it at the end.  It does neither for
+    a name that begins with a zero byte, which is in no file system (unix(7)).
+    """
+
+    def __init__(
+        self, descriptor: int, factory: IProtocolFactory, reactor: Any
+    ) -> None:  # Any: a reactor has no one type
+        super().__init__(b"\0inherited", factory, BACKLOG, reactor=reactor)
+        self._preexistingSocket = socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def _logConnectionLostMsg(self) -> None:
+        """Say nothing: that name cannot be read."""
 
 
 @dataclass(slots=True)
@@ -97,7 +116,12 @@ class Ports:
         """
         factory = self._with_tls(config, factory)
         for one in sockets:
-            self._ports.append(self.reactor.adoptStreamPort(one.descriptor, one.family, factory))
+            if one.family == socket.AF_UNIX:
+                port: Any = _InheritedUnixPort(one.descriptor, factory, self.reactor)  # Any: as above
+                port.startListening()
+                self._ports.append(port)
+            else:
+                self._ports.append(self.reactor.adoptStreamPort(one.descriptor, one.family, factory))
 
     def renew(self, config: Config) -> None:
         """Read the certificate anew.

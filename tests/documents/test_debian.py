@@ -44,6 +44,12 @@ def test_the_service_may_have_the_memory_that_tls_needs() -> None:
     assert "MemoryDenyWriteExecute" not in settings("mgw.service")
 
 
+def test_the_first_process_decides_what_becomes_of_workers() -> None:
+    """It drains them when it is asked to stop, and replaces the one that the kernel has killed."""
+    unit = settings("mgw.service")
+    assert (unit["KillMode"], unit["OOMPolicy"]) == (["mixed"], ["continue"])
+
+
 def test_the_service_reads_the_files_that_the_package_installs() -> None:
     unit, installed = settings("mgw.service"), (DEBIAN / "mgw.install").read_text(encoding="utf-8")
     assert unit["ExecStart"] == ["/usr/bin/mgw run -c /etc/mgw.yaml"]

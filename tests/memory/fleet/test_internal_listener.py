@@ -96,3 +96,32 @@ def test_what_is_in_use_or_of_others_stays(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_there_holds_nothing_stale(tmp_path: Path) -> None:
     remove_stale(str(tmp_path / "absent"))
+
+
+class UnixTransport:
+    """A connection of this process."""
+
+    def __init__(self, handle: socket.socket) -> None:
+        self._handle = handle
+        self.is_aborted = False
+
+    def getHandle(self) -> socket.socket:
+        return self._handle
+
+    def abortConnection(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_user_that_the_service_has_become_may_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """``twistd --uid`` changes the user when the service has been made."""
+    made, user = listener([str(tmp_path)]), os.geteuid() + others
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    near, far = socket.socketpair()
+    with near, far:
+        connection, transport = made.connection(), UnixTransport(near)
+        connection.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
+        assert transport.is_aborted == bool(others)
+        connection.connectionLost()

@@ -1,0 +1,39 @@
+"""Listening sockets that another process has opened."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from pathlib import Path
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactorClock
+
+from mgw.web.ports import ListeningSocket, Ports
+from tests.support.configs import THREE_FAMILIES, config
+from tests.support.deferreds import result_of
+
+
+def test_the_file_of_an_inherited_unix_socket_is_left_alone(tmp_path: Path) -> None:
+    """Its permissions say who may connect, and other workers accept from it when one has stopped."""
+    path = tmp_path / "mgw.sock"
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+        path.chmod(0o600)
+        made.listen()
+        made.setblocking(False)
+        reactor = MemoryReactorClock()
+        ports = Ports(reactor)
+
+        ports.adopt([ListeningSocket(made.fileno(), socket.AF_UNIX)], config(THREE_FAMILIES), Factory())
+
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert len(reactor.getReaders()) == 1
+
+        stopped = Deferred.fromCoroutine(ports.stop())
+        reactor.advance(1)
+        result_of(stopped)
+
+        assert reactor.getReaders() == []
+        assert path.is_socket()
