@@ -197,7 +197,7 @@ class SupervisedService(GatewayService):
         self._reactor.stop()
 
     async def _stop(self) -> None:
-        self._is_stopping = True
+        self._is_stopping = self.plane.stopping = True
         await super()._stop()
 
     async def _drain(self) -> None:

@@ -31,6 +31,7 @@ OF_ONE_PROCESS = {
     *("mgw_config_reload_ok", "mgw_config_reload_failures"),
     *("mgw_workers", "mgw_worker_restarts", "mgw_worker_resident_bytes"),
     *("mgw_worker_cpu_seconds", "mgw_worker_open_fds"),
+    *("mgw_fleet_hosts", "mgw_fleet_redis_up", "mgw_fleet_redis_errors"),
 }
 FROM_RECORDS = {
     *("mgw_requests", "mgw_request_errors", "mgw_request_retries", "mgw_tokens", "mgw_cost_usd"),
