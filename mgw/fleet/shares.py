@@ -6,6 +6,7 @@ a worker that asked before each chunk would wait for most of its time.
 
 from __future__ import annotations
 
+from mgw.config.fleet import FleetSettings
 from mgw.config.settings import Config
 
 
@@ -23,6 +24,7 @@ def share_of(config: Config, workers: int) -> Config:
         update={
             "max_clients": None if config.max_clients is None else -(-config.max_clients // workers),
             "providers": providers,
+            "fleet": FleetSettings(),  # only the supervisor's process needs the password of Redis
             "spool": spool.model_copy(
                 update={
                     "body_memory": _share(spool.body_memory, workers, most),

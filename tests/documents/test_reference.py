@@ -16,7 +16,7 @@ from mgw.fleet.worker_state import WorkersState
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent
 from tests.support.deferreds import result_of
-from tests.support.monitoring import labels_by_name, metrics_with_everything, page_of
+from tests.support.monitoring import fleet_tables, labels_by_name, metrics_with_everything, page_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Schema = dict[str, Any]  # Any: a JSON schema, as it was decoded
@@ -86,7 +86,8 @@ def test_the_page_on_usage_events_has_every_field_in_order() -> None:
 
 
 def test_the_page_on_metrics_has_every_metric_and_no_other() -> None:
-    _, parts = result_of(Deferred.fromCoroutine(Metrics(frozenset(), workers=WorkersState()).render(None)))
+    metrics = Metrics(frozenset(), workers=WorkersState(), fleet=fleet_tables)
+    _, parts = result_of(Deferred.fromCoroutine(metrics.render(None)))
     named = set(re.findall(r"^# TYPE (mgw_\w+)", b"".join(parts).decode(), re.MULTILINE))
     text = page("docs/metrics.rst")
     terms = re.findall(r"^``mgw_.*", text, re.MULTILINE)

@@ -18,6 +18,7 @@ from twisted.internet.task import Clock
 from mgw.config.fleet import RedisSettings
 from mgw.fleet.redis_fleet import open_fleet
 from mgw.fleet.worker_state import WorkersState
+from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.provider_metrics import ProviderMetrics
@@ -104,15 +105,13 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     state = StateMetrics(
         certificate_expires=lambda: 2e9, counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)}
     )
-    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None)
-    fleet.settings = RedisSettings()
     metrics = Metrics(
         frozenset({"chat"}),
         state=state,
         upstreams=ProviderMetrics(lambda: {provider: upstream}, lambda: {provider: source}),
         loop_delay=LoopDelay(),
         workers=WorkersState(processes=lambda: {0: getpid()}),
-        fleet=fleet.tables,
+        fleet=fleet_tables,
     )
     metrics.requests.clients.refusals = lambda: [("alice", "max_in_flight", 1)]
     metrics.reloaded(1, [provider], ["alice"])
@@ -122,6 +121,13 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     metrics.requests.clients.add_unpriced(provider, Unpriced.PRICE)
     metrics.requests.sessions.add(provider, SessionCounts(minutes=1.5, frames_in=1, bytes_in=2))
     return metrics
+
+
+def fleet_tables() -> Iterator[Table]:
+    """Yield what a gateway tells of its fleet, of which no Redis is reached."""
+    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None)
+    fleet.settings = RedisSettings()
+    yield from fleet.tables()
 
 
 def page_of(metrics: Metrics, accept: bytes | None = None) -> str:
