@@ -262,8 +262,9 @@ class SupervisedService(GatewayService):
         async def go_back(channel: Channel) -> None:
             try:
                 await reload(channel)
-            except (ValueError, ChannelError):
-                channel.lose()  # whoever replaces it begins with that configuration
+            except (ValueError, ChannelError) as error:
+                # One that replaced it would have nothing better to begin with, so it serves on as it is.
+                _log.error("a worker could not go back to the configuration before: {error}", error=error)
 
         return go_back
 

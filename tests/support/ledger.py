@@ -40,10 +40,10 @@ class Ledger:
         """The gateway answers the next request, and its event is the only one that was not asked for yet."""
         assert self.rest(model) == []
 
-    def rest(self, model: str) -> list[dict[str, Any]]:
+    def rest(self, model: str, *headers: bytes) -> list[dict[str, Any]]:
         """The gateway answers the next request; return the events before its own that nobody asked for."""
         with RawClient(self.gateway.port) as client:
-            client.send(chat(model))
+            client.send(chat(model, *headers))
             response = client.read_response()
         assert (response.status, response.whole) == (200, True), response
         last = event_of(self.gateway, response)
