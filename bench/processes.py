@@ -181,9 +181,13 @@ def written(path: Path, fill: dict[str, str]) -> Path:
     return path
 
 
-def bound_run(seconds: int) -> None:
-    """Keep this process, which makes the load, to its core, and have it end with what it started."""
-    os.sched_setaffinity(0, {LOAD_CORE})
+def bound_run(seconds: int, *, on_one_core: bool = True) -> None:
+    """Keep this process, which makes the load, to its core, and have it end with what it started.
+
+    :param on_one_core: whether the load has a core of its own; otherwise it runs on all of them.
+    """
+    if on_one_core:
+        os.sched_setaffinity(0, {LOAD_CORE})
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(seconds)

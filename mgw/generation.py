@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from random import random
 from time import time
@@ -185,7 +186,7 @@ def build_generation(
 
     catalog = Catalog(config, resolver, created, without_account)
     models = Models(_override(row) for row in config.translation.models)
-    table = RouteTable(ROUTES, denied_routes(config), families_of(config))
+    table = _route_table(denied_routes(config), frozenset(families_of(config).items()))
     release = sources.release
     return Generation(
         number,
@@ -282,6 +283,15 @@ def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[st
             )
         found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
     return found
+
+
+@lru_cache(maxsize=2)
+def _route_table(denied: tuple[str, ...], families: frozenset[tuple[str, Family]]) -> RouteTable:
+    """Return what finds routes: the one from before where the configuration says the same of them.
+
+    A worker then has that of the process that it was forked from, in memory that all of them share.
+    """
+    return RouteTable(ROUTES, denied, dict(families))
 
 
 def denied_routes(config: Config) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from mgw.config.settings import Config
 from mgw.dashboard.session_list import SessionChange, SessionRow
 from mgw.dashboard.switch import Surroundings
 from mgw.fleet.channel import Channel, ChannelError, adopt
+from mgw.fleet.client_balance import ClientNumbers
 from mgw.fleet.counts import HubCounts
 from mgw.fleet.delegate import WorkerView
 from mgw.fleet.fork_server import ForkServer
@@ -74,6 +75,7 @@ class SupervisedService(GatewayService):
         reactor: Any,
         log_file: LogFile | None,
     ) -> None:
+        self._clients = ClientNumbers()
         self._workers = WorkersState(self._count_by_stage, self._restarts, self._processes)
         super().__init__(config, read_config, reactor, log_file)
         self.telemetry.metrics.workers = self._workers
@@ -104,6 +106,7 @@ class SupervisedService(GatewayService):
         """Fork what forks the workers, while there are no threads; then as any gateway."""
         inherited = Inherited(
             sockets=self._ports.sockets(),
+            clients=self._clients,
             divert_log=self.telemetry.divert_log,
             use_secrets=self._use_log_secrets,
         )
@@ -149,11 +152,12 @@ class SupervisedService(GatewayService):
 
     def detach(self, slot: int) -> None:
         """A worker has gone, and its connection has taken back what it had."""
+        self._clients.remove(slot)
         self._workers.ended(slot)
 
     def drain(self, channel: Channel) -> None:
         """Tell a worker to end its requests and exit."""
-        channel.tell(Drain(self._drain_seconds()))
+        channel.tell(Drain(self._drain_seconds(), is_alone=not self._is_stopping))
 
     def on_lost(self) -> None:
         """No more workers can be forked: end in order, so that a service manager starts anew."""

@@ -25,6 +25,7 @@ from mgw.dashboard.session_list import SessionChange, list_sessions
 from mgw.dashboard.session_list import SessionNews as SessionObserver
 from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.channel import Channel, adopt
+from mgw.fleet.client_balance import ClientBalance, ClientNumbers
 from mgw.fleet.counts import Hub
 from mgw.fleet.fork_server import WorkerStart
 from mgw.fleet.forwarding import Forwarding, forwarding_to
@@ -64,6 +65,8 @@ class Inherited(Struct, frozen=True, kw_only=True):
 
     sockets: Sequence[ListeningSocket]
     """What clients connect to."""
+    clients: ClientNumbers
+    """How many of them each worker has."""
     divert_log: Callable[[Callable[[ILogObserver], ILogObserver]], None]
     """Replaces what writes the text of the log."""
     use_secrets: Callable[[Callable[[], list[Secret]]], None]
@@ -101,6 +104,7 @@ class Worker:
     inherited: Inherited
     channel: Channel = field(init=False)
     _ports: Ports = field(init=False)
+    _balance: ClientBalance = field(init=False)
     _serving: _Serving | None = None
     _secrets: list[Secret] = field(default_factory=list, repr=False)
     _is_stopping: bool = False
@@ -109,7 +113,10 @@ class Worker:
     """Fires when the channel is lost."""
 
     def __post_init__(self) -> None:
-        self._ports = Ports(self.reactor)
+        self._ports = ports = Ports(self.reactor)
+        self._balance = ClientBalance(
+            self.inherited.clients, self.slot, self.reactor, ports.pause, ports.resume
+        )
         self.inherited.use_secrets(self._known_secrets)
         self.inherited.divert_log(self._log_to_channel)
 
@@ -128,6 +135,9 @@ class Worker:
     def on_message(self, message: Message) -> None:
         """Do what nobody waits for."""
         if isinstance(message, Drain):
+            self._balance.stop()
+            if message.is_alone:
+                self._ports.pause()
             self._drain()
             if not message.seconds:
                 self._cut_short()
@@ -172,6 +182,8 @@ class Worker:
             return Failed(str(error))
         serving.metrics.loop_delay.start()
         serving.plane.begin(shares_port=True)
+        serving.plane.channels.on_count = self._balance.count
+        self._balance.begin()
         return Done()
 
     def _build(self, config: Config, message: Begin) -> _Serving:
@@ -246,6 +258,7 @@ class Worker:
         serving = self._serving
         if serving is not None:
             serving.forwarding.drain()
+            self._balance.stop()
             await serving.plane.drain(serving.plane.generation.config.drain_delay_seconds)
             await self._ports.stop()
             await serving.plane.stop()

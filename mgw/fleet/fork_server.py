@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.fleet.forked_process import MAX_MESSAGE_BYTES, WorkerStart, serve_forks
+from mgw.fleet.forked_process import MAX_MESSAGE_BYTES, WorkerStart, find_reactor_names, serve_forks
 
 __all__ = ["Ending", "ForkError", "ForkServer", "ForkedProcess", "WorkerStart"]
 
@@ -136,12 +136,12 @@ class ForkServer:
             names = ", ".join(thread.name for thread in threading.enumerate())
             raise RuntimeError(f"the fork server must be forked before threads are started: {names}")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        gc.collect()
+        reactor_names = find_reactor_names()
         gc.freeze()  # here already: a collection would copy the memory that both processes share
         pid = os.fork()
         if not pid:
             try:
-                serve_forks(theirs, keep, run_worker)
+                serve_forks(theirs, keep, run_worker, reactor_names)
             finally:
                 os._exit(1)  # whatever happened, nothing that called this may go on in the fork
         theirs.close()

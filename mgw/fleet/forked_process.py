@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,12 +51,16 @@ class WorkerStart:
 
 
 def serve_forks(
-    control: socket.socket, keep: Collection[int], run_worker: Callable[[WorkerStart], int]
+    control: socket.socket,
+    keep: Collection[int],
+    run_worker: Callable[[WorkerStart], int],
+    reactor_names: Sequence[dict[str, Any]],
 ) -> NoReturn:
     """Be the fork server, until the other end of ``control`` is closed.
 
     :param keep: the open files that workers are to have.
     :param run_worker: is called in each fork; its result is the exit code.
+    :param reactor_names: of :func:`find_reactor_names`.
     """
     _name_process("mgw-fork")
     signal.set_wakeup_fd(-1)
@@ -68,7 +72,7 @@ def serve_forks(
     start = server.serve()
     if start is None:
         os._exit(0)
-    os._exit(_run_fork(start, run_worker))
+    os._exit(_run_fork(start, run_worker, reactor_names))
 
 
 @dataclass(slots=True)
@@ -139,7 +143,9 @@ class _ForkServer:
             socket.send_fds(self.control, [text], files)
 
 
-def _run_fork(request: _Request, run_worker: Callable[[WorkerStart], int]) -> int:
+def _run_fork(
+    request: _Request, run_worker: Callable[[WorkerStart], int], reactor_names: Sequence[dict[str, Any]]
+) -> int:
     """Be the worker; return its exit code."""
     code = BUG_EXIT_CODE
     try:
@@ -147,7 +153,7 @@ def _run_fork(request: _Request, run_worker: Callable[[WorkerStart], int]) -> in
         _write_own("oom_score_adj", str(OOM_SCORE))
         _use_default_signals()
         gc.enable()
-        code = run_worker(WorkerStart(request.slot, request.end, renew_reactor()))
+        code = run_worker(WorkerStart(request.slot, request.end, renew_reactor(reactor_names)))
     except BaseException:  # nothing that called this may go on in the fork, whatever it was
         traceback.print_exc(file=sys.__stderr__)
     for stream in (sys.__stdout__, sys.__stderr__):
@@ -169,17 +175,26 @@ def _use_default_signals() -> None:
     faulthandler.register(signal.SIGQUIT, file=2)
 
 
-def renew_reactor() -> Any:  # Any: any reactor
+def find_reactor_names() -> list[dict[str, Any]]:
+    """Return the names of each module that has the reactor among them.
+
+    This looks at every module, and so writes to the memory of each: 5 MiB that a fork which looked would no
+    longer share.
+    """
+    old: Any = sys.modules[_REACTOR]
+    found = [getattr(module, "__dict__", {}) for module in list(sys.modules.values())]
+    return [names for names in found if names.get("reactor") is old]  # as Klein has it, which imports it
+
+
+def renew_reactor(reactor_names: Sequence[dict[str, Any]]) -> Any:  # Any: any reactor
     """Install a new reactor of the class of the old one, in its place wherever a module has it by name."""
     old: Any = sys.modules.pop(_REACTOR)
     new = type(old)()
     if getattr(twisted.internet, "reactor", None) is old:
         del twisted.internet.reactor
     installReactor(new)
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})
-        if names.get("reactor") is old:  # ``from twisted.internet import reactor``, which Klein has
-            names["reactor"] = new
+    for names in reactor_names:
+        names["reactor"] = new
     return new
 
 

@@ -59,6 +59,8 @@ class Drain(Message, frozen=True):
 
     seconds: float
     """How long that may take; 0: cut off what is under way."""
+    is_alone: bool = False
+    """Whether the other workers go on, who take all clients that come."""
 
 
 class StateQuestion(Message, frozen=True):

@@ -90,6 +90,8 @@ class ChannelFactory(ServerFactory):
         self.draining = False
         self.refused = 0
         """How many connections were refused because there were too many."""
+        self.on_count: Callable[[int], None] | None = None
+        """Is told how many connections are open, whenever one has come or gone."""
         self._refused_connections: dict[RefusedConnection, None] = {}
         self._refusal_log = RateLimitedLog(clock)
         self._open: dict[GatewayChannel, float] = {}
@@ -165,10 +167,14 @@ class ChannelFactory(ServerFactory):
         self._open[channel] = now + self._check_period()
         if self._next_check is None:
             self._schedule_check(now)
+        if self.on_count is not None:
+            self.on_count(len(self._open))
 
     def on_channel_closed(self, channel: GatewayChannel) -> None:
         """Count a connection out."""
         self._open.pop(channel, None)
+        if self.on_count is not None:
+            self.on_count(len(self._open))
         if self._open:
             return
         if self._next_check is not None:

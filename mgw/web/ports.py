@@ -100,9 +100,7 @@ class Ports:
         :raises ValueError: as :meth:`listen` does.
         """
         self.listen(config, _NoConnections())
-        for port in self._ports:
-            stop_reading: Any = port  # Any: every port of Twisted's is a descriptor, and no interface says so
-            stop_reading.stopReading()
+        self.pause()
 
     def sockets(self) -> list[ListeningSocket]:
         """Return what another process adopts."""
@@ -122,6 +120,18 @@ class Ports:
                 self._ports.append(port)
             else:
                 self._ports.append(self.reactor.adoptStreamPort(one.descriptor, one.family, factory))
+
+    def pause(self) -> None:
+        """Leave clients to other processes that accept from the same sockets."""
+        for port in self._ports:
+            without_reading: Any = port  # Any: each of Twisted's is a descriptor, and no interface says so
+            without_reading.stopReading()
+
+    def resume(self) -> None:
+        """Accept clients again."""
+        for port in self._ports:
+            reading: Any = port  # Any: as above
+            reading.startReading()
 
     def renew(self, config: Config) -> None:
         """Read the certificate anew.

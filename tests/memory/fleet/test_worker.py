@@ -13,6 +13,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import ILogObserver, LogPublisher
 from twisted.python.failure import Failure
 
+from mgw.fleet.client_balance import PAUSE_SECONDS, ClientNumbers
 from mgw.fleet.messages import Begin, Done, Drain
 from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.rows import MAX_WAITING_BYTES
@@ -24,12 +25,33 @@ from tests.support.configs import THREE_FAMILIES, config
 from tests.support.fleet import ChannelTransport, open_channel
 
 
+class Port:
+    """A listening port, as far as a worker touches it."""
+
+    def __init__(self) -> None:
+        self.is_reading = True
+
+    def startReading(self) -> None:
+        self.is_reading = True
+
+    def stopReading(self) -> None:
+        self.is_reading = False
+
+    def stopListening(self) -> None:
+        self.is_reading = False
+
+
 class Reactor(MemoryReactorClock):
     """A reactor in memory that knows whether it was stopped."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
         self.stops = 0
+        self.port = Port()
+
+    def adoptStreamPort(self, fileno: int, addressFamily: object, factory: object) -> Any:  # Any: a port
+        super().adoptStreamPort(fileno, addressFamily, factory)  # type: ignore[no-untyped-call]  # Twisted's
+        return self.port
 
     def stop(self) -> None:
         self.stops += 1
@@ -45,6 +67,7 @@ class WorkerHarness:
     log: list[ILogObserver]
     client: GatewayChannel
     received: StringTransport
+    numbers: ClientNumbers
 
     def hang_up(self) -> None:
         self.client.connectionLost(Failure(ConnectionDone()))
@@ -52,9 +75,11 @@ class WorkerHarness:
 
 @pytest.fixture
 def harness() -> Iterator[WorkerHarness]:
-    reactor, log = Reactor(), list[ILogObserver]()
+    reactor, log, numbers = Reactor(), list[ILogObserver](), ClientNumbers()
+    numbers.set(1, 1)  # another worker has one, too
     inherited = Inherited(
         sockets=[ListeningSocket(0, socket.AF_INET)],
+        clients=numbers,
         divert_log=lambda redirect: log.append(redirect(LogPublisher())),
         use_secrets=lambda _secrets: None,
     )
@@ -66,7 +91,7 @@ def harness() -> Iterator[WorkerHarness]:
     client, received = channel_of(factory), StringTransport()
     client.makeConnection(received)  # type: ignore[no-untyped-call]  # Twisted's
     client.dataReceived(post(b'{"model": "gpt-5", "messages": []}', path="/v1/chat/completions"))
-    found = WorkerHarness(reactor, worker, transport, log, client, received)
+    found = WorkerHarness(reactor, worker, transport, log, client, received, numbers)
     assert not received.value()
     yield found
     found.hang_up()
@@ -114,3 +139,30 @@ def test_a_supervisor_that_hangs_is_sent_no_log_without_end(harness: WorkerHarne
     harness.transport.dataBuffer += b"x"
     say({"log_time": 0.0, "log_text": "too much"})
     assert not harness.transport.take()
+
+
+def test_a_worker_says_how_many_clients_it_has_and_leaves_more_to_others(harness: WorkerHarness) -> None:
+    assert harness.numbers.least() == 1
+    assert harness.reactor.port.is_reading
+    factory: Any = harness.reactor.adoptedPorts[0][2]  # Any: as Twisted has it
+    clients = [channel_of(factory) for _ in range(2)]
+    for client in clients:
+        client.makeConnection(StringTransport())  # type: ignore[no-untyped-call]  # Twisted's
+    assert not harness.reactor.port.is_reading
+    harness.reactor.advance(PAUSE_SECONDS)
+    assert harness.reactor.port.is_reading
+    for client in clients:
+        client.connectionLost(Failure(ConnectionDone()))
+
+
+def test_a_dismissed_worker_leaves_new_clients_to_those_that_go_on(harness: WorkerHarness) -> None:
+    harness.worker.on_message(Drain(30.0, is_alone=True))
+    harness.reactor.advance(1)
+    assert not harness.reactor.port.is_reading
+
+
+def test_a_service_that_stops_answers_clients_until_the_last_request(harness: WorkerHarness) -> None:
+    harness.worker.on_message(Drain(30.0))
+    harness.reactor.advance(1)
+    assert harness.reactor.port.is_reading
+    assert harness.numbers.least() == 1, "this worker counts no more"

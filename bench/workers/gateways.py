@@ -1,0 +1,168 @@
+"""Gateways with and without workers, and what the kernel knows of their processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bench.load import EDGE_KEY, body
+from bench.machines import cpu_seconds
+from bench.processes import (
+    USUAL,
+    Bench,
+    Launch,
+    Server,
+    environment,
+    free_port,
+    gateway_command,
+    wait_until_answers,
+)
+
+WORKER: Final = "mgw-worker-"
+_START_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A gateway that runs on all cores, with everything on."""
+
+    name: str
+    workers: int | None
+    folder: Path
+    server: Server
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where its clients connect."""
+        return "127.0.0.1", self.server.port
+
+    def processes(self) -> dict[int, str]:
+        """Return what each of its processes is called, by pid."""
+        return {pid: _name(pid) for pid in _tree(self.server.pid)}
+
+    def workers_by_pid(self) -> dict[int, str]:
+        """Return the workers alone."""
+        return {pid: name for pid, name in self.processes().items() if name.startswith(WORKER)}
+
+    def cpu(self) -> dict[int, float]:
+        """Return the seconds of CPU time that each process has used."""
+        return {pid: cpu_seconds(pid) for pid in _tree(self.server.pid)}
+
+    def pss(self) -> float:
+        """Return the memory of all processes in MiB; what several share counts once (``Pss``)."""
+        return sum(_pss_kib(pid) for pid in _tree(self.server.pid)) / 1024
+
+    def pss_by_name(self) -> list[tuple[str, float]]:
+        """Return the same of each process."""
+        return [(name, _pss_kib(pid) / 1024) for pid, name in self.processes().items()]
+
+    def reload(self) -> None:
+        """Send SIGHUP."""
+        self.server.process.send_signal(signal.SIGHUP)
+
+    def log(self) -> str:
+        """Return the process log."""
+        return (self.folder / "mgw.log").read_text(errors="replace")
+
+    def events(self) -> list[bytes]:
+        """Return the ids of the requests of all usage events; a torn last line has none."""
+        found = []
+        for line in (self.folder / "usage.jsonl").read_bytes().splitlines():
+            try:
+                found.append(json.loads(line)["request_id"].encode())
+            except ValueError:
+                continue
+        return found
+
+
+@dataclass(slots=True)
+class Gateways:
+    """Starts gateways, and ends those that still run at the end."""
+
+    bench: Bench
+    running: list[Gateway] = field(default_factory=list)
+
+    def start(self, name: str, workers: int | None) -> Gateway:
+        """Start one, and wait until it answers.
+
+        :raises DidNotStartError: it does not.
+        """
+        folder, port = self.bench.folder / name.replace(" ", "-"), free_port()
+        folder.mkdir()
+        fill = {**USUAL, "temp": str(folder), "port": str(port)}
+        fill["upstream_port"] = str(self.bench.upstream_port)
+        command = gateway_command(folder, fill, ())
+        with (folder / "mgw.yaml").open("a") as config:
+            config.write(f"spool: {{dir: {folder}/spool}}\n")
+            if workers is not None:
+                config.write(f"workers: {workers}\n")
+        with (folder / f"{name}.out").open("wb") as out:
+            process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "TERM", *command],
+                stdout=out,
+                stderr=out,
+                cwd=folder,
+                env=environment(),
+            )
+        server = Server(name, process, port, 0.0, "up/")
+        self.bench.servers.append(server)
+        launch = Launch(gateway_command, limit_seconds=_START_SECONDS)
+        wait_until_answers(server, time.perf_counter(), folder, launch)
+        gateway = Gateway(name, workers, folder, server)
+        self.running.append(gateway)
+        return gateway
+
+    def stop(self, gateway: Gateway) -> None:
+        """Stop one in order, with all that it has to write."""
+        self.bench.stop(gateway.server)
+        self.running.remove(gateway)
+
+
+def request(model: str = "bench-1k", *, stream: bool = False) -> bytes:
+    """Return a request of 1 KiB; its answer has as much, or is what the upstream knows by ``model``."""
+    text = body("chat", f"up/{model}", 1024, stream=stream)
+    head = (
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n"
+        f"Authorization: Bearer {EDGE_KEY}\r\nContent-Type: application/json\r\n"
+        f"User-Agent: OpenAI/Python 3.54.0\r\nContent-Length: {len(text)}\r\n\r\n"
+    )
+    return head.encode() + text
+
+
+def clients_of(pid: int, port: int) -> set[int]:
+    """Return the client's ports of the connections with a server's port that a process has open."""
+    sockets = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(file.readlink())
+        except OSError:
+            continue
+        if found := re.fullmatch(r"socket:\[(\d+)\]", target):
+            sockets.add(found[1])
+    clients = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[9] in sockets and int(fields[1].rpartition(":")[2], 16) == port:
+            clients.add(int(fields[2].rpartition(":")[2], 16))
+    return clients
+
+
+def _tree(pid: int) -> list[int]:
+    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return [pid, *(one for child in children for one in _tree(int(child)))]
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def _pss_kib(pid: int) -> int:
+    found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+    assert found is not None, "the kernel has it (CONFIG_PROC_PAGE_MONITOR)"
+    return int(found[1])
