@@ -342,8 +342,6 @@ class GatewayService(Service):
 
     def _warn_of_restart(self, config: Config) -> None:
         before = self.plane.generation.config
-        if (config.workers is None) != (before.workers is None):
-            _log.warn("to set or to remove workers needs a restart")
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
         if (config.workers is None) != (before.workers is None):

@@ -218,8 +218,10 @@ class Worker:
 
     def _reload(self, message: Reload) -> Message:
         serving = self._serving
-        if serving is None or self._is_stopping:
+        if serving is None:
             return Failed("the worker does not serve")
+        if self._is_stopping:  # by a signal of its own: the others need not go back because of that
+            return Done()
         generation: Generation | None = None
         config = share_of(unpickle_config(message.config), message.workers)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))

@@ -14,7 +14,7 @@ from twisted.logger import ILogObserver, LogPublisher
 from twisted.python.failure import Failure
 
 from mgw.fleet.client_balance import PAUSE_SECONDS, ClientNumbers
-from mgw.fleet.messages import Begin, Done, Drain
+from mgw.fleet.messages import Begin, Done, Drain, Reload
 from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.rows import MAX_WAITING_BYTES
 from mgw.web.channel import GatewayChannel
@@ -128,6 +128,12 @@ def test_a_supervisor_without_patience_ends_the_drain(harness: WorkerHarness) ->
     harness.reactor.advance(0)
 
     assert b" 503 " in harness.received.value()
+
+
+def test_a_worker_that_drains_by_itself_does_not_stand_against_a_reload(harness: WorkerHarness) -> None:
+    harness.worker.on_sigterm()
+    settings = pickle_config(config(THREE_FAMILIES))
+    assert harness.worker.on_question(Reload(2, 2, settings)) == Done()
 
 
 def test_a_supervisor_that_hangs_is_sent_no_log_without_end(harness: WorkerHarness) -> None:
