@@ -89,10 +89,10 @@ def test_the_limit_is_the_last_size_that_passes(name: bytes, encode: Encoder) ->
 
 @each_encoder
 def test_a_bomb_costs_no_more_than_the_limit(name: bytes, encode: Encoder) -> None:
-    bomb = encode(bytes(100 * MIB))
+    bomb = encode(bytes(40 * MIB))
     begun = process_time()
     assert refusal_of(bomb, name).reason is Reason.BODY_TOO_LARGE
-    assert process_time() - begun < 2
+    assert process_time() - begun < 0.8
 
 
 def test_a_bomb_within_a_coding_costs_no_more_than_the_limit() -> None:
