@@ -138,6 +138,8 @@ class Worker:
             self._balance.stop()
             if message.is_alone:
                 self._ports.pause()
+            else:
+                self._ports.resume()
             self._drain()
             if not message.seconds:
                 self._cut_short()
@@ -156,10 +158,13 @@ class Worker:
         """Begin to drain; the second time, end what is left of it.
 
         A service manager may send the signal to all processes at once, and then the supervisor's process
-        asks for the same: that is no second time.
+        asks for the same: that is no second time.  Until it does, new clients are left to the other workers.
         """
         if self._was_signalled:
             self._cut_short()
+        elif not self._is_stopping:
+            self._balance.stop()
+            self._ports.pause()
         self._was_signalled = True
         self._drain()
 

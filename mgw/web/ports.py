@@ -143,7 +143,8 @@ class Ports:
 
     async def stop(self) -> None:
         """Take no more connections."""
-        for port in self._ports:
+        ports, self._ports = self._ports, []
+        for port in ports:
             stopping = port.stopListening()
             if isinstance(stopping, Deferred):
                 await stopping

@@ -172,3 +172,22 @@ def test_a_service_that_stops_answers_clients_until_the_last_request(harness: Wo
     harness.reactor.advance(1)
     assert harness.reactor.port.is_reading
     assert harness.numbers.least() == 1, "this worker counts no more"
+
+
+def test_a_worker_that_is_told_alone_by_a_signal_leaves_clients_to_the_others(harness: WorkerHarness) -> None:
+    """It would refuse them for as long as its last request takes."""
+    harness.worker.on_sigterm()
+    assert not harness.reactor.port.is_reading
+
+    harness.worker.on_message(Drain(30.0))  # all are told: nobody else would take them
+    assert harness.reactor.port.is_reading
+
+
+def test_a_port_that_is_closed_is_not_opened_again(harness: WorkerHarness) -> None:
+    harness.worker.on_sigterm()
+    harness.hang_up()
+    harness.reactor.advance(0)
+    assert not harness.reactor.port.is_reading
+
+    harness.worker.on_message(Drain(0.0))
+    assert not harness.reactor.port.is_reading
