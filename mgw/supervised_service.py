@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from time import time
 from typing import Any, Final
 
 from msgspec import convert
@@ -98,6 +99,7 @@ class SupervisedService(GatewayService):
             record_ended=self.telemetry.records.record_ended,
             write_log=self._write_log,
             publish_session=self._publish_session,
+            wall=time,
             note_state=self._workers.note,
             spread_rest=self._spread_rest,
         )

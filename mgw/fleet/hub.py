@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.credentials.sources import CredentialSources
+from mgw.dashboard.session_list import SessionPhase
 from mgw.fleet.counts import HubCounts
 from mgw.fleet.messages import (
     AccountRests,
@@ -32,6 +33,7 @@ from mgw.fleet.messages import (
 )
 from mgw.fleet.rows import RowReader
 from mgw.fleet.shared_credentials import answer_token_question
+from mgw.usage.event import timestamp
 from mgw.usage.record import EndedRequest, SettledExchange
 
 _log: Final = Logger()
@@ -49,7 +51,9 @@ class HubParts:
     write_log: Callable[[int, LogText], None]
     """Takes the number of the worker, too."""
     publish_session: Callable[[dict[str, Any]], None]  # Any: JSON
-    """Takes what the dashboard's feed tells of a session."""
+    """Takes a :class:`~mgw.dashboard.session_list.SessionChange` for the dashboard's feed, as JSON has it."""
+    wall: Callable[[], float]
+    """Unix seconds."""
     note_state: Callable[[int, WorkerState], None]
     """Takes the last numbers of a worker that ends."""
     spread_rest: Callable[[AccountRests, WorkerConnection], None]
@@ -63,6 +67,8 @@ class WorkerConnection:
     slot: int
     parts: HubParts
     _reader: RowReader = field(default_factory=RowReader)
+    _sessions: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict, repr=False)
+    """Those that are open, by their requests: when they were opened, and what was told of that."""
 
     def on_message(self, message: Message) -> None:
         """Take what the worker tells."""
@@ -81,7 +87,7 @@ class WorkerConnection:
             case LogText():
                 parts.write_log(self.slot, message)
             case SessionNews():
-                parts.publish_session(message.change)
+                self._on_session(message.change)
             case AccountRests():
                 parts.spread_rest(message, self)
             case WorkerState():
@@ -102,5 +108,18 @@ class WorkerConnection:
         return Failed(f"the supervisor does not answer {type(question).__name__}")
 
     def on_lost(self) -> None:
-        """Take back all that the worker has."""
+        """Take back all that the worker has, and tell of the sessions that have ended with it."""
         self.parts.counts.forget(self)
+        now = self.parts.wall()
+        for since, change in self._sessions.values():
+            seconds = change["seconds"] + max(0.0, now - since)
+            ending = {"state": SessionPhase.CLOSED, "time": timestamp(now), "seconds": round(seconds, 3)}
+            self.parts.publish_session({**change, **ending})
+        self._sessions.clear()
+
+    def _on_session(self, change: dict[str, Any]) -> None:  # Any: JSON
+        if change["state"] == SessionPhase.OPENED:
+            self._sessions[change["request_id"]] = self.parts.wall(), change
+        else:
+            self._sessions.pop(change["request_id"], None)
+        self.parts.publish_session(change)

@@ -44,7 +44,9 @@ class Feed:
 
     def _block(self) -> list[str]:
         lines: list[str] = []
-        while (line := self.response.readline().decode().rstrip("\n")) or not lines:
+        while (read := self.response.readline()) != b"\n" or not lines:
+            assert read, "the feed has ended"
+            line = read.decode().rstrip("\n")
             lines.append(line)
             if line.startswith("id: "):
                 self.last_id = line[4:]

@@ -200,6 +200,7 @@ def test_sessions_are_counted_and_shown_for_all_workers(workers: Workers, upstre
         assert listed() == 3
         killed = workers.kill(1)
         assert all(client.no_answer() for client, _ in sessions[1:])
+        assert [feed.event()[1]["state"] for _ in range(2)] == ["closed"] * 2
         wait_until(lambda: listed() == 1, "two sessions to be gone")
         workers.wait_for_replacement(1, killed)
         again = [open_session(lambda: RawClient(gateway.port), stack)[1] for _ in range(3)]
