@@ -26,6 +26,7 @@ from bench.processes import (
 
 WORKER: Final = "mgw-worker-"
 _START_SECONDS: Final = 30.0
+_LISTENING: Final = "0A"
 
 
 @dataclass(slots=True)
@@ -148,7 +149,7 @@ def clients_of(pid: int, port: int) -> set[int]:
     clients = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if fields[9] in sockets and int(fields[1].rpartition(":")[2], 16) == port:
+        if fields[3] != _LISTENING and fields[9] in sockets and int(fields[1].rpartition(":")[2], 16) == port:
             clients.add(int(fields[2].rpartition(":")[2], 16))
     return clients
 

@@ -16,6 +16,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 MAX_WORKERS: Final = 256
 PAUSE_SECONDS: Final = 0.002
+"""For each client more than another has, since that one may have to wait for a CPU first."""
+LONGEST_PAUSE: Final = 0.02
 LEAST_LEAD: Final = 1
 """So many clients more than another are none too many."""
 LEAD_SHARE: Final = 16
@@ -71,10 +73,12 @@ class ClientBalance:
             return
         self.numbers.set(self.slot, clients)
         if self._pausing is None:
-            if has_come and self._leads():
+            lead = self._lead()
+            if has_come and lead:
                 self.pause()
-                self._pausing = self.clock.callLater(PAUSE_SECONDS, self._go_on)
-        elif not self._leads():
+                seconds = min(lead * PAUSE_SECONDS, LONGEST_PAUSE)
+                self._pausing = self.clock.callLater(seconds, self._go_on)
+        elif not self._lead():
             self._pausing.cancel()
             self._go_on()
 
@@ -86,9 +90,11 @@ class ClientBalance:
             self._pausing.cancel()
             self._go_on()
 
-    def _leads(self) -> bool:
+    def _lead(self) -> int:
+        """Return how many clients more than another this worker has, where that is too many."""
         least = self.numbers.least()
-        return self._clients - least > max(LEAST_LEAD, least // LEAD_SHARE)
+        lead = self._clients - least
+        return lead if lead > max(LEAST_LEAD, least // LEAD_SHARE) else 0
 
     def _go_on(self) -> None:
         self._pausing = None

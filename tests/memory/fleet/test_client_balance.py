@@ -6,7 +6,7 @@ import os
 
 from twisted.internet.task import Clock
 
-from mgw.fleet.client_balance import PAUSE_SECONDS, ClientBalance, ClientNumbers
+from mgw.fleet.client_balance import LONGEST_PAUSE, PAUSE_SECONDS, ClientBalance, ClientNumbers
 
 
 class Ports:
@@ -51,11 +51,23 @@ def test_who_has_two_clients_more_than_another_looks_away_for_a_moment() -> None
     first.count(2)
     assert not ports.is_open
     assert others.is_open
-    clock.advance(PAUSE_SECONDS)
+    clock.advance(2 * PAUSE_SECONDS)
     assert ports.is_open, "the other one may hang"
     first.count(3)
+    clock.advance(2 * PAUSE_SECONDS)
     assert not ports.is_open
+    clock.advance(PAUSE_SECONDS)
+    assert ports.is_open
     assert ports.pauses == 2
+
+
+def test_no_lead_is_too_long_to_take_the_next_client_soon() -> None:
+    clock = Clock()
+    _, (first, _), (ports, _) = balances(clock, 2)
+    first.count(5_000)
+    assert not ports.is_open
+    clock.advance(LONGEST_PAUSE)
+    assert ports.is_open
 
 
 def test_a_client_that_goes_ends_the_pause_and_begins_none() -> None:
@@ -67,9 +79,9 @@ def test_a_client_that_goes_ends_the_pause_and_begins_none() -> None:
     assert ports.is_open
     assert not clock.getDelayedCalls()
     first.count(2)
-    clock.advance(PAUSE_SECONDS)
+    clock.advance(LONGEST_PAUSE)
     first.count(9)
-    clock.advance(PAUSE_SECONDS)
+    clock.advance(LONGEST_PAUSE)
     first.count(8)
     assert ports.is_open, "it still has more than the other, but nobody has come"
 

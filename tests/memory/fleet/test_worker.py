@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import ILogObserver, LogPublisher
 from twisted.python.failure import Failure
 
-from mgw.fleet.client_balance import PAUSE_SECONDS, ClientNumbers
+from mgw.fleet.client_balance import LONGEST_PAUSE, ClientNumbers
 from mgw.fleet.messages import Begin, Done, Drain, Reload
 from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.rows import MAX_WAITING_BYTES
@@ -155,7 +155,7 @@ def test_a_worker_says_how_many_clients_it_has_and_leaves_more_to_others(harness
     for client in clients:
         client.makeConnection(StringTransport())  # type: ignore[no-untyped-call]  # Twisted's
     assert not harness.reactor.port.is_reading
-    harness.reactor.advance(PAUSE_SECONDS)
+    harness.reactor.advance(LONGEST_PAUSE)
     assert harness.reactor.port.is_reading
     for client in clients:
         client.connectionLost(Failure(ConnectionDone()))
