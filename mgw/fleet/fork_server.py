@@ -137,7 +137,9 @@ class ForkServer:
             raise RuntimeError(f"the fork server must be forked before threads are started: {names}")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reactor_names = find_reactor_names()
-        gc.freeze()  # here already: a collection would copy the memory that both processes share
+        # A collection in a fork would copy the memory that all share.  One just before the fork would leave
+        # holes there, and each fork writes to the pages whose holes it fills: 3 MiB in a worker.
+        gc.freeze()
         pid = os.fork()
         if not pid:
             try:
