@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -125,9 +125,14 @@ class InternalListener:
         return ForwardedConnection(self.channels, self._requests, user)
 
 
-def socket_directories(spool_directory: str) -> list[str]:
-    """Return where the socket's directory may be made: with the spool, else among temporary ones."""
-    return [spool_directory, gettempdir()]
+def socket_directories(spool_directory: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return where the socket's directory may be made.
+
+    That is in systemd's ``RuntimeDirectory=``, which systemd clears even when the service was killed; else with
+    the spool, else among temporary ones.
+    """
+    runtime = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    return [*([runtime] if os.path.isabs(runtime) else []), spool_directory, gettempdir()]
 
 
 def make_socket_path(directory: str) -> str:

@@ -50,6 +50,12 @@ def test_the_first_process_decides_what_becomes_of_workers() -> None:
     assert (unit["KillMode"], unit["OOMPolicy"]) == (["mixed"], ["continue"])
 
 
+def test_the_package_uses_every_core() -> None:
+    """Its rules change one line of the configuration: that line is there."""
+    [pattern] = re.findall(r"sed -i 's/\^(.+)\$\$/workers: auto/'", (DEBIAN / "rules").read_text(encoding="utf-8"))
+    assert pattern in (ROOT / "etc/mgw.yaml").read_text(encoding="utf-8").splitlines()
+
+
 def test_the_service_reads_the_files_that_the_package_installs() -> None:
     unit, installed = settings("mgw.service"), (DEBIAN / "mgw.install").read_text(encoding="utf-8")
     assert unit["ExecStart"] == ["/usr/bin/mgw run -c /etc/mgw.yaml"]

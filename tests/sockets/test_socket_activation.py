@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.support.gateway import TWISTD
 from tests.support.waiting import WAIT_SECONDS
 
@@ -51,9 +53,10 @@ def answer_on(client: socket.socket) -> bytes:
     return found
 
 
-def test_a_client_that_comes_during_a_restart_waits_and_is_served(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["", "workers: 2\n"])
+def test_a_client_that_comes_during_a_restart_waits_and_is_served(tmp_path: Path, workers: str) -> None:
     file = tmp_path / "mgw.yaml"
-    file.write_text(CONFIG, encoding="utf-8")
+    file.write_text(CONFIG + workers, encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(2):  # each client is there before its gateway
             with socket.create_connection(listener.getsockname(), WAIT_SECONDS) as client:

@@ -12,7 +12,13 @@ import pytest
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
-from mgw.fleet.internal_listener import MAX_PATH_BYTES, InternalListener, make_socket_path, remove_stale
+from mgw.fleet.internal_listener import (
+    MAX_PATH_BYTES,
+    InternalListener,
+    make_socket_path,
+    remove_stale,
+    socket_directories,
+)
 from tests.support.web_servers import WebServerHarness
 
 NO_PROCESS = 2**22 + 1
@@ -52,6 +58,14 @@ def test_a_path_that_is_too_long_goes_elsewhere(tmp_path: Path) -> None:
         path = listener([str(long), str(tmp_path / "absent"), short]).start()
         assert path.startswith(short)
     assert list(long.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "first"),
+    [("/run/mgw", "/run/mgw"), ("/run/mgw:/run/more", "/run/mgw"), ("run", "/spool"), ("", "/spool")],
+)
+def test_the_directory_that_systemd_clears_comes_first(runtime: str, first: str) -> None:
+    assert socket_directories("/spool", {"RUNTIME_DIRECTORY": runtime})[0] == first
 
 
 def test_without_a_place_it_says_why(tmp_path: Path) -> None:
