@@ -128,8 +128,8 @@ class InternalListener:
 def socket_directories(spool_directory: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return where the socket's directory may be made.
 
-    That is in systemd's ``RuntimeDirectory=``, which systemd clears even when the service was killed; else with
-    the spool, else among temporary ones.
+    That is in systemd's ``RuntimeDirectory=``, which systemd clears even when the service was killed; else
+    with the spool, else among temporary ones.
     """
     runtime = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
     return [*([runtime] if os.path.isabs(runtime) else []), spool_directory, gettempdir()]

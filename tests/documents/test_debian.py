@@ -52,7 +52,8 @@ def test_the_first_process_decides_what_becomes_of_workers() -> None:
 
 def test_the_package_uses_every_core() -> None:
     """Its rules change one line of the configuration: that line is there."""
-    [pattern] = re.findall(r"sed -i 's/\^(.+)\$\$/workers: auto/'", (DEBIAN / "rules").read_text(encoding="utf-8"))
+    rules = (DEBIAN / "rules").read_text(encoding="utf-8")
+    [pattern] = re.findall(r"sed -i 's/\^(.+)\$\$/workers: auto/'", rules)
     assert pattern in (ROOT / "etc/mgw.yaml").read_text(encoding="utf-8").splitlines()
 
 
