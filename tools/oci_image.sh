@@ -98,6 +98,7 @@ cat >"$work/trial/etc/mgw.yaml" <<YAML
 providers:
   sim: {kind: openai, base_url: "http://127.0.0.1:$upstream/v1", api_key: sk-simulated}
 defaults: {openai_dialect: sim}
+workers: 2
 YAML
 chmod 0644 "$work/trial/etc/mgw.yaml"
 (contained --version)
@@ -114,6 +115,9 @@ curl -sS --fail-with-body --max-time 20 "http://127.0.0.1:$port/v1/chat/completi
     -d '{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}' | tail -c 200 || { tail "$work/gateway.log"; fail "no answer"; }
 echo
 say "its user: $(ps -o uid= -p "$gateway"), memory in KiB: $(ps -o rss= -p "$gateway")"
+serving=$(curl -sS --max-time 20 "http://127.0.0.1:$port/metrics" | grep -cE '^mgw_worker_open_fds|^mgw_workers\{state="serving"\} 2.0') || true
+[ "$serving" = 3 ] || { tail "$work/gateway.log"; fail "not both workers serve"; }
+say "its workers: 2"
 kill -TERM "$gateway"
 wait "$gateway" && say "it stopped on SIGTERM with exit code 0"
 say "unpacked: $(du -sm --exclude=proc "$work/trial" | cut -f1) MiB"
