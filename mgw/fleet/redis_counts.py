@@ -166,6 +166,8 @@ class RedisCounts:
     def _begun(self, now: float, answer: list[Any]) -> Place | Shortage:  # Any: as above
         admitted, found, milliseconds = answer
         text = found.decode()
+        if not self.link.is_up:
+            return self._begin_alone(now)  # this host has left meanwhile, and what it had there with it
         if admitted == 1:
             local = self._local.begin(now)
             assert isinstance(local, LocalPlace), "nothing stands against it while Redis counts"

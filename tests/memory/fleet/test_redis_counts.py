@@ -1,0 +1,45 @@
+"""What a host makes of an answer of Redis that comes when it has left Redis already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred
+
+from mgw.clients.limits import Limits, Place, Shortage
+from mgw.fleet.redis_counts import RedisCounts
+from mgw.fleet.redis_link import RedisLink
+
+
+@dataclass
+class Link:
+    is_up: bool = True
+    hosts: int = 3
+    host: str = "a"
+    prefix: str = "mgw:"
+    hosts_key: str = "mgw:hosts"
+    asked: list[Deferred[Any]] = field(default_factory=list)
+
+    def run(self, *_: object) -> Deferred[Any]:
+        self.asked.append(Deferred())
+        return self.asked[-1]
+
+
+def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone() -> None:
+    link = Link()
+    limits = Limits(max_in_flight=3)
+    counts = RedisCounts.of_client(cast(RedisLink, link), lambda: 0.0, "alice", limits)
+    found: list[Place | Shortage] = []
+    for _ in range(2):
+        waiting = counts.begin(0.0)
+        assert isinstance(waiting, Deferred)
+        _ = waiting.addCallback(found.append)
+    link.is_up = False  # as a reload with another prefix does, or without fleet.redis
+    counts.went_down()
+    for asked in link.asked:
+        asked.callback([1, b"", 0])
+    assert [type(each) is Shortage for each in found] == [False, True]  # its share is one
+    assert found[1] == Shortage("max_in_flight", 3, 1.0)
+    assert counts.shortages == {"max_in_flight": 1}
+    assert counts.in_flight == 1
