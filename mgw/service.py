@@ -102,7 +102,7 @@ class GatewayService(Service):
         self.plane = DataPlane(
             *(
                 reactor,
-                Shared(sources),
+                self._shared(sources),
                 generation,
                 AccessObserver(telemetry.records, metrics),
                 self._render_metrics,

@@ -126,7 +126,7 @@ class RedisCounts:
         for name, limit in asdict(limits).items():
             if limit is not None:
                 self._shortages.setdefault(name, 0)
-        self._use_share()
+        self.keep_to_share()
 
     def begin(self, now: float) -> Place | Shortage | Deferred[Place | Shortage]:
         """Count a request that begins, or say what stands against it longest."""
@@ -149,7 +149,7 @@ class RedisCounts:
     def went_down(self) -> None:
         """Keep to this host's share from now on."""
         self._away_since = self.clock()
-        self._use_share()
+        self.keep_to_share()
 
     def came_up(self) -> None:
         """Say what is under way here, and what was used meanwhile."""
@@ -157,9 +157,10 @@ class RedisCounts:
         tokens, self._tokens_away = self._tokens_away, 0
         if tokens and self.clock() - self._away_since < _MAX_AWAY_SECONDS:
             self._tally.end(self._limits, "", tokens, was_under_way=False)
-        self._use_share()
+        self.keep_to_share()
 
-    def _use_share(self) -> None:
+    def keep_to_share(self) -> None:
+        """Bound what Redis does not: nothing while it is up, else this host's part of each limit."""
         is_up = self.link.is_up
         self._local.use(_unbounded(self._limits) if is_up else share_of_limits(self._limits, self.link.hosts))
 
@@ -233,6 +234,8 @@ class RedisSlots:
         self._tally.register(self.taken)
 
     def _answered(self, answer: list[Any]) -> bool:  # Any: what the script answers
+        if not self.link.is_up:
+            return self._take_alone()  # this host has left meanwhile, and what it had there with it
         if answer[0] == -1:
             self.link.fault("it had given this host up")
             return self._take_alone()

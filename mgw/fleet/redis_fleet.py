@@ -62,16 +62,15 @@ class Fleet:
         :raises ValueError: TLS cannot be spoken with a host of this name.
         """
         before, after = self.settings, config.fleet.redis
-        self.settings = after
         if after is None:
             self.link.stop()
             self.link.hosts = 1
         elif before is None or (before.url, before.prefix) != (after.url, after.prefix):
             assert after.url is not None, "a configuration that was loaded has it"
-            self.link.stop()
             self.link.start(after.url, after.prefix)
-        if not self.link.is_up:
-            self.went_down()  # each keeps to its share, which may be another one now
+        self.settings = after
+        for counts in self._counts.values():
+            counts.keep_to_share()  # which may be another one now
 
     async def stop(self) -> None:
         """Leave the fleet: what is under way here counts for nothing from now on."""

@@ -120,11 +120,13 @@ class RedisLink:
         return f"{self.prefix}hosts"
 
     def start(self, address: RedisAddress, prefix: str) -> None:
-        """Connect, and stay connected until :meth:`stop`.
+        """Leave what it was connected to; connect, and stay connected until :meth:`stop`.
 
         :raises ValueError: TLS cannot be spoken with a host of this name; then nothing has changed.
         """
-        self._dialler = dialler_of(address, self.reactor)
+        dialler = dialler_of(address, self.reactor)
+        self.stop()
+        self._dialler = dialler
         self.address, self.prefix, self.hosts, self.host = address, prefix, 1, ""
         self._failures, self._is_stopped = 0, False
         self._connect()

@@ -8,7 +8,7 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import Limits, Place, Shortage
-from mgw.fleet.redis_counts import RedisCounts
+from mgw.fleet.redis_counts import RedisCounts, RedisSlots
 from mgw.fleet.redis_link import RedisLink
 
 
@@ -43,3 +43,18 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone()
     assert found[1] == Shortage("max_in_flight", 3, 1.0)
     assert counts.shortages == {"max_in_flight": 1}
     assert counts.in_flight == 1
+
+
+def test_slots_of_a_redis_that_was_left_meanwhile_are_those_of_the_share() -> None:
+    link = Link()
+    found: list[bool] = []
+    slots = RedisSlots(cast(RedisLink, link), max_sessions=3)
+    for _ in range(2):
+        waiting = slots.take()
+        assert isinstance(waiting, Deferred)
+        _ = waiting.addCallback(found.append)
+    link.is_up = False
+    for asked in link.asked:
+        asked.callback([1, b"", 0])
+    assert found == [True, False]
+    assert slots.taken == 1
