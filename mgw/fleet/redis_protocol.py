@@ -2,7 +2,7 @@
 
 The bytes are those of RESP3, which ``hiredis`` reads and writes; a connection begins with ``HELLO 3``.
 
-Source: the specification of the Redis serialization protocol, version 3.
+Source: redis.io, "Redis serialization protocol specification" (RESP3).
 """
 
 from __future__ import annotations

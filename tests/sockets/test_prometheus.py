@@ -28,7 +28,7 @@ EMPTY: Final = frozenset(
     {
         *("Subscription accounts", "Tokens that could not be renewed (15 min)", "Certificate expires in"),
         *("Length of sessions", "Sessions ended", "Frames", "Payload", "Requests without a price", "Reloads"),
-        *("Left before the end", "Input read from caches"),
+        *("Left before the end", "Input read from caches", "Redis of the fleet", "Hosts of the fleet"),
     }
 )
 """Panels of what does not happen here."""
@@ -38,6 +38,7 @@ EMPTY: Final = frozenset(
 def gateway() -> Iterator[GatewayProcess]:
     with start_simulator() as simulator:
         config = f"""
+workers: 2
 providers:
   main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-canary, max_connections: 20,
           retries: {{attempts: 1}}}}
