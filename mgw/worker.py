@@ -21,8 +21,7 @@ from mgw.clients.client import ClientRegistry
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
-from mgw.dashboard.session_list import SessionChange, list_sessions
-from mgw.dashboard.session_list import SessionNews as SessionObserver
+from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, list_sessions
 from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.channel import Channel, adopt
 from mgw.fleet.client_balance import ClientBalance, ClientNumbers
@@ -32,11 +31,11 @@ from mgw.fleet.forwarding import Forwarding, forwarding_to
 from mgw.fleet.messages import (
     AccountRests,
     Begin,
+    ChannelMessage,
     Done,
     Drain,
     Failed,
     LogText,
-    Message,
     Ping,
     Reload,
     SessionNews,
@@ -120,7 +119,7 @@ class Worker:
         self.inherited.use_secrets(self._known_secrets)
         self.inherited.divert_log(self._log_to_channel)
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         """Do what the supervisor waits for."""
         if isinstance(question, Ping):
             return Done()
@@ -132,7 +131,7 @@ class Worker:
             return Deferred.fromCoroutine(self._state())
         return Failed(f"a worker does not answer {type(question).__name__}")
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         """Do what nobody waits for."""
         if isinstance(message, Drain):
             self._balance.stop()
@@ -177,7 +176,7 @@ class Worker:
         if self._serving is not None:
             self._serving.plane.cut_short()
 
-    def _begin(self, message: Begin) -> Message:
+    def _begin(self, message: Begin) -> ChannelMessage:
         config = share_of(unpickle_config(message.config), message.workers)
         self._secrets = secrets_of(config)
         try:
@@ -212,7 +211,7 @@ class Worker:
             metrics.render,
             own,
         )
-        plane.server.sessions.observer = SessionObserver(time, self._on_session)
+        plane.server.sessions.observer = SessionChangePublisher(time, self._on_session)
         return _Serving(plane, records, metrics, writer, hub, forwarding)
 
     def _on_session(self, change: SessionChange) -> None:
@@ -221,7 +220,7 @@ class Worker:
     def _on_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
         self.channel.tell(AccountRests(store, account, model, seconds))
 
-    def _reload(self, message: Reload) -> Message:
+    def _reload(self, message: Reload) -> ChannelMessage:
         serving = self._serving
         if serving is None:
             return Failed("the worker does not serve")
@@ -242,7 +241,7 @@ class Worker:
         serving.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         return Done()
 
-    async def _state(self) -> Message:
+    async def _state(self) -> ChannelMessage:
         serving = self._serving
         if serving is None:
             return Failed("the worker does not serve yet")

@@ -21,7 +21,7 @@ from mgw.dashboard.feed import Feed, parse_kinds
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES, LogLine, LogLines
 from mgw.dashboard.provider_state import HealthChange, ProviderStates
 from mgw.dashboard.responses import Answer, Query
-from mgw.dashboard.session_list import SessionChange, SessionNews, SessionRow, list_sessions
+from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, SessionRow, list_sessions
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
 
@@ -51,7 +51,7 @@ class LiveParts:
         self.feed = Feed(self.reactor, EventRing(urandom(_START_BYTES).hex()))
         self.log_lines = LogLines(self._in_reactor, self._publish_lines)
         self.states = ProviderStates(self.wall, self._publish_health)
-        self.sessions.observer = SessionNews(self.wall, self.publish_session)
+        self.sessions.observer = SessionChangePublisher(self.wall, self.publish_session)
 
     def use(self, config: Config) -> None:
         """Follow another configuration, and keep nothing of the one before."""

@@ -88,7 +88,7 @@ def list_sessions(sessions: Sessions, now: float, others: Sequence[SessionRow] =
 
 
 @dataclass(slots=True, frozen=True)
-class SessionNews:
+class SessionChangePublisher:
     """Tells of sessions that are opened and closed (:class:`mgw.realtime.sessions.SessionObserver`)."""
 
     wall: Callable[[], float]

@@ -19,7 +19,7 @@ from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.fleet.messages import AnyMessage, Done, Failed, Message, Ping
+from mgw.fleet.messages import AnyMessage, ChannelMessage, Done, Failed, Ping
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """A longer frame is not sent, and loses the channel of whoever gets one."""
@@ -37,14 +37,22 @@ class ChannelError(Exception):
     """A question got no answer; the text says why, and quotes nothing of either."""
 
 
+class Asker(Protocol):
+    """A channel, for those who only ask."""
+
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
+        """Fire with the answer of the other side, or fail with :class:`ChannelError`."""
+        ...
+
+
 class Handler(Protocol):
     """What one end of a channel does with what the other says."""
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         """Take what was told; what it raises is logged as a bug."""
         ...
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         """Return the answer, now or later; where it raises, whoever asked gets :class:`ChannelError`.
 
         An answer that is not there yet when the channel is lost is cancelled.
@@ -70,7 +78,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(_Envelope)
 class _Question:
     """A question of ours that has no answer yet."""
 
-    answer: Deferred[Message]
+    answer: Deferred[ChannelMessage]
     limit: IDelayedCall
 
 
@@ -85,7 +93,7 @@ class Channel(StreamProtocol):
         """What has come of frames that are not whole yet."""
         self._asked = 0
         self._questions: dict[int, _Question] = {}
-        self._answers: dict[Deferred[Message], None] = {}
+        self._answers: dict[Deferred[ChannelMessage], None] = {}
         """Those that we owe, in the order of their questions."""
 
     @property
@@ -100,7 +108,7 @@ class Channel(StreamProtocol):
         buffered = len(getattr(transport, "dataBuffer", b"")) - getattr(transport, "offset", 0)
         return buffered + int(getattr(transport, "_tempDataLen", 0))
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: ChannelMessage) -> None:
         """Say something that has no answer.  Once the channel is lost, nothing happens.
 
         Never raises: what cannot be encoded is a bug, which the log tells of.
@@ -108,7 +116,7 @@ class Channel(StreamProtocol):
         if self._is_open:
             self._send(_TELL, 0, message)
 
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
         """Fire with the answer; cancelling forgets the question, and its answer is ignored.
 
         Fails with :class:`ChannelError` when the channel is lost, when there is no answer after so many
@@ -117,7 +125,7 @@ class Channel(StreamProtocol):
         if not self._is_open:
             return fail(ChannelError("the channel is closed"))
         self._asked = number = self._asked + 1
-        answer: Deferred[Message] = Deferred(lambda _: self._forget(number))
+        answer: Deferred[ChannelMessage] = Deferred(lambda _: self._forget(number))
         limit = self._clock.callLater(seconds, self._fail_question, number, f"no answer in {seconds:g} s")
         self._questions[number] = _Question(answer, limit)
         if not self._send(_ASK, number, question):
@@ -151,7 +159,7 @@ class Channel(StreamProtocol):
             answer.cancel()
         self._handler.on_lost()
 
-    def _send(self, kind: int, number: int, message: Message) -> bool:
+    def _send(self, kind: int, number: int, message: ChannelMessage) -> bool:
         """Send a frame, and return whether it could be."""
         try:
             frame = _ENCODER.encode((kind, number, message))
@@ -208,7 +216,7 @@ class Channel(StreamProtocol):
             reason = message.reason if isinstance(message, Failed) else "unknown"
             self._fail_question(number, f"the other side could not answer: {reason}")
 
-    def _answer(self, number: int, question: Message) -> None:
+    def _answer(self, number: int, question: ChannelMessage) -> None:
         if type(question) is Ping:
             self._send(_ANSWER, number, Done())
             return
@@ -224,7 +232,11 @@ class Channel(StreamProtocol):
             self._on_answer(answer, None, number, question)
 
     def _on_answer(
-        self, answer: Message | Failure, owed: Deferred[Message] | None, number: int, question: Message
+        self,
+        answer: ChannelMessage | Failure,
+        owed: Deferred[ChannelMessage] | None,
+        number: int,
+        question: ChannelMessage,
     ) -> None:
         if owed is not None:
             self._answers.pop(owed, None)
@@ -235,7 +247,7 @@ class Channel(StreamProtocol):
         elif not self._send(_ANSWER, number, answer):
             self._send(_FAILURE, number, Failed("the answer could not be sent"))
 
-    def _refuse(self, failure: Failure, number: int, question: Message) -> None:
+    def _refuse(self, failure: Failure, number: int, question: ChannelMessage) -> None:
         """Say that there is no answer; the exception's text may hold anything, so it stays in our log."""
         _log.failure("a {question} could not be answered", failure, question=type(question).__name__)
         name = "an exception" if failure.type is None else failure.type.__name__
@@ -246,7 +258,7 @@ class Channel(StreamProtocol):
         if question is not None and question.limit.active():
             question.limit.cancel()
 
-    def _settle(self, number: int, result: Message | Failure) -> None:
+    def _settle(self, number: int, result: ChannelMessage | Failure) -> None:
         """End the wait for an answer; one that nobody waits for any more is ignored."""
         question = self._questions.get(number)
         if question is not None:

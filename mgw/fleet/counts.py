@@ -20,12 +20,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
-from mgw.fleet.channel import ChannelError
+from mgw.fleet.channel import Asker, ChannelError
 from mgw.fleet.messages import (
+    ChannelMessage,
     FreeSlot,
     LeavePlace,
     LimitReached,
-    Message,
     Ping,
     Placed,
     SlotAnswer,
@@ -82,7 +82,7 @@ class HubCounts:
     _held: dict[Hashable, dict[int, _Held]] = field(default_factory=dict)
     """By worker, and by the worker's numbers."""
 
-    def take_place(self, worker: Hashable, question: TakePlace) -> Message | Deferred[Message]:
+    def take_place(self, worker: Hashable, question: TakePlace) -> ChannelMessage | Deferred[ChannelMessage]:
         """Count a request of a worker, unless a limit stands against it."""
         counts = self.counts_of(question.client)
         if counts is None:
@@ -100,7 +100,7 @@ class HubCounts:
         if held is not None:
             held.leave(message.tokens, refused=message.refused)
 
-    def take_slot(self, worker: Hashable, question: TakeSlot) -> Message | Deferred[Message]:
+    def take_slot(self, worker: Hashable, question: TakeSlot) -> ChannelMessage | Deferred[ChannelMessage]:
         """Give a session of a worker a slot, if there is one."""
         held, taken = self._hold(worker, question.slot), self.slots.take()
         if isinstance(taken, Deferred):
@@ -129,7 +129,7 @@ class HubCounts:
         if of_worker.get(held.number) is held:
             del of_worker[held.number]
 
-    def _on_place(self, held: _Held, counts: ClientCounts, found: Place | Shortage) -> Message:
+    def _on_place(self, held: _Held, counts: ClientCounts, found: Place | Shortage) -> ChannelMessage:
         if isinstance(found, Shortage):
             self._drop(held)
             return LimitReached(found.limit, found.most, found.seconds)
@@ -139,7 +139,7 @@ class HubCounts:
     def _end_place(self, counts: ClientCounts, place: Place, tokens: int, refused: bool) -> None:  # noqa: FBT001  a callback
         counts.end(place, self.clock.seconds(), tokens, refused=refused)
 
-    def _on_slot(self, held: _Held, is_taken: bool) -> Message:  # noqa: FBT001  a callback
+    def _on_slot(self, held: _Held, is_taken: bool) -> ChannelMessage:  # noqa: FBT001  a callback
         if is_taken:
             held.give(lambda _, __: self.slots.free())
         else:
@@ -147,9 +147,9 @@ class HubCounts:
         return SlotAnswer(is_taken)
 
     def _answer_later(
-        self, held: _Held, found: Deferred[T], answer_of: Callable[[T], Message]
-    ) -> Deferred[Message]:
-        answer: Deferred[Message] = Deferred()  # of its own: the channel cancels it where it is lost
+        self, held: _Held, found: Deferred[T], answer_of: Callable[[T], ChannelMessage]
+    ) -> Deferred[ChannelMessage]:
+        answer: Deferred[ChannelMessage] = Deferred()  # of its own: the channel cancels it where it is lost
 
         def on_failure(failure: Failure) -> None:
             self._drop(held)
@@ -162,15 +162,11 @@ class HubCounts:
 # A worker
 
 
-class Asker(Protocol):
+class HubChannel(Asker, Protocol):
     """The channel, as far as it is wanted here."""
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: ChannelMessage) -> None:
         """Say something that has no answer."""
-        ...
-
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
-        """Fire with the answer, or fail with :class:`~mgw.fleet.channel.ChannelError`."""
         ...
 
 
@@ -181,7 +177,7 @@ class Hub:
     :param workers: how many there are; a reload sets it before it sets limits.
     """
 
-    channel: Asker
+    channel: HubChannel
     clock: IReactorTime
     workers: int
     answers: bool = True
@@ -206,7 +202,7 @@ class Hub:
         self._number += 1
         return self._number
 
-    async def ask(self, question: Message, withdrawal: Message) -> Message | None:
+    async def ask(self, question: ChannelMessage, withdrawal: ChannelMessage) -> ChannelMessage | None:
         """Return the answer; ``None``: there is none in time.
 
         :param withdrawal: said in that case: nobody wants what was asked for.
@@ -226,7 +222,7 @@ class Hub:
             self._is_tried = True
             _ = self.channel.ask(Ping(), ANSWER_SECONDS).addCallbacks(self._on_pong, self._on_no_pong)
 
-    def _on_pong(self, _: Message) -> None:
+    def _on_pong(self, _: ChannelMessage) -> None:
         self._is_tried = False
         self.answers = True
 

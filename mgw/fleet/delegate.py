@@ -10,7 +10,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 
 from mgw.fleet.channel import Channel, Handler
-from mgw.fleet.fork_server import Ending, ForkedProcess
+from mgw.fleet.fork_server import ForkedProcess, ProcessEnding
 
 
 class Stage(StrEnum):
@@ -24,7 +24,7 @@ class Stage(StrEnum):
 class Forks(Protocol):
     """Gives processes and tells of their ends: :class:`~mgw.fleet.fork_server.ForkServer`."""
 
-    def listen(self, on_exit: Callable[[int, Ending], None], on_lost: Callable[[], None]) -> None:
+    def listen(self, on_exit: Callable[[int, ProcessEnding], None], on_lost: Callable[[], None]) -> None:
         """Call these when a process has ended, and when there will be no more of them."""
         ...
 

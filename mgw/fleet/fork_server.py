@@ -26,7 +26,7 @@ from zope.interface import implementer
 
 from mgw.fleet.forked_process import MAX_MESSAGE_BYTES, WorkerStart, find_reactor_names, serve_forks
 
-__all__ = ["Ending", "ForkError", "ForkServer", "ForkedProcess", "WorkerStart"]
+__all__ = ["ForkError", "ForkServer", "ForkedProcess", "ProcessEnding", "WorkerStart"]
 
 _log: Final = Logger()
 
@@ -44,7 +44,7 @@ class ForkedProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProcessEnding:
     """How a process ended; as text, the words of a log line."""
 
     status: int | None
@@ -66,7 +66,7 @@ class Ending:
         return self.status == 0
 
 
-def _ignore_exit(pid: int, ending: Ending) -> None:
+def _ignore_exit(pid: int, ending: ProcessEnding) -> None:
     """Nobody wants to know."""
 
 
@@ -105,7 +105,7 @@ class ForkServer:
     reactor: Any  # any that can read files
     pid: int
     control: socket.socket
-    _on_exit: Callable[[int, Ending], None] = field(default=_ignore_exit)
+    _on_exit: Callable[[int, ProcessEnding], None] = field(default=_ignore_exit)
     _on_lost: Callable[[], None] = field(default=_ignore_loss)
     _waiting: deque[tuple[Deferred[ForkedProcess], socket.socket]] = field(default_factory=deque)
     """Requests in order, which is that of the answers."""
@@ -152,7 +152,7 @@ class ForkServer:
         server._watch()
         return server
 
-    def listen(self, on_exit: Callable[[int, Ending], None], on_lost: Callable[[], None]) -> None:
+    def listen(self, on_exit: Callable[[int, ProcessEnding], None], on_lost: Callable[[], None]) -> None:
         """Say who is told of ends.
 
         :param on_exit: is called when a process has ended that was forked: which one, and how.
@@ -219,7 +219,7 @@ class ForkServer:
                 self._fail_next(f"the system gives no process: {os.strerror(int(error))}")
             case [b"exited", pid, status]:
                 self._forget(int(pid))
-                self._on_exit(int(pid), Ending(int(status)))
+                self._on_exit(int(pid), ProcessEnding(int(status)))
             case _:
                 self.reactor.removeReader(self._control_reader)  # its end, which the other reader tells of
                 return False
@@ -269,4 +269,4 @@ class ForkServer:
 
     def _on_orphan_end(self, pid: int) -> None:
         self._forget(pid)
-        self._on_exit(pid, Ending(None))
+        self._on_exit(pid, ProcessEnding(None))

@@ -17,12 +17,12 @@ from mgw.dashboard.session_list import SessionPhase
 from mgw.fleet.counts import HubCounts
 from mgw.fleet.messages import (
     AccountRests,
+    ChannelMessage,
     Done,
     Failed,
     FreeSlot,
     LeavePlace,
     LogText,
-    Message,
     Ping,
     Rows,
     SessionNews,
@@ -70,7 +70,7 @@ class WorkerConnection:
     _sessions: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict, repr=False)
     """Those that are open, by their requests: when they were opened, and what was told of that."""
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         """Take what the worker tells."""
         parts = self.parts
         match message:
@@ -93,7 +93,7 @@ class WorkerConnection:
             case WorkerState():
                 parts.note_state(self.slot, message)
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         """Answer what the worker asks."""
         parts = self.parts
         match question:

@@ -10,28 +10,28 @@ from typing import Any
 from msgspec import Struct
 
 
-class Message(Struct, frozen=True, tag=True, array_like=True):
+class ChannelMessage(Struct, frozen=True, tag=True, array_like=True):
     """Anything that is said."""
 
 
-class Done(Message, frozen=True):
+class Done(ChannelMessage, frozen=True):
     """The answer where there is nothing to say."""
 
 
-class Failed(Message, frozen=True):
+class Failed(ChannelMessage, frozen=True):
     """The answer where something could not be done; the text says why, and holds no secret."""
 
     reason: str
 
 
-class Ping(Message, frozen=True):
+class Ping(ChannelMessage, frozen=True):
     """Does your event loop turn?  A channel answers it by itself, with :class:`Done`."""
 
 
 # From the supervisor to a worker
 
 
-class Begin(Message, frozen=True):
+class Begin(ChannelMessage, frozen=True):
     """Serve requests; answered with :class:`Done` once the worker does, or :class:`Failed`."""
 
     slot: int
@@ -46,7 +46,7 @@ class Begin(Message, frozen=True):
     """Path of the socket where the supervisor's process answers operators."""
 
 
-class Reload(Message, frozen=True):
+class Reload(ChannelMessage, frozen=True):
     """Use another configuration from now on; answered with :class:`Done` or :class:`Failed`."""
 
     workers: int
@@ -54,7 +54,7 @@ class Reload(Message, frozen=True):
     config: bytes
 
 
-class Drain(Message, frozen=True):
+class Drain(ChannelMessage, frozen=True):
     """Take no new requests, end those under way within the time of the configuration, and exit."""
 
     seconds: float
@@ -63,11 +63,11 @@ class Drain(Message, frozen=True):
     """Whether the other workers go on, who take all clients that come."""
 
 
-class StateQuestion(Message, frozen=True):
+class StateQuestion(ChannelMessage, frozen=True):
     """How busy are you? Answered with :class:`WorkerState`, behind all rows of requests that have ended."""
 
 
-class WorkerState(Message, frozen=True):
+class WorkerState(ChannelMessage, frozen=True):
     """The answer: numbers of the moment."""
 
     tables: list[tuple[str, list[tuple[tuple[str, ...], tuple[float, ...]]]]]
@@ -82,7 +82,7 @@ class WorkerState(Message, frozen=True):
 # From a worker to the supervisor
 
 
-class Rows(Message, frozen=True):
+class Rows(ChannelMessage, frozen=True):
     """Requests that have ended, in order; :mod:`mgw.fleet.rows` writes and reads them."""
 
     labels: list[tuple[int, tuple[bytes | None, ...]]]
@@ -93,7 +93,7 @@ class Rows(Message, frozen=True):
     """A list of requests, in msgpack; empty: none."""
 
 
-class LogText(Message, frozen=True):
+class LogText(ChannelMessage, frozen=True):
     """Something for the process log, from which secrets have been taken."""
 
     level: str
@@ -102,7 +102,7 @@ class LogText(Message, frozen=True):
     text: str
 
 
-class TakePlace(Message, frozen=True):
+class TakePlace(ChannelMessage, frozen=True):
     """May a request of this client begin? Answered with :class:`Placed` or :class:`LimitReached`."""
 
     client: str
@@ -110,13 +110,13 @@ class TakePlace(Message, frozen=True):
     """The worker's number for it; a slot has none of these."""
 
 
-class Placed(Message, frozen=True):
+class Placed(ChannelMessage, frozen=True):
     """It may; the number is that of the question."""
 
     place: int
 
 
-class LimitReached(Message, frozen=True):
+class LimitReached(ChannelMessage, frozen=True):
     """It may not."""
 
     limit: str
@@ -124,7 +124,7 @@ class LimitReached(Message, frozen=True):
     seconds: float
 
 
-class LeavePlace(Message, frozen=True):
+class LeavePlace(ChannelMessage, frozen=True):
     """A request that was counted has ended."""
 
     place: int
@@ -132,26 +132,26 @@ class LeavePlace(Message, frozen=True):
     refused: bool
 
 
-class TakeSlot(Message, frozen=True):
+class TakeSlot(ChannelMessage, frozen=True):
     """May a realtime session begin? Answered with :class:`SlotAnswer`."""
 
     slot: int = 0
     """The worker's number for it; a place has none of these."""
 
 
-class SlotAnswer(Message, frozen=True):
+class SlotAnswer(ChannelMessage, frozen=True):
     """Whether there was a slot."""
 
     is_taken: bool
 
 
-class FreeSlot(Message, frozen=True):
+class FreeSlot(ChannelMessage, frozen=True):
     """A session has ended."""
 
     slot: int = 0
 
 
-class TokenQuestion(Message, frozen=True):
+class TokenQuestion(ChannelMessage, frozen=True):
     """What token has an identity? Answered with :class:`TokenAnswer`, :class:`TokenFailure`, or
     :class:`Failed` where no provider of the configuration has that identity.
     """
@@ -162,7 +162,7 @@ class TokenQuestion(Message, frozen=True):
     """Digest of a token that the provider has refused: not that one."""
 
 
-class TokenAnswer(Message, frozen=True):
+class TokenAnswer(ChannelMessage, frozen=True):
     """A token that is good for so many seconds; it stays among the processes of one service."""
 
     token: str
@@ -172,14 +172,14 @@ class TokenAnswer(Message, frozen=True):
         return f"TokenAnswer({self.seconds!r})"
 
 
-class TokenFailure(Message, frozen=True):
+class TokenFailure(ChannelMessage, frozen=True):
     """There is none."""
 
     message: str
     detail: str
 
 
-class SessionNews(Message, frozen=True):
+class SessionNews(ChannelMessage, frozen=True):
     """A realtime session was opened or closed; its row is that of the dashboard."""
 
     change: dict[str, Any]  # Any: JSON
@@ -188,7 +188,7 @@ class SessionNews(Message, frozen=True):
 # Both ways: what one process learns and all should know
 
 
-class AccountRests(Message, frozen=True):
+class AccountRests(ChannelMessage, frozen=True):
     """A provider limits an account of a store, or refuses it."""
 
     store: str

@@ -14,7 +14,7 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.fleet.messages import Message, Rows
+from mgw.fleet.messages import ChannelMessage, Rows
 from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome
 from mgw.usage.prices import Unpriced
 from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
@@ -70,7 +70,7 @@ class Teller(Protocol):
         """What the other side has not taken yet."""
         ...
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: ChannelMessage) -> None:
         """Send a message; never raises."""
         ...
 

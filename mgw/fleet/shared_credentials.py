@@ -14,34 +14,26 @@ never uses a refresh token, though: two processes that use the same one may lock
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.renewed_token import SharedFetch, TokenFetch, token_digest
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import Failed, Message, TokenAnswer, TokenFailure, TokenQuestion
+from mgw.fleet.channel import Asker, ChannelError
+from mgw.fleet.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
 from mgw.secret import Secret
 
 ANSWER_SECONDS: Final = 25.0
 """How long the supervisor has to answer: longer than a token endpoint has."""
 
 
-class TokenChannel(Protocol):
-    """The part of a worker's channel that is needed here."""
-
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
-        """Fire with the answer of the supervisor, or fail with :class:`ChannelError`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SupervisorTokens:
     """Asks the supervisor for tokens: the ``share`` of a worker's :class:`CredentialSources`."""
 
-    channel: TokenChannel
+    channel: Asker
 
     def __call__(self, identity: str, fetch: TokenFetch, *, single_use: bool) -> SharedFetch:
         """Return what asks for the token of an identity; see :class:`mgw.credentials.sources.TokenShare`."""
@@ -65,7 +57,7 @@ class SupervisorTokens:
         return ask
 
 
-def answer_token_question(question: TokenQuestion, sources: CredentialSources) -> Deferred[Message]:
+def answer_token_question(question: TokenQuestion, sources: CredentialSources) -> Deferred[ChannelMessage]:
     """Fire with the token that a worker asks for, or with why there is none.
 
     :param sources: of the supervisor's process.
@@ -73,7 +65,7 @@ def answer_token_question(question: TokenQuestion, sources: CredentialSources) -
     return Deferred.fromCoroutine(_answer(question, sources))
 
 
-async def _answer(question: TokenQuestion, sources: CredentialSources) -> Message:
+async def _answer(question: TokenQuestion, sources: CredentialSources) -> ChannelMessage:
     source = sources.find_token(question.identity)
     if source is None:
         return Failed("no provider of the present configuration has this identity")

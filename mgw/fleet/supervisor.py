@@ -21,8 +21,8 @@ from twisted.python.failure import Failure
 
 from mgw.fleet.channel import Channel, Handler, adopt
 from mgw.fleet.delegate import Delegate, Forks, Stage, WorkerView
-from mgw.fleet.fork_server import Ending, ForkedProcess
-from mgw.fleet.messages import Message, Ping
+from mgw.fleet.fork_server import ForkedProcess, ProcessEnding
+from mgw.fleet.messages import ChannelMessage, Ping
 
 BEGIN_SECONDS: Final = 60.0
 """Who does not serve after so long is killed."""
@@ -71,13 +71,13 @@ class _Worker:
     """Whether it was told to begin, with the configuration of then."""
     served: float = 0.0
     """Seconds, up to when it was asked to drain or had ended."""
-    ending: Ending | None = None
+    ending: ProcessEnding | None = None
     is_lost: bool = False
     reason: str | None = None
     """Why it could not begin."""
     unanswered: int = 0
     """How many pings went by without an answer."""
-    ping: Deferred[Message] | None = None
+    ping: Deferred[ChannelMessage] | None = None
     limit: IDelayedCall | None = None
     """For what must happen next: that it serves, or its channel closes."""
     killing: IDelayedCall | None = None
@@ -96,10 +96,10 @@ class _WorkerHandler:
     inner: Handler
     lost: Callable[[], None]
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         self.inner.on_message(message)
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         return self.inner.on_question(question)
 
     def on_lost(self) -> None:
@@ -289,7 +289,7 @@ class Supervisor:
         elif worker.killing is None:
             worker.killing = self._clock.callLater(LOST_SECONDS, self._kill, worker)
 
-    def _on_exit(self, pid: int, ending: Ending) -> None:
+    def _on_exit(self, pid: int, ending: ProcessEnding) -> None:
         worker = self._pids.pop(pid, None)
         if worker is None:
             return
@@ -398,7 +398,7 @@ class Supervisor:
                 worker.ping = worker.channel.ask(Ping(), 2 * STUCK_PINGS * PING_SECONDS)
                 _ = worker.ping.addCallbacks(self._on_pong, self._on_no_pong, (worker,), {}, (worker,), {})
 
-    def _on_pong(self, _answer: Message, worker: _Worker) -> None:
+    def _on_pong(self, _answer: ChannelMessage, worker: _Worker) -> None:
         worker.ping, worker.unanswered = None, 0
 
     def _on_no_pong(self, _failure: Failure, worker: _Worker) -> None:

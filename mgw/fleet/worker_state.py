@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
 from os import listdir, sysconf
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from msgspec import convert
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred
 
 from mgw.dashboard.session_list import SessionRow
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import Message, StateQuestion, WorkerState
+from mgw.fleet.channel import Asker, ChannelError
+from mgw.fleet.messages import StateQuestion, WorkerState
 from mgw.ops.combining import COMBINATIONS, Combination, Row
 from mgw.ops.exposition import Labels
 from mgw.ops.metrics import Metrics
@@ -33,14 +33,6 @@ _Numbers = tuple[float, ...]
 _Tables = dict[str, dict[Labels, _Numbers]]
 _DROPPED: Final = "mgw_worker_records_dropped"
 _PROC: Final = Path("/proc")
-
-
-class Asker(Protocol):
-    """What is asked of a channel."""
-
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
-        """Ask the other side; fails with :class:`~mgw.fleet.channel.ChannelError`."""
-        ...
 
 
 def collect_state(

@@ -11,10 +11,10 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from mgw.fleet.channel import Channel, Handler
-from mgw.fleet.messages import Done, Message
+from mgw.fleet.messages import ChannelMessage, Done
 
 
-def _done(question: Message) -> Message:
+def _done(question: ChannelMessage) -> ChannelMessage:
     return Done()
 
 
@@ -22,15 +22,15 @@ def _done(question: Message) -> Message:
 class RecordingHandler:
     """Remembers what it was told and asked, and answers as the test says."""
 
-    answer: Callable[[Message], Message | Deferred[Message]] = _done
-    told: list[Message] = field(default_factory=list)
-    asked: list[Message] = field(default_factory=list)
+    answer: Callable[[ChannelMessage], ChannelMessage | Deferred[ChannelMessage]] = _done
+    told: list[ChannelMessage] = field(default_factory=list)
+    asked: list[ChannelMessage] = field(default_factory=list)
     losses: int = 0
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         self.told.append(message)
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         self.asked.append(question)
         return self.answer(question)
 

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from mgw.fleet.channel import Channel, Handler, adopt
 from mgw.fleet.fork_server import ForkServer, WorkerStart
-from mgw.fleet.messages import Done, Drain, LogText, Message, TakePlace
+from mgw.fleet.messages import ChannelMessage, Done, Drain, LogText, TakePlace
 from mgw.fleet.supervisor import Supervisor
 
 
@@ -49,11 +49,11 @@ class Echo:
         self._reactor: Any = start.reactor
         self._is_ending = False
 
-    def on_message(self, message: Message) -> None:
+    def on_message(self, message: ChannelMessage) -> None:
         if isinstance(message, Drain):
             self._end()
 
-    def on_question(self, question: Message) -> Message | Deferred[Message]:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage | Deferred[ChannelMessage]:
         from klein import _app
         from twisted.internet import reactor
 
@@ -62,7 +62,7 @@ class Echo:
             os._exit(9)
         known: list[Any] = [reactor, _app.reactor]  # type: ignore[attr-defined]
         is_new = all(one is self._reactor for one in known)
-        done: Deferred[Message] = Deferred()
+        done: Deferred[ChannelMessage] = Deferred()
         text = f"{question.client} {is_new} {','.join(open_files())}"
         self._reactor.callLater(0, done.callback, LogText("info", 0.0, text))
         return done
@@ -85,9 +85,9 @@ def run_worker(start: WorkerStart) -> int:
 class Silent:
     """The supervisor's side, which is told nothing."""
 
-    def on_message(self, message: Message) -> None: ...
+    def on_message(self, message: ChannelMessage) -> None: ...
 
-    def on_question(self, question: Message) -> Message:
+    def on_question(self, question: ChannelMessage) -> ChannelMessage:
         return Done()
 
     def on_lost(self) -> None: ...

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 from mgw.dashboard.session_list import (
     MAX_SESSIONS_SHOWN,
     SessionChange,
-    SessionNews,
+    SessionChangePublisher,
     SessionPhase,
     SessionRow,
     SessionRows,
@@ -41,7 +41,7 @@ class Watched(SessionHarness):
 
     def watch(self) -> None:
         """Hear of sessions from now on."""
-        self.server.sessions.observer = SessionNews(lambda: 1_764_000_010.0, self.told.append)
+        self.server.sessions.observer = SessionChangePublisher(lambda: 1_764_000_010.0, self.told.append)
 
     def listed(self, later: float = 0.0) -> SessionRows:
         return list_sessions(self.server.sessions, self.server.wall() + later)
@@ -126,7 +126,7 @@ class Slot:
 
 def test_a_slot_that_is_refused_or_freed_twice_is_told_of_once() -> None:
     told: list[SessionChange] = []
-    sessions = Sessions(1, SessionNews(lambda: 0.0, told.append))
+    sessions = Sessions(1, SessionChangePublisher(lambda: 0.0, told.append))
     slot = Slot("a")
     sessions.take_slot(slot)
     with pytest.raises(GatewayError):

@@ -18,11 +18,11 @@ from twisted.python.failure import Failure
 from mgw.fleet import channel as channel_module
 from mgw.fleet.channel import ChannelError
 from mgw.fleet.messages import (
+    ChannelMessage,
     Done,
     Drain,
     FreeSlot,
     LogText,
-    Message,
     Ping,
     Placed,
     Rows,
@@ -57,7 +57,7 @@ def logged() -> Iterator[list[LogEvent]]:
     globalLogPublisher.removeObserver(observer)
 
 
-def error_of(answer: Deferred[Message]) -> str:
+def error_of(answer: Deferred[ChannelMessage]) -> str:
     with pytest.raises(ChannelError) as caught:
         result_of(answer)
     return str(caught.value)
@@ -95,7 +95,7 @@ def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths:
 
 
 def test_each_question_gets_its_own_answer_whenever_that_comes(pair: ChannelPair, clock: Clock) -> None:
-    later: Deferred[Message] = Deferred()
+    later: Deferred[ChannelMessage] = Deferred()
     pair.theirs.answer = lambda question: later if isinstance(question, TakePlace) else SlotAnswer(True)
     slow, quick = pair.near.ask(TakePlace("c"), 5), pair.near.ask(TakeSlot(), 5)
     pair.pump()
@@ -121,7 +121,7 @@ def test_a_ping_is_answered_by_the_channel_itself(pair: ChannelPair) -> None:
 
 
 def test_an_answer_after_the_time_limit_is_ignored(pair: ChannelPair, clock: Clock) -> None:
-    later: Deferred[Message] = Deferred()
+    later: Deferred[ChannelMessage] = Deferred()
     pair.theirs.answer = lambda _: later
     answer = pair.near.ask(TakeSlot(), 5)
     pair.pump()
@@ -148,9 +148,9 @@ def test_a_cancelled_question_is_forgotten(pair: ChannelPair, clock: Clock) -> N
 def test_an_exception_there_fails_the_question_without_its_text(
     pair: ChannelPair, when: str, logged: list[LogEvent]
 ) -> None:
-    later: Deferred[Message] = Deferred()
+    later: Deferred[ChannelMessage] = Deferred()
 
-    def refuse(question: Message) -> Deferred[Message]:
+    def refuse(question: ChannelMessage) -> Deferred[ChannelMessage]:
         if when == "at once":
             raise KeyError(SECRET)
         return later
@@ -170,7 +170,7 @@ def test_an_exception_there_fails_the_question_without_its_text(
 
 def test_a_handler_that_raises_loses_no_other_message(pair: ChannelPair, logged: list[LogEvent]) -> None:
     class Fragile(RecordingHandler):
-        def on_message(self, message: Message) -> None:
+        def on_message(self, message: ChannelMessage) -> None:
             super().on_message(message)
             if message == Drain(1.0):
                 raise ZeroDivisionError
@@ -185,7 +185,7 @@ def test_a_handler_that_raises_loses_no_other_message(pair: ChannelPair, logged:
 
 
 def test_the_loss_fails_open_questions_cancels_owed_answers_and_tells_once(pair: ChannelPair) -> None:
-    owed: Deferred[Message] = Deferred()
+    owed: Deferred[ChannelMessage] = Deferred()
     ended: list[object] = []
 
     def on_end(failure: Failure) -> Failure:
@@ -221,7 +221,7 @@ def test_who_closes_takes_nothing_more_but_sends_what_was_said(pair: ChannelPair
 
 def test_a_handler_may_close_the_channel_between_two_messages(pair: ChannelPair) -> None:
     class Closing(RecordingHandler):
-        def on_message(self, message: Message) -> None:
+        def on_message(self, message: ChannelMessage) -> None:
             super().on_message(message)
             far.lose()
 

@@ -14,10 +14,10 @@ from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortag
 from mgw.fleet.channel import ChannelError
 from mgw.fleet.counts import ANSWER_SECONDS, Hub, HubCounts
 from mgw.fleet.messages import (
+    ChannelMessage,
     FreeSlot,
     LeavePlace,
     LimitReached,
-    Message,
     Ping,
     Placed,
     SlotAnswer,
@@ -72,19 +72,19 @@ class Wire:
     def __init__(self, hub: HubCounts, worker: str, clock: Clock) -> None:
         self.hub, self.worker, self.clock = hub, worker, clock
         self.hangs = self.is_lost = False
-        self.held: list[Message] = []
+        self.held: list[ChannelMessage] = []
         """What has come while it hung."""
-        self.said: list[Message] = []
+        self.said: list[ChannelMessage] = []
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: ChannelMessage) -> None:
         self.said.append(message)
         self._take(message)
 
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
         self.said.append(question)
         if self.is_lost:
             return fail(ChannelError("lost"))
-        answer: Deferred[Message] = Deferred()
+        answer: Deferred[ChannelMessage] = Deferred()
         limit = self.clock.callLater(seconds, lambda: answer.errback(ChannelError("no answer")))
         found = self._take(question)
         if found is not None:
@@ -99,7 +99,7 @@ class Wire:
         for message in held:
             self._take(message)
 
-    def _take(self, message: Message) -> Message | None:
+    def _take(self, message: ChannelMessage) -> ChannelMessage | None:
         if self.hangs:
             self.held.append(message)
             return None
@@ -118,7 +118,7 @@ class Wire:
                 return SlotAnswer(True)
             case _:
                 raise AssertionError(message)
-        assert isinstance(found, Message)
+        assert isinstance(found, ChannelMessage)
         return found
 
 
@@ -301,7 +301,7 @@ def late() -> tuple[HubCounts, LateCounts, LateSlots]:
 Late = tuple[HubCounts, LateCounts, LateSlots]
 
 
-def asked(answer: Message | Deferred[Message]) -> list[object]:
+def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
     assert isinstance(answer, Deferred)
     results: list[object] = []
     _ = answer.addBoth(results.append)

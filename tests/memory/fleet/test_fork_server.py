@@ -8,7 +8,7 @@ import threading
 import pytest
 from twisted.internet.task import Clock
 
-from mgw.fleet.fork_server import Ending, ForkServer
+from mgw.fleet.fork_server import ForkServer, ProcessEnding
 
 
 def test_it_is_not_forked_once_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,4 +35,4 @@ def test_it_is_not_forked_once_there_are_threads(monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_endings_are_told_in_words(status: int | None, text: str) -> None:
-    assert str(Ending(status)) == text
+    assert str(ProcessEnding(status)) == text

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from mgw.fleet.counts import HubCounts
 from mgw.fleet.hub import HubParts, WorkerConnection
-from mgw.fleet.messages import Message, SessionNews
+from mgw.fleet.messages import ChannelMessage, SessionNews
 from mgw.realtime.sessions import LocalSlots
 from tests.support.token_endpoints import WALL, TokenHosts
 
@@ -34,7 +34,7 @@ class Play:
 
     def tell(self, request_id: str, state: str, seconds: float = 0.5) -> None:
         change = {"time": "then", "state": state, "request_id": request_id, "seconds": seconds}
-        message: Message = SessionNews({**change, "dialect": "openai", "route": "realtime_ws"})
+        message: ChannelMessage = SessionNews({**change, "dialect": "openai", "route": "realtime_ws"})
         self.connection.on_message(message)
 
     def _publish(self, change: dict[str, Any]) -> None:

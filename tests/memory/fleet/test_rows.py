@@ -12,7 +12,7 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
-from mgw.fleet.messages import AnyMessage, Message, Rows
+from mgw.fleet.messages import AnyMessage, ChannelMessage, Rows
 from mgw.fleet.rows import MAX_LABELS, MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, RowReader, RowWriter
 from mgw.ops.logs import usage_line
 from mgw.usage.event import MAX_LINE_BYTES, Outcome
@@ -97,7 +97,7 @@ class Wire:
     sizes: list[int] = field(default_factory=list)
     labels_sent: int = 0
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: ChannelMessage) -> None:
         data = ENCODER.encode(message)
         self.sizes.append(len(data))
         rows = DECODER.decode(data)

@@ -17,7 +17,7 @@ from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS, RenewedToken
 from mgw.credentials.token_request import TokenRequestError
 from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import AnyMessage, Done, Message, TokenAnswer, TokenQuestion
+from mgw.fleet.messages import AnyMessage, ChannelMessage, Done, TokenAnswer, TokenQuestion
 from mgw.fleet.shared_credentials import SupervisorTokens, answer_token_question
 from tests.support.configs import config
 from tests.support.deferreds import result_of
@@ -37,10 +37,10 @@ class Hub:
     questions: list[TokenQuestion] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     """As they print."""
-    instead: Deferred[Message] | None = None
+    instead: Deferred[ChannelMessage] | None = None
     """The next answer."""
 
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
         assert seconds == 25
         question = sent(question)
         assert isinstance(question, TokenQuestion)
@@ -50,14 +50,14 @@ class Hub:
         answer = answer_token_question(question, self.hosts.sources)
         return answer.addCallback(self._send)
 
-    def _send(self, answer: Message) -> Message:
+    def _send(self, answer: ChannelMessage) -> ChannelMessage:
         self.answers.append(repr(answer))
         return sent(answer)
 
 
-def sent(message: Message) -> Message:
+def sent(message: ChannelMessage) -> ChannelMessage:
     """Return what the other side of a channel makes of a message."""
-    found: Message = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnyMessage)
+    found: ChannelMessage = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnyMessage)
     return found
 
 
@@ -139,10 +139,10 @@ def test_a_refusal_is_not_answered_by_a_question_that_knew_nothing_of_it(hub: Hu
     first.callback(TokenAnswer("a1", 100.0))
     credential = result_of(waiting)
     hub.hosts.clock.advance(100 - RENEW_SECONDS)
-    renewal: Deferred[Message] = Deferred()
+    renewal: Deferred[ChannelMessage] = Deferred()
     hub.instead = renewal
     assert token_of(obtain(found)) == "a1", "and it is renewed meanwhile"
-    forced: Deferred[Message] = Deferred()
+    forced: Deferred[ChannelMessage] = Deferred()
     hub.instead = forced
     refused = Deferred.fromCoroutine(found.refused(credential, REFUSED))
     renewal.callback(TokenAnswer("a1", 30.0))
@@ -198,14 +198,14 @@ def test_a_failure_is_the_same_in_the_worker(hub: Hub, oauth: str) -> None:
     assert errors[0][1] == "http://idp.example"
 
 
-UNREACHABLE: dict[str, Callable[[], Deferred[Message]]] = {
+UNREACHABLE: dict[str, Callable[[], Deferred[ChannelMessage]]] = {
     "lost": lambda: fail(ChannelError("the channel is closed")),
     "nonsense": lambda: _done(Done()),
 }
 
 
-def _done(message: Message) -> Deferred[Message]:
-    done: Deferred[Message] = Deferred()
+def _done(message: ChannelMessage) -> Deferred[ChannelMessage]:
+    done: Deferred[ChannelMessage] = Deferred()
     done.callback(message)
     return done
 

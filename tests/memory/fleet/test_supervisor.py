@@ -14,7 +14,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from mgw.fleet.channel import Channel, ChannelError, Handler
 from mgw.fleet.delegate import Stage
-from mgw.fleet.fork_server import Ending, ForkedProcess, ForkError
+from mgw.fleet.fork_server import ForkedProcess, ForkError, ProcessEnding
 from mgw.fleet.messages import Done, Drain
 from mgw.fleet.supervisor import Supervisor, WorkerStartError
 from tests.support.deferreds import result_of
@@ -33,10 +33,10 @@ class FakeForks:
         """Those that a slow server has not answered; the test calls :meth:`answer`."""
         self.dies_of: tuple[int, ...] = (signal.SIGKILL,)
         self.house: House | None = None
-        self._on_exit: Callable[[int, Ending], None] | None = None
+        self._on_exit: Callable[[int, ProcessEnding], None] | None = None
         self.on_lost: Callable[[], None] | None = None
 
-    def listen(self, on_exit: Callable[[int, Ending], None], on_lost: Callable[[], None]) -> None:
+    def listen(self, on_exit: Callable[[int, ProcessEnding], None], on_lost: Callable[[], None]) -> None:
         self._on_exit, self.on_lost = on_exit, on_lost
 
     def fork(self, slot: int) -> Deferred[ForkedProcess]:
@@ -64,7 +64,7 @@ class FakeForks:
 
     def exit(self, pid: int, status: int) -> None:
         assert self._on_exit is not None
-        self._on_exit(pid, Ending(status))
+        self._on_exit(pid, ProcessEnding(status))
 
 
 class House:

@@ -14,7 +14,7 @@ from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import MAX_SESSIONS_SHOWN, SessionRow, list_sessions
 from mgw.exchange.exchange import Exchange
 from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import AnyMessage, Message, StateQuestion, WorkerState
+from mgw.fleet.messages import AnyMessage, ChannelMessage, StateQuestion, WorkerState
 from mgw.fleet.worker_state import ANSWER_SECONDS, WorkersState, collect_state
 from mgw.ops.combining import COMBINATIONS
 from mgw.ops.metrics import Metrics
@@ -45,7 +45,7 @@ class Worker:
     """A worker with metrics of its own, and its channel, whose answers come when they are let."""
 
     metrics: Metrics = field(default_factory=lambda: Metrics(frozenset()))
-    asked: list[Deferred[Message]] = field(default_factory=list)
+    asked: list[Deferred[ChannelMessage]] = field(default_factory=list)
     in_flight: int = 0
 
     def __post_init__(self) -> None:
@@ -53,9 +53,9 @@ class Worker:
             requests_in_flight=lambda: self.in_flight, sessions=lambda: (1, 100), clients=lambda: (2, 10, 1)
         )
 
-    def ask(self, question: Message, seconds: float) -> Deferred[Message]:
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
         assert (question, seconds) == (StateQuestion(), ANSWER_SECONDS)
-        answer: Deferred[Message] = Deferred()
+        answer: Deferred[ChannelMessage] = Deferred()
         self.asked.append(answer)
         return answer
 
