@@ -69,15 +69,16 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def test_workers_are_forked_replaced_and_gone_at_the_end(program: Program) -> None:
     program.next("serving")
     server, first, second = program.pids()
-    assert [Path(f"/proc/{pid}/comm").read_text().strip() for pid in (server, first, second)] == [
-        "mgw-fork",
-        "mgw-worker-0",
-        "mgw-worker-1",
-    ]
-    assert Path(f"/proc/{first}/oom_score_adj").read_text().strip() == "100"
+    names = ["mgw-fork", "mgw-worker-0", "mgw-worker-1"]
+    wait_until(lambda: [name_of(pid) for pid in (server, first, second)] == names, "their names")
+    wait_until(lambda: Path(f"/proc/{first}/oom_score_adj").read_text().strip() == "100", "its score")
     program.command("echo 0 hello")
     text, is_new, files = program.next("echoed")
     assert (text, is_new) == ("hello", "True")
