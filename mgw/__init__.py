@@ -1,3 +1,3 @@
 """mgw, a multi-dialect model gateway."""
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.4.0"
