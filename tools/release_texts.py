@@ -15,6 +15,8 @@ from msgspec import Struct, structs
 
 _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:\.dev(0|[1-9]\d*))?")
 _ASSIGNED: Final = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+_APP_VERSION: Final = re.compile(r'^appVersion: ".+"$', re.MULTILINE)
+_IMAGE: Final = re.compile(r'^( +image: ".+/mgw:)[^"]+(")$', re.MULTILINE)
 _UNRELEASED: Final = "Unreleased\n----------\n"
 _NEXT_RELEASE: Final = re.compile(r"^[^\n]+\n-{3,}\n", re.MULTILINE)
 _HEADING: Final = re.compile(r"^([A-Z][a-z]+)\n~{3,}$", re.MULTILINE)
@@ -44,9 +46,19 @@ class Sources(Struct, frozen=True):
     """``CHANGELOG.rst``"""
     debian: str
     """``debian/changelog``"""
+    chart: str
+    """``etc/deployment/helm/mgw/Chart.yaml``"""
+    deployment: str
+    """``etc/deployment/kubernetes/deployment.yaml``"""
 
 
-PATHS: Final = Sources("mgw/__init__.py", "CHANGELOG.rst", "debian/changelog")
+PATHS: Final = Sources(
+    "mgw/__init__.py",
+    "CHANGELOG.rst",
+    "debian/changelog",
+    "etc/deployment/helm/mgw/Chart.yaml",
+    "etc/deployment/kubernetes/deployment.yaml",
+)
 """Where they are, below the root of the sources."""
 
 
@@ -95,6 +107,8 @@ def released(sources: Sources, version: Version, when: datetime) -> Sources:
             _UNRELEASED, f"{_UNRELEASED}\n{heading}\n{'-' * len(heading)}\n", 1
         ),
         debian=f"{_debian_entry(sources.debian, version, when)}\n{sources.debian}",
+        chart=_APP_VERSION.sub(f'appVersion: "{version}"', sources.chart),
+        deployment=_IMAGE.sub(rf"\g<1>{version}\g<2>", sources.deployment),
     )
 
 

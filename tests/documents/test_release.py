@@ -43,6 +43,8 @@ def test_the_sources_can_be_released() -> None:
     assert str(version_of(before)) == __version__
     after = released(before, VERSION, WHEN)
     assert "\nUnreleased\n----------\n\n99.0.0 (2026-11-24)\n-------------------\n" in after.changelog
+    assert 'appVersion: "99.0.0"\n' in after.chart
+    assert '/mgw:99.0.0"\n' in after.deployment
     assert after.debian.startswith("mgw (99.0.0) bookworm; urgency=medium\n")
     assert version_of(after) == VERSION
 

@@ -52,10 +52,11 @@ def stored(folder: Path) -> set[str]:
     found = set()
     for file in folder.glob("events/otlp/*/*.jsonl"):
         try:
-            lines = file.read_bytes().splitlines()
+            lines = file.read_bytes().splitlines(keepends=True)
         except FileNotFoundError:  # delivered in the meantime
             continue
-        found |= {json.loads(line)["event"]["request_id"] for line in lines}
+        whole = (line for line in lines if line.endswith(b"\n"))  # one may be on its way to the disk
+        found |= {json.loads(line)["event"]["request_id"] for line in whole}
     return found
 
 

@@ -51,6 +51,8 @@ mgw (0.1.0) bookworm; urgency=low
 
  -- the mgw authors <mgw@example.org>  Fri, 02 Jan 2026 12:00:00 +0000
 """,
+    chart='version: 0.1.0\nappVersion: "0.1.0"\n',
+    deployment='        - name: mgw\n          image: "registry.example.com/mgw:0.1.0"\n',
 )
 NUMBERS = st.integers(0, 30)
 VERSIONS = st.builds(Version, NUMBERS, NUMBERS, NUMBERS) | st.builds(
@@ -87,6 +89,12 @@ def test_the_version_of_the_package_is_the_released_one() -> None:
     after = released(SOURCES, parse_version("0.2.0"), WHEN)
     assert after.package == '"""mgw, a gateway."""\n\n__version__ = "0.2.0"\n'
     assert version_of(after) == Version(0, 2, 0)
+
+
+def test_the_chart_and_the_manifests_name_the_image_of_the_release() -> None:
+    after = released(SOURCES, parse_version("0.2.0"), WHEN)
+    assert after.chart == 'version: 0.1.0\nappVersion: "0.2.0"\n'
+    assert after.deployment == '        - name: mgw\n          image: "registry.example.com/mgw:0.2.0"\n'
 
 
 def test_what_was_unreleased_has_the_version_and_the_date_and_nothing_is_unreleased() -> None:
