@@ -28,7 +28,7 @@ help:
 	@echo 'make bench-workers    measure workers: cost, memory, and requests while workers die or reload'
 	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
-	@echo 'make test-agents   test coding agents with the gateway'
+	@echo 'make test-agents   test coding agents and agent SDKs with the gateway'
 	@echo 'make test-browser  test the dashboard in a browser'
 	@echo 'make clean    remove everything that make has created'
 	@echo
@@ -126,9 +126,11 @@ dist: $(VENV)/run.stamp
 clean:
 	rm -rf $(VENV) .venv-bench .venv-dist .venv-release .portkey .agents .browser build dist *.egg-info
 
-.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
+.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt
 	mkdir -p .agents && cp $^ .agents/
 	npm ci --prefix .agents --ignore-scripts --no-audit --no-fund
+	$(PYTHON) -m venv .agents/python
+	.agents/python/bin/python -m pip install --quiet --disable-pip-version-check -r .agents/requirements.txt
 	touch $@
 
 .browser/install.stamp: tests/browser/package.json tests/browser/package-lock.json
