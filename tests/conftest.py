@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -28,6 +29,10 @@ globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=Fals
 # What is compiled is kept: without it every gateway that a test starts would compile the whole of mgw again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Whoever makes a TLS context reads the certificates of all authorities of the machine: 30 ms for a client of
+# an SDK, 60 for one of Google's.  No test asks a host that one of them vouches for: here is one authority.
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "authority_of_nobody.pem")
 
 # A shell ignores SIGINT for what it runs in the background, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

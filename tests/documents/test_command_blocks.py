@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -20,28 +21,35 @@ from tests.support.waiting import WAIT_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").rglob("*.rst"))]
-BLOCKS: Final = [
-    block for page in PAGES for block in command_blocks(page.read_text(encoding="utf-8"), page.name)
-]
 KEY: Final = "a-key-of-the-gateway"
 
-
-def name_of(block: CommandBlock) -> str:
-    return f"{block.page}: {block.text.splitlines()[0][:40]}"
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=name_of)
-def test_a_block_that_is_not_run_says_why(block: CommandBlock) -> None:
-    left_out = [words for words in block.commands if not is_run(words)]
-    assert bool(left_out) == bool(block.reason), (
-        f"begin its commands with $, or put behind the block of {block.page}: .. not run: REASON\n{left_out}"
-    )
+@cache
+def blocks_of(page: Path) -> list[CommandBlock]:
+    """The blocks of a page; found where a test asks, not by all who collect."""
+    return command_blocks(page.read_text(encoding="utf-8"), page.name)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=name_of)
-def test_all_that_a_block_calls_is_there(block: CommandBlock) -> None:
-    assert block.commands
-    assert [wrong for words in block.commands if (wrong := mistake_in(words)) is not None] == []
+@each_page
+def test_a_block_that_is_not_run_says_why(page: Path) -> None:
+    for block in blocks_of(page):
+        left_out = [words for words in block.commands if not is_run(words)]
+        assert bool(left_out) == bool(block.reason), (
+            f"begin its commands with $, or put behind it: .. not run: REASON\n{block.text}\n{left_out}"
+        )
+
+
+@each_page
+def test_all_that_a_block_calls_is_there(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.commands, block.text
+        assert [wrong for words in block.commands if (wrong := mistake_in(words)) is not None] == []
+
+
+def test_the_pages_have_a_good_many_blocks() -> None:
+    assert sum(len(blocks_of(page)) for page in PAGES) > 30
 
 
 @dataclass(frozen=True)
@@ -79,35 +87,38 @@ hooks: {{sqlite: {{path: {database}}}}}
             yield Place(gateway, database)
 
 
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [
-        pytest.param(block.page, words, id=f"{block.page}: {' '.join(words)[:60]}")
-        for block in BLOCKS
-        for words in block.commands
-        if is_run(words)
-    ],
-)
-def test_a_command_of_a_block_succeeds(place: Place, page: str, words: list[str], tmp_path: Path) -> None:
-    if shutil.which(words[0]) is None and words[0] != "mgw":
-        pytest.skip(f"{words[0]} is not there")
-    command = [place.of(word) for word in words]
+def run(command: list[str], place: Place, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a command of a page, its names replaced."""
     if command[0] == "mgw":
         if command[1] in ("check", "models", "usage") and not {"-c", "--database"} & set(command):
-            command += ["-c", str(place.gateway.config_file)]
-        done = run_mgw(command[1:], folder=tmp_path)
-    else:
-        done = subprocess.run(
-            [*command, *(["--fail-with-body", "--silent"] if command[0] == "curl" else [])],
-            cwd=tmp_path,
-            capture_output=True,
-            timeout=WAIT_SECONDS,
-            check=False,
-            env={**os.environ, "no_proxy": "*"},
-        )
-    assert done.returncode == 0, (page, done.stdout, done.stderr)
-    if command[0] == "curl":
-        assert b"You said: Hello" in done.stdout
+            command = [*command, "-c", str(place.gateway.config_file)]
+        return run_mgw(command[1:], folder=folder)
+    return subprocess.run(
+        [*command, *(["--fail-with-body", "--silent"] if command[0] == "curl" else [])],
+        cwd=folder,
+        capture_output=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+        env={**os.environ, "no_proxy": "*"},
+    )
+
+
+@each_page
+def test_the_commands_of_blocks_succeed(
+    request: pytest.FixtureRequest, page: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    commands = [words for block in blocks_of(page) for words in block.commands if is_run(words)]
+    missing = {words[0] for words in commands if words[0] != "mgw" and shutil.which(words[0]) is None}
+    for words in commands:
+        if words[0] in missing:
+            continue
+        place: Place = request.getfixturevalue("place")
+        done = run([place.of(word) for word in words], place, tmp_path_factory.mktemp("folder"))
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        if words[0] == "curl":
+            assert b"You said: Hello" in done.stdout, words
+    if missing:
+        pytest.skip(f"{missing} are not there")
 
 
 @pytest.mark.parametrize(
