@@ -136,6 +136,12 @@ FAMILIES: Final = MappingProxyType(
 )
 """Every family's row, in the order in which the signs of a client are looked for."""
 
+
+def text_dialect(family: Family) -> DialectName:
+    """Return the dialect in which the conversations of a family's clients and providers are translated."""
+    return FAMILIES[family].provider_dialect
+
+
 UNSAID: Final = Family.OPENAI
 """Whose a request is that says nothing of it."""
 KEY_HEADERS: Final = frozenset[bytes]().union(*(row.key_headers for row in FAMILIES.values()))

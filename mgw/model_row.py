@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 
 def _says(description: str) -> Meta:
@@ -81,6 +82,14 @@ class ModelRow(Struct, frozen=True):
     chat_tools: Annotated[
         ChatTools, _says("When the model accepts function tools in chat completions (OpenAI).")
     ] = ChatTools.ALWAYS
+    through_responses: Annotated[
+        ThroughResponses,
+        _says("When requests of other families' clients reach the model through Responses (OpenAI)."),
+    ] = ThroughResponses.NEVER
+    responses_efforts: Annotated[
+        tuple[Effort, ...] | None,
+        _says("Reasoning efforts that the model accepts on Responses (OpenAI); as efforts if unset."),
+    ] = None
     parallel_calls: Annotated[bool, _says("Whether the model accepts parallel_tool_calls (OpenAI).")] = True
     max_completion_tokens: Annotated[
         bool, _says("Whether the model rejects max_tokens and requires max_completion_tokens (OpenAI).")
@@ -119,9 +128,20 @@ class ModelRow(Struct, frozen=True):
     ] = 1.0
 
     @property
+    def on_responses(self) -> ModelRow:
+        """The row of the same model when it is asked through Responses."""
+        return _on_responses(self)
+
+    @property
     def names(self) -> tuple[Effort, ...]:
         """The efforts by name at which it does think, the least first."""
         return _names(self.efforts)
+
+
+@lru_cache(maxsize=64)
+def _on_responses(row: ModelRow) -> ModelRow:
+    efforts = row.efforts if row.responses_efforts is None else row.responses_efforts
+    return replace(row, efforts=efforts, chat_tools=ChatTools.ALWAYS)
 
 
 @lru_cache(maxsize=64)

@@ -106,6 +106,23 @@ class ChatTools(StrEnum):
     NEVER = "never"
 
 
+class TextApi(StrEnum):
+    """One of OpenAI's two APIs for text; many hosts serve only one of them (contract 10.2)."""
+
+    CHAT = "chat"
+    """Chat completions."""
+    RESPONSES = "responses"
+
+
+class ThroughResponses(StrEnum):
+    """When a request of another family's client reaches an OpenAI model through Responses (contract 10.8)."""
+
+    NEVER = "never"
+    TOOLS = "tools"
+    """When it has tools, or its history has thoughts that OpenAI signed."""
+    ALWAYS = "always"
+
+
 _FAMILY_OF: Final = MappingProxyType(
     {
         DialectName.OPENAI_CHAT: Family.OPENAI,

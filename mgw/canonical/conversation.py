@@ -254,4 +254,6 @@ class Conversation(Struct, frozen=True):
     reasoning: Reasoning = NO_REASONING
     user: str | None = None
     """The end user as the client calls them."""
+    prompt_cache_key: str | None = None
+    """Requests with the same key share the beginning of their prompts."""
     stream: bool = False

@@ -61,6 +61,8 @@ class Feature(Enum):
     THOUGHTS = auto()
     """Whether the client reads thoughts."""
     USER = auto()
+    PROMPT_CACHE_KEY = auto()
+    """What tells the provider which prompts share their beginning."""
     DIMENSIONS = auto()
     TASK_TYPE = auto()
     EMBEDDING_TITLE = auto()

@@ -59,7 +59,16 @@ from mgw.config.settings_base import (
 )
 from mgw.families import FAMILIES
 from mgw.secret import Secret
-from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, ChatTools, Effort, Family, ForcedTools, Kind
+from mgw.vocabulary import (
+    DEFAULT_SPELLINGS,
+    KIND_SPELLINGS,
+    ChatTools,
+    Effort,
+    Family,
+    ForcedTools,
+    Kind,
+    ThroughResponses,
+)
 
 MAX_BYTES: Final = 2 * GIB
 MAX_TOKENS: Final = 2**31
@@ -252,6 +261,7 @@ FamilyName = Annotated[Family, OneOf(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, OneOf()]
 ForcedToolsName = Annotated[ForcedTools, OneOf()]
 ChatToolsName = Annotated[ChatTools, OneOf()]
+ThroughResponsesName = Annotated[ThroughResponses, OneOf()]
 ModelPattern = Annotated[
     str,
     expect("a pattern of model ids such as claude-*"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -35,7 +36,7 @@ from mgw.config.settings import (
 )
 from mgw.config.settings_base import Settings, file_settings, set_keys
 from mgw.config.translation import TranslationSettings
-from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family, Kind
 
 BlockT = TypeVar("BlockT", bound=Settings)
@@ -335,10 +336,14 @@ def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
         for key in OF_CHAT:
             if key in set_keys(provider):
                 context.report.add((*path, key), f"only for the kinds {kinds}, found with kind {row.kind}")
-    if "extra_fields" in set_keys(provider) and not row.takes_extra_fields:
-        kinds = enumerated(kinds_where(lambda row: row.takes_extra_fields))
-        message = f"only for the kind {kinds}, found with kind {row.kind}"
-        context.report.add((*path, "extra_fields"), message)
+    rare: tuple[tuple[str, Callable[[KindRow], object]], ...] = (
+        ("extra_fields", lambda row: row.takes_extra_fields),
+        ("speaks", lambda row: row.may_lack_an_api),
+    )
+    for key, fits in rare:
+        if key in set_keys(provider) and not fits(row):
+            message = f"only for the kind {enumerated(kinds_where(fits))}, found with kind {row.kind}"
+            context.report.add((*path, key), message)
 
 
 def _check_headers(provider: Provider, path: Path, context: LoadContext) -> None:

@@ -39,10 +39,10 @@ from mgw.config.settings_base import (
     required,
     setting,
 )
-from mgw.config.translation import ExtraFieldName, MaxTokensFieldName
+from mgw.config.translation import ExtraFieldName, MaxTokensFieldName, SpokenApis
 from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Kind, MaxTokensField
+from mgw.vocabulary import Capability, Kind, MaxTokensField, TextApi
 
 
 class AuthMode(StrEnum):
@@ -275,6 +275,14 @@ class Provider(Settings):
         "Only for these three kinds.",
         shown=_max_tokens_fields(),
         key="max_tokens_field",
+    )
+    speaks: SpokenApis = setting(
+        "Which of OpenAI's two APIs for text the host serves: chat completions, Responses, or both",
+        "A request for an API that the host does not serve is translated to the other one; Responses to "
+        "chat completions only where ``translation.responses.enabled`` is on. Only for "
+        f"{_kinds(lambda row: row.may_lack_an_api)}.",
+        default=frozenset(TextApi),
+        shown="both",
     )
     extra_fields: UniqueList[ExtraFieldName] = setting(
         "Fields beyond OpenAI's own API that the provider accepts",

@@ -26,6 +26,7 @@ from mgw.config.field_types import (
     OnOff,
     OutputTokens,
     Seconds,
+    ThroughResponsesName,
     TokenFactor,
     VoiceNames,
 )
@@ -41,7 +42,7 @@ from mgw.config.settings_base import (
     wrong_value,
 )
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField, TextApi, ThroughResponses
 
 T_Settings = TypeVar("T_Settings", bound=Settings)
 
@@ -57,6 +58,7 @@ class ExtraField(StrEnum):
     """A field beyond OpenAI's own that some hosts of its API take."""
 
     TOP_K = "top_k"
+    PROMPT_CACHE_KEY = "prompt_cache_key"
 
 
 class Base64Embeddings(StrEnum):
@@ -66,6 +68,21 @@ class Base64Embeddings(StrEnum):
     ENCODE = "encode"
 
 
+class HostedTools(StrEnum):
+    """What becomes of tools that only OpenAI's servers run, where another provider answers."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+class ResponsesUpstream(StrEnum):
+    """Whose requests may reach OpenAI's models through Responses."""
+
+    FOREIGN = "foreign"
+    """Those of clients of other families, where the model's row says so."""
+    NONE = "none"
+
+
 def _some(targets: frozenset[CacheTarget]) -> frozenset[CacheTarget]:
     if targets:
         return targets
@@ -73,9 +90,22 @@ def _some(targets: frozenset[CacheTarget]) -> frozenset[CacheTarget]:
     raise wrong_value(f"expected {words} or both, found an empty list (to have none: enabled: false)")
 
 
+def _some_apis(apis: frozenset[TextApi]) -> frozenset[TextApi]:
+    if apis:
+        return apis
+    raise wrong_value(f"expected {' or '.join(TextApi)} or both, found an empty list")
+
+
 MaxTokensFieldName = Annotated[MaxTokensField, OneOf()]
 ExtraFieldName = Annotated[ExtraField, OneOf()]
 Base64EmbeddingsWord = Annotated[Base64Embeddings, OneOf()]
+HostedToolsWord = Annotated[HostedTools, OneOf()]
+ResponsesUpstreamWord = Annotated[ResponsesUpstream, OneOf()]
+SpokenApis = Annotated[
+    SetOf[Annotated[TextApi, OneOf()]],
+    AfterValidator(_some_apis),
+    WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(TextApi)}, "minItems": 1}),
+]
 CacheTargets = Annotated[
     SetOf[Annotated[CacheTarget, OneOf()]],
     AfterValidator(_some),
@@ -89,6 +119,8 @@ _SETTING_OF: Final = MappingProxyType(
         Effort | None: DefaultEffort,
         ForcedTools: ForcedToolsName,
         ChatTools: ChatToolsName,
+        ThroughResponses: ThroughResponsesName,
+        tuple[Effort, ...] | None: UniqueList[EffortName],
         bool: OnOff,
         int: Answers,
         int | None: OutputTokens,
@@ -143,6 +175,30 @@ class ModelRowSettings(Settings):
         def __getattr__(self, column: str) -> Any: ...
 
 
+class ResponsesSettings(Settings):
+    """Responses as a dialect that is translated."""
+
+    enabled: OnOff = setting(
+        "Whether ``/v1/responses`` is served for providers that do not speak it",
+        "Codex, OpenAI's Agents SDK and the Vercel AI SDK then work with Anthropic, Gemini and hosts that "
+        "have chat completions only. Nothing is stored. If off, such a request is refused with a 400.",
+        default=False,
+    )
+    hosted_tools: HostedToolsWord = setting(
+        "What happens to tools that only OpenAI's servers run, such as ``web_search``",
+        "For translated requests. ``refuse`` answers with a 400 that names the tool; ``drop`` leaves the "
+        "tool out and reports it as a dropped field.",
+        default=HostedTools.REFUSE,
+    )
+    upstream: ResponsesUpstreamWord = setting(
+        "Whose requests may reach providers of kind ``openai`` through Responses",
+        "``foreign``: requests of Anthropic's and Gemini's clients, for models whose row says so "
+        "(``through_responses``), since such a model refuses tools together with reasoning on chat "
+        "completions. ``none``: they always use chat completions.",
+        default=ResponsesUpstream.FOREIGN,
+    )
+
+
 class TranslationSettings(Settings):
     """How requests are translated into another dialect."""
 
@@ -168,6 +224,9 @@ class TranslationSettings(Settings):
         "before the gateway's own, in the order of the file. Anything that a row leaves out is taken from "
         "the gateway's own row.",
         default=(),
+    )
+    responses: EmptyIfNull[ResponsesSettings] = setting(
+        "Responses as a dialect that is translated", default=ResponsesSettings()
     )
     voices: EmptyIfNull[VoiceNames] = setting(
         "For each family of providers, voice names that clients use and the names to send instead",

@@ -10,7 +10,7 @@ from typing import Final
 
 from mgw.dialects import anthropic, gemini, openai
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
-from mgw.families import FAMILIES
+from mgw.families import text_dialect
 from mgw.vocabulary import DialectName, Family
 
 __all__ = [
@@ -42,20 +42,20 @@ def dialect_of(name: DialectName) -> Dialect:
     return _DIALECTS[name]
 
 
-def client_side_of(family: Family) -> ClientSide:
-    """Return how clients of ``family`` are answered across families."""
-    client = _DIALECTS[FAMILIES[family].provider_dialect].client
+def client_side_of(dialect: DialectName) -> ClientSide:
+    """Return how clients that use a dialect are answered in a translation."""
+    client = _DIALECTS[dialect].client or _DIALECTS[text_dialect(dialect.family)].client
     assert client is not None, "every family has a dialect that translates"
     return client
 
 
-def provider_side_of(family: Family) -> ProviderSide:
-    """Return how providers of ``family`` are asked across families."""
-    provider = _DIALECTS[FAMILIES[family].provider_dialect].provider
-    assert provider is not None, "every family has a dialect that translates"
+def provider_side_of(dialect: DialectName) -> ProviderSide:
+    """Return how providers are asked in a dialect."""
+    provider = _DIALECTS[dialect].provider
+    assert provider is not None, "providers are asked in dialects that translate"
     return provider
 
 
 def lister_of(family: Family) -> ModelLister:
     """Return how providers of ``family`` are asked for their models."""
-    return _DIALECTS[FAMILIES[family].provider_dialect].lister
+    return _DIALECTS[text_dialect(family)].lister

@@ -9,6 +9,7 @@ walks :class:`StreamReader` and :class:`StreamWriter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from enum import Enum
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -52,6 +53,28 @@ class RequestContext(Struct, frozen=True):
     stream: bool = False
     """The path asks for a stream (Gemini's wire)."""
     raw_query: bytes | None = None
+    drop_hosted_tools: bool = False
+    """Responses: tools that only OpenAI's servers run are left out and reported, not refused."""
+
+
+class ToolKind(Enum):
+    """What a tool is to a client of Responses; to every provider it is a function."""
+
+    FUNCTION = "function"
+    CUSTOM = "custom"
+    """Its input is any text."""
+    LOCAL_SHELL = "local_shell"
+    SHELL = "shell"
+    APPLY_PATCH = "apply_patch"
+    TOOL_SEARCH = "tool_search"
+
+
+class ClientTool(Struct, frozen=True):
+    """How a client of Responses calls one of its tools (contract 10.4.3)."""
+
+    kind: ToolKind
+    name: str
+    namespace: str | None = None
 
 
 class ReplyOptions(Struct, frozen=True):
@@ -65,6 +88,10 @@ class ReplyOptions(Struct, frozen=True):
     """Gemini: an array in pieces in place of an event stream."""
     base64_vectors: bool = False
     """Embeddings: each vector as base64 of little-endian float32."""
+    client_tools: Mapping[str, ClientTool] = {}
+    """Responses: by the names of their functions, the tools whose calls are told otherwise."""
+    echoed: Mapping[str, Any] = {}
+    """Responses: the fields of the request that the answer repeats, as sent."""
     audio_format: str | None = None
     """Speech: ``wav`` asks for the head of a WAVE file before bare samples."""
 
@@ -207,6 +234,7 @@ class ClientSide(Struct, frozen=True):
 class ProviderSide(Struct, frozen=True):
     """How providers of a dialect are asked across families."""
 
+    dialect: DialectName
     text: ProviderOperation[Conversation, Reply]
     stream_reader: Callable[[str], StreamReader]
     """Takes the seed for identifiers."""

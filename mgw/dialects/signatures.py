@@ -8,8 +8,9 @@ keeps no state, so a signature travels through the client's history inside the c
 
 The *tag* is base64 of ``mgwsig``.  The *head* is base64 of three letters: the family (``o``, ``a``, ``g``),
 the form (``r``: the value follows as it is, ``e``: as base64 of its UTF-8) and the kind (``d``: beside a
-thought whose *digest* comes first, ``t``: beside a text, ``x``: a redacted thought).  The digest tells when a
-client has altered the thought.  Tags beside thoughts had none before, so that ``t`` may stand there, too.
+thought whose *digest* comes first, ``t``: beside a text, ``x``: a redacted thought, ``p``: of the text that
+precedes it, where a tag stands apart from what it signs).  The digest tells when a client has altered the
+thought.  Tags beside thoughts had none before, so that ``t`` may stand there, too.
 
 A value that is canonical base64 follows as it is, so that the whole is valid base64 and no longer than it
 must be.  Google's SDKs read the field as bytes: they refuse what is no base64, and give it back in the
@@ -21,9 +22,12 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode, b64encode
+from enum import StrEnum
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from mgw.canonical.conversation import Signature
 from mgw.families import FAMILIES
@@ -41,6 +45,28 @@ manual handling").  It stands in the JSON literally: encoded once more, as SDKs 
 refused (googleapis/go-genai#711, langchain-ai/langchain-google#1972).  Being legal URL-safe base64 of 24
 bytes, it passes through SDKs that decode and encode the field.
 """
+
+
+class TagKind(StrEnum):
+    """What a tagged signature belongs to; the value is its letter in the head."""
+
+    PLAIN = "t"
+    """The text, or the call, beside it."""
+    REDACTED = "x"
+    """A redacted thought, which it stands for."""
+    THOUGHT = "d"
+    """The thought beside it, whose digest it holds."""
+    PRECEDING = "p"
+    """The text before it."""
+
+
+class Tagged(Struct, frozen=True):
+    """What is in a tag."""
+
+    kind: TagKind
+    signature: Signature
+    digest: str | None = None
+    """Of the words of a thought."""
 
 
 class Digest:
@@ -67,9 +93,22 @@ def tag_signature(signature: Signature, thought: Digest | str | None = None) -> 
     raw = _is_canonical(signature.value)
     value = signature.value if raw else _encoded(signature.value)
     if thought is None or signature.redacted:
-        return TAG + _HEADS[signature.family, raw, _REDACTED if signature.redacted else _PLAIN] + value
+        kind = TagKind.REDACTED if signature.redacted else TagKind.PLAIN
+        return TAG + _HEADS[signature.family, raw, kind] + value
     digest = Digest(thought) if isinstance(thought, str) else thought
-    return f"{TAG}{_HEADS[signature.family, raw, _DIGESTED]}{digest}{value}"
+    return f"{TAG}{_HEADS[signature.family, raw, TagKind.THOUGHT]}{digest}{value}"
+
+
+def tag_preceding(signature: Signature) -> str:
+    """Return the signature of a text, to stand behind that text instead of beside it."""
+    raw = _is_canonical(signature.value)
+    value = signature.value if raw else _encoded(signature.value)
+    return TAG + _HEADS[signature.family, raw, TagKind.PRECEDING] + value
+
+
+def open_tag(text: str) -> Tagged | None:
+    """Return what is in a tag; ``None``: it is damaged, or no tag of the gateway's."""
+    return _opened(text) if is_tagged(text) else None
 
 
 def is_tagged(text: str) -> bool:
@@ -88,7 +127,7 @@ def untag_signature(text: str, native: Family, *, redacted: bool = False) -> Sig
     if not is_tagged(text):
         return Signature(native, text, redacted)
     found = _opened(text)
-    return None if found is None else found[0]
+    return None if found is None else found.signature
 
 
 def is_altered(text: str, words: str) -> bool:
@@ -96,38 +135,37 @@ def is_altered(text: str, words: str) -> bool:
     if not is_tagged(text):
         return False
     found = _opened(text)
-    return found is None or (found[1] is not None and found[1] != str(Digest(words)))
+    return found is None or (found.digest is not None and found.digest != str(Digest(words)))
 
 
-def _opened(text: str) -> tuple[Signature, str | None] | None:
-    """Return the signature in a tag, and the digest where there is one; ``None``: the tag is damaged."""
+def _opened(text: str) -> Tagged | None:
+    """Return what is in a tag; ``None``: the tag is damaged."""
     standard = text.translate(_STANDARD_ALPHABET)
     standard += "=" * (-len(standard) % 4)  # URL-safe encoders may leave the padding out
     meaning = _MEANINGS.get(standard[len(TAG) : _HEAD_END]) if standard.startswith(TAG) else None
     if meaning is None:
         return None
     family, raw, kind = meaning
-    begin = _HEAD_END + (_DIGEST_LENGTH if kind == _DIGESTED else 0)
+    begin = _HEAD_END + (_DIGEST_LENGTH if kind is TagKind.THOUGHT else 0)
     digest = standard[_HEAD_END:begin] or None
-    if kind == _DIGESTED and not _DIGEST.fullmatch(digest or ""):
+    if kind is TagKind.THOUGHT and not _DIGEST.fullmatch(digest or ""):
         return None
     value = standard[begin:] if raw else _decoded(standard[begin:])
     if value is None or (raw and not _is_canonical(value)):
         return None
-    return Signature(family, value, kind == _REDACTED), digest
+    return Tagged(kind, Signature(family, value, kind is TagKind.REDACTED), digest)
 
 
 _DIGEST_BYTES: Final = 6
 _DIGEST_LENGTH: Final = 8
 _DIGEST: Final = re.compile(r"[A-Za-z0-9+/]{8}")
-_PLAIN, _REDACTED, _DIGESTED = _KINDS = "t", "x", "d"
 _LETTERS: Final = MappingProxyType({family: row.signature_letter for family, row in FAMILIES.items()})
 _HEADS: Final = MappingProxyType(
     {
-        (family, raw, kind): b64encode(f"{letter}{'r' if raw else 'e'}{kind}".encode()).decode()
+        (family, raw, kind): b64encode(f"{letter}{'r' if raw else 'e'}{kind.value}".encode()).decode()
         for family, letter in _LETTERS.items()
         for raw in (True, False)
-        for kind in _KINDS
+        for kind in TagKind
     }
 )
 _MEANINGS: Final = MappingProxyType({head: meaning for meaning, head in _HEADS.items()})

@@ -24,7 +24,7 @@ from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
 from mgw.generation import Generation
 from mgw.reactor.deadline import TimerWheel
-from mgw.routing.resolve import Target
+from mgw.routing.resolve import Target, is_translated
 from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.event import Outcome, limit_dropped_names
@@ -201,8 +201,8 @@ class Exchange(Struct, eq=False):
 
     @property
     def translated(self) -> bool:
-        """Whether the response is the gateway's own, translated from another family's."""
-        return self.target is not None and self.target.family is not self.route.family
+        """Whether the response is the gateway's own, translated from another dialect."""
+        return self.target is not None and is_translated(self.route, self.target)
 
     def now(self) -> float:
         """Return unix seconds."""

@@ -32,6 +32,7 @@ from mgw.exchange.response import (
     StreamingResponse,
     with_retry_after,
 )
+from mgw.families import text_dialect
 from mgw.http.response_head import ResponseHead
 from mgw.routing.resolve import Target
 from mgw.secret import Secret, overwritten
@@ -54,7 +55,7 @@ def error_in_first_event(family: Family, block: bytes) -> UpstreamError | None:
     """
     if b"error" not in block:
         return None
-    for event in provider_side_of(family).stream_reader("").feed(block):
+    for event in provider_side_of(text_dialect(family)).stream_reader("").feed(block):
         return event.error if isinstance(event, Broke) and event != UNREADABLE_EVENT else None
     return None
 

@@ -32,7 +32,7 @@ from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.routing.resolve import Target, check_capability
+from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import ModelAt, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.wire.headers import value_of
@@ -107,7 +107,7 @@ async def plan_for(
         target = await exchange.offload(partial(resolve_target, exchange, request, opened))
     else:
         target = resolve_target(exchange, request, opened)
-    if target.family is not exchange.route.family:
+    if is_translated(exchange.route, target):
         return await _translation(exchange, request, target, opened)
     return await _passthrough(exchange, request, target, opened)
 
@@ -122,10 +122,10 @@ async def plan_fallback(
         target = attempts.begin_fallback()
         exchange.retarget(target)
         try:
-            check_capability(exchange.route, target)
+            check_capability(exchange.route, target, exchange.generation.config.translation)
             check_allowed(exchange, target)
             opened = await open_body(exchange, request, body)
-            if target.family is not exchange.route.family:
+            if is_translated(exchange.route, target):
                 return await _translation(exchange, request, target, opened, keep=False)
             return await _passthrough(exchange, request, target, opened, keep=False)
         except GatewayError:  # it cannot be asked for this: perhaps another can
@@ -270,7 +270,7 @@ def _count_spoken(body: RequestBody) -> int | None:
 
 
 async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:
-    speech = client_side_of(exchange.route.family).speech
+    speech = client_side_of(exchange.route.dialect).speech
     if speech is None or speech.natively is None:
         return body
     return await transform(exchange, request, body.original, speech.natively)

@@ -70,7 +70,7 @@ def check_target(exchange: Exchange, target: Target) -> Target:
     """
     exchange.target = target
     check_allowed(exchange, target)
-    check_capability(exchange.route, target)
+    check_capability(exchange.route, target, exchange.generation.config.translation)
     return target
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from types import MappingProxyType
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 from mgw.canonical.caching import add_breakpoints
 from mgw.canonical.conversation import Conversation
 from mgw.canonical.reply import Reply, TokenUsage
-from mgw.config.translation import Base64Embeddings
+from mgw.config.translation import Base64Embeddings, HostedTools, ResponsesUpstream
 from mgw.credentials.provider import Credential
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, provider_side_of
@@ -36,6 +35,7 @@ from mgw.dialects.dialect import (
     RequestContext,
 )
 from mgw.dialects.last_event import LastEvent
+from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.dialects.refusal import no_base64
 from mgw.dialects.speech import voice_for
 from mgw.dialects.stream import StreamReader
@@ -57,14 +57,15 @@ from mgw.exchange.response_translation import (
     gateway_headers_for,
 )
 from mgw.exchange.upstream_headers import secrets_sent
-from mgw.families import FAMILIES
+from mgw.families import FAMILIES, text_dialect
+from mgw.kinds import KINDS
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
-from mgw.vocabulary import DialectName, Family
+from mgw.vocabulary import DialectName
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits
@@ -90,10 +91,8 @@ MAX_VALUES: Final = 400_000
 """The same of all values, whatever they are."""
 _MANY_OBJECTS: Final = 2_000
 """So many take a few milliseconds."""
-_REWRITTEN: Final = MappingProxyType(
-    {Family.OPENAI: DialectName.OPENAI_CHAT, Family.ANTHROPIC: DialectName.ANTHROPIC}
-)
-"""The dialect of translated requests that profiles may change, by the provider's family."""
+_REWRITTEN: Final = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
+"""The dialects of translated requests that profiles may change."""
 _WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
 
@@ -161,8 +160,8 @@ class TranslationBuilder:
     _thoughts: bool = True
 
     def __post_init__(self) -> None:
-        self.client = client_side_of(self.exchange.route.family)
-        self.provider = provider_side_of(self.target.family)
+        self.client = client_side_of(self.exchange.route.dialect)
+        self.provider = provider_side_of(text_dialect(self.target.family))
 
     @property
     def is_large(self) -> bool:
@@ -204,9 +203,26 @@ class TranslationBuilder:
     def _translate_chat(self) -> Translation:
         parsed = self.client.text.parse_request(self.body, self._request_context())
         conversation, cache_targets = self._add_breakpoints(parsed.request)
-        rendered = self.provider.text.render_request(conversation, self._render_options())
+        options = self._choose_provider_side(conversation, self._render_options())
+        rendered = self.provider.text.render_request(conversation, options)
         gateway_headers = self._gateway_headers(parsed.dropped(rendered), cache_targets)
         return self._translation(rendered, self._text_response(parsed, rendered, gateway_headers))
+
+    def _choose_provider_side(self, conversation: Conversation, options: RenderOptions) -> RenderOptions:
+        """Take the dialect in which the provider is asked; return the options for it.
+
+        :raises GatewayError: as :func:`mgw.dialects.provider_dialect.choose_dialect` does.
+        """
+        if not KINDS[options.kind].has_responses:
+            return options
+        asked = AskedProvider(options.kind, self.target.provider.speaks, options.row)
+        upstream = self.exchange.generation.config.translation.responses.upstream
+        foreign = upstream is ResponsesUpstream.FOREIGN
+        dialect = choose_dialect(conversation, self.exchange.route.family, asked, foreign=foreign)
+        if dialect is self.provider.dialect:
+            return options
+        self.provider = provider_side_of(dialect)
+        return replace(options, row=options.row.on_responses)
 
     def _text_response(
         self, parsed: Parsed[Conversation], rendered: Rendered, gateway_headers: RawHeaders
@@ -321,8 +337,8 @@ class TranslationBuilder:
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
         """Return a request as the profile of the provider's accounts wants it."""
-        dialect = _REWRITTEN.get(self.target.family)
-        if dialect is None or self.exchange.route.treatment not in _WITH_TOOLS:
+        dialect = self.provider.dialect
+        if dialect not in _REWRITTEN or self.exchange.route.treatment not in _WITH_TOOLS:
             return rendered
         user_agent = value_of(self.request.headers, b"user-agent")
         if rewrite.names is not None:
@@ -368,8 +384,10 @@ class TranslationBuilder:
         return gateway_headers_for(family, request_id, self._dropped, cache_targets)
 
     def _request_context(self) -> RequestContext:
-        route = self.exchange.route
-        return RequestContext(self.target.asked_model or "", route.in_pieces, self.request.raw_query)
+        route, responses = self.exchange.route, self.exchange.generation.config.translation.responses
+        drop_hosted_tools = responses.hosted_tools is HostedTools.DROP
+        model, raw_query = self.target.asked_model or "", self.request.raw_query
+        return RequestContext(model, route.in_pieces, raw_query, drop_hosted_tools)
 
     def _render_options(self) -> RenderOptions:
         generation, provider = self.exchange.generation, self.target.provider

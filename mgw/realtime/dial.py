@@ -82,7 +82,7 @@ def _next_target(exchange: Exchange, attempts: Attempts) -> Target | None:
     while attempts.targets:
         target = attempts.begin_fallback()
         try:
-            check_capability(exchange.route, target)
+            check_capability(exchange.route, target, exchange.generation.config.translation)
             check_allowed(exchange, target)
         except GatewayError:
             continue

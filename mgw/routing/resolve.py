@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
+from mgw.config.translation import TranslationSettings
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
 from mgw.routing.route import Route
-from mgw.vocabulary import Capability, Family, Kind, Modality
+from mgw.vocabulary import Capability, Family, Kind, Modality, TextApi
 
 _MODELS = "models/"
 
@@ -142,10 +143,18 @@ REQUIRED: Final = MappingProxyType(
 )
 """The flag that a modality needs; platform routes need none."""
 
+
+def is_translated(route: Route, target: Target) -> bool:
+    """Whether requests of a route reach a target in another dialect than the client's."""
+    if target.family is not route.family:
+        return True
+    return route.text_api is not None and route.text_api not in target.provider.speaks
+
+
 _TRANSLATING: Final = "/v1/chat/completions, /v1/messages and generateContent"
 
 
-def check_capability(route: Route, target: Target) -> None:
+def check_capability(route: Route, target: Target, translation: TranslationSettings) -> None:
     """Return where the target may be asked for the route.
 
     :raises GatewayError: ``CAPABILITY_OFF`` or ``UNSUPPORTED_BY_KIND``; for realtime ``NOT_IMPLEMENTED``.
@@ -156,8 +165,13 @@ def check_capability(route: Route, target: Target) -> None:
         reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
         message = f"the capability {needed} of provider {provider.name!r} is off"
         raise GatewayError(reason, message, param="model")
-    if target.family in route.translated_for or (target.family is route.family and route.native):
-        return
+    if not is_translated(route, target):
+        if route.native:
+            return
+    elif target.family in route.translated_for:
+        if route.text_api is not TextApi.RESPONSES or translation.responses.enabled:
+            return
+        raise _responses_off(route, target)
     if route.modality is Modality.REALTIME:
         raise _no_bridge(route, target)
     message = f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}"
@@ -166,6 +180,16 @@ def check_capability(route: Route, target: Target) -> None:
     elif target.family is not route.family:
         message += f": it needs a provider of {route.family}'s family"
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
+
+
+def _responses_off(route: Route, target: Target) -> GatewayError:
+    """Return the refusal of Responses where they would have to be translated and are not."""
+    message = (
+        f"{route.path} is not supported by provider {target.provider.name!r} of kind {target.kind} unless "
+        "translation.responses.enabled is true in the gateway's configuration; routes that other "
+        f"families can serve without it are {_TRANSLATING}"
+    )
+    return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
 
 
 def _no_bridge(route: Route, target: Target) -> GatewayError:

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.families import FAMILIES
-from mgw.vocabulary import DialectName, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality, TextApi
 
 
 class ModelAt(StrEnum):
@@ -113,6 +113,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The request may name no model: then the client says which provider it means, or the default serves."""
     translated_for: frozenset[Family] = frozenset()
     """The other families whose providers serve this route, by translation (contract 4.7)."""
+    text_api: TextApi | None = None
+    """What a provider of the client's own family must serve to get the request as it came (contract 10.2)."""
     native: bool = True
     """Whether providers of the client's own family serve it as well."""
     defaults_of: Family | None = None

@@ -17,6 +17,7 @@ from mgw.canonical.conversation import Conversation
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
 from mgw.errors import GatewayError, Reason
+from mgw.families import text_dialect
 from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
@@ -170,8 +171,12 @@ def sent(client: Client, target: Target, body: Body) -> Sent:
     """Return a request's translation: what was understood, what goes up, and what is reported."""
     asked = RequestContext("a-model")
     try:
-        parsed = client_side_of(client.family).text.parse_request(msgspec.json.encode(body), asked)
-        rendered = provider_side_of(target.family).text.render_request(parsed.request, target.setting)
+        parsed = client_side_of(text_dialect(client.family)).text.parse_request(
+            msgspec.json.encode(body), asked
+        )
+        rendered = provider_side_of(text_dialect(target.family)).text.render_request(
+            parsed.request, target.setting
+        )
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
             raise

@@ -50,6 +50,7 @@ from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_re
 from mgw.errors import GatewayError
 from mgw.exchange.response import BufferedResponse
 from mgw.exchange.response_translation import JsonTranslation
+from mgw.families import text_dialect
 from mgw.http.response_head import judge_lines, read_response_head
 from mgw.upstream.client import UpstreamResponse
 from mgw.vocabulary import Family, Kind
@@ -146,7 +147,7 @@ def parse(case: Case) -> Parsed[Conversation]:
     asked = RequestContext(
         "gateway-model", stream=case.streams and gemini, raw_query=query if gemini else None
     )
-    return client_side_of(case.client).text.parse_request(body, asked)
+    return client_side_of(text_dialect(case.client)).text.parse_request(body, asked)
 
 
 def render(case: Case, parsed: Parsed[Conversation]) -> Rendered:
@@ -155,7 +156,7 @@ def render(case: Case, parsed: Parsed[Conversation]) -> Rendered:
     field = "max_tokens" if kind is Kind.OPENAI_COMPAT else "max_completion_tokens"
     row = _ROWS.row(case.model, case.upstream)
     setting = RenderOptions(case.model, kind, row, max_tokens_field=field)
-    return provider_side_of(case.upstream).text.render_request(parsed.request, setting)
+    return provider_side_of(text_dialect(case.upstream)).text.render_request(parsed.request, setting)
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,8 @@ def send(case: Case) -> Sent:
 
 def translated_stream(sent: Sent, pieces: Iterable[bytes]) -> bytes:
     """Return the client's stream for the provider's, cut in these pieces."""
-    reader = provider_side_of(sent.case.upstream).stream_reader(SEED)
-    writer = client_side_of(sent.case.client).stream_writer(sent.answering)
+    reader = provider_side_of(text_dialect(sent.case.upstream)).stream_reader(SEED)
+    writer = client_side_of(text_dialect(sent.case.client)).stream_writer(sent.answering)
     names = sent.rendered.renamed
     told: list[bytes] = []
     try:
@@ -212,7 +213,10 @@ def produced(case: Case) -> dict[str, bytes]:
 
 def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
     case = sent.case
-    upstream, client = provider_side_of(case.upstream).text, client_side_of(case.client).text
+    upstream, client = (
+        provider_side_of(text_dialect(case.upstream)).text,
+        client_side_of(text_dialect(case.client)).text,
+    )
     reply = case.bytes_of("upstream_reply.json")
     stream = case.bytes_of("upstream_stream.txt")
     error = case.json_of("upstream_error.json")
@@ -235,8 +239,8 @@ def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
     head = read_response_head(error["status"], received, judge_lines(received))
     refused = SimpleNamespace(status=head.status, head=head)  # all that is looked at
     translation = JsonTranslation(
-        client_side_of(case.client),
-        provider_side_of(case.upstream),
+        client_side_of(text_dialect(case.client)),
+        provider_side_of(text_dialect(case.upstream)),
         REQUEST_ID,
         [],
         lambda raw, content_type: (raw, content_type, TokenUsage()),

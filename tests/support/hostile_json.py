@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.errors import GatewayError, Reason
+from mgw.families import text_dialect
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS
 
@@ -71,7 +72,7 @@ def translate_request(family: Family, body: bytes) -> None:
     """Translate a request for all others; anything but a refusal of the client's request rises."""
     for stream in (False, True):
         try:
-            parsed = client_side_of(family).text.parse_request(
+            parsed = client_side_of(text_dialect(family)).text.parse_request(
                 body, RequestContext("a-model", stream, b"alt=sse")
             )
         except GatewayError as error:
@@ -79,7 +80,9 @@ def translate_request(family: Family, body: bytes) -> None:
             return
     for target in TARGETS:
         try:
-            rendered = provider_side_of(target.family).text.render_request(parsed.request, target.setting)
+            rendered = provider_side_of(text_dialect(target.family)).text.render_request(
+                parsed.request, target.setting
+            )
         except GatewayError as error:
             is_for(error, Reason.MALFORMED)
         else:
@@ -90,21 +93,21 @@ def translate_request(family: Family, body: bytes) -> None:
 def translate_reply(family: Family, body: bytes) -> None:
     """Translate a whole answer for all others; anything but a broken upstream rises."""
     try:
-        reply = provider_side_of(family).text.parse_reply(body, ReplySource("seed"))
+        reply = provider_side_of(text_dialect(family)).text.parse_reply(body, ReplySource("seed"))
     except GatewayError as error:
         is_for(error, Reason.UPSTREAM_BROKEN)
         return
     for other in FAMILIES:
         try:
-            client_side_of(other).text.render_reply(reply, ANSWERING)
+            client_side_of(text_dialect(other)).text.render_reply(reply, ANSWERING)
         except GatewayError as error:
             is_for(error, Reason.UPSTREAM_BROKEN)
 
 
 def translate_stream(family: Family, chunks: list[bytes]) -> int:
     """Translate a stream for all others, and return how much was written."""
-    reader = provider_side_of(family).stream_reader("seed")
-    writers = [client_side_of(other).stream_writer(ANSWERING) for other in FAMILIES]
+    reader = provider_side_of(text_dialect(family)).stream_reader("seed")
+    writers = [client_side_of(text_dialect(other)).stream_writer(ANSWERING) for other in FAMILIES]
     written = 0
     try:
         for chunk in chunks:

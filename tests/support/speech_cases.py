@@ -26,6 +26,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
+from mgw.families import text_dialect
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 from tests.support.field_cases import Body, Client
@@ -57,14 +58,14 @@ GENERATE_SPEECH: Final = Client(
 
 def asker_of(family: Family) -> ClientOperation[SpeechRequest, SpeechReply]:
     """Return the client's side."""
-    asker = client_side_of(family).speech
+    asker = client_side_of(text_dialect(family)).speech
     assert asker is not None
     return asker
 
 
 def giver_of(family: Family) -> ProviderOperation[SpeechRequest, SpeechReply]:
     """Return the provider's side."""
-    giver = provider_side_of(family).speech
+    giver = provider_side_of(text_dialect(family)).speech
     assert giver is not None
     return giver
 

@@ -25,6 +25,7 @@ CLIENT: Final = ClientSide(
 """Messages, their token count, and speech with OpenAI's request."""
 
 PROVIDER: Final = ProviderSide(
+    DialectName.ANTHROPIC,
     text=ProviderOperation(render_request, parse_reply),
     stream_reader=MessagesStreamReader,
     parse_error=parse_error,

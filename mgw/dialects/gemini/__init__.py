@@ -32,6 +32,7 @@ CLIENT: Final = ClientSide(
 """generateContent, countTokens and speech."""
 
 PROVIDER: Final = ProviderSide(
+    DialectName.GEMINI,
     text=ProviderOperation(render_request, parse_reply),
     stream_reader=ContentStreamReader,
     parse_error=parse_error,

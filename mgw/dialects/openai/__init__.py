@@ -34,6 +34,7 @@ CLIENT: Final = ClientSide(
 """Chat completions, embeddings and speech."""
 
 PROVIDER: Final = ProviderSide(
+    DialectName.OPENAI_CHAT,
     text=ProviderOperation(render_request, parse_reply),
     stream_reader=ChatStreamReader,
     parse_error=parse_error,

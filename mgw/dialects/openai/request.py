@@ -2,7 +2,7 @@
 
 Sources: the SDK's ``completion_create_params``; contract 8.7, 8.9.  What is not taken here stays in
 :class:`Fields` and is reported: ``logit_bias``, ``metadata``, ``store``, ``service_tier``, ``verbosity``,
-``prediction``, ``web_search_options``, ``audio``, ``prompt_cache_key`` and whatever is newer than this text.
+``prediction``, ``web_search_options``, ``audio`` and whatever is newer than this text.
 Hosts other than OpenAI know less of the API: no ``allowed_tools``, no ``safety_identifier``.
 """
 
@@ -37,6 +37,7 @@ from mgw.dialects.openai.options import (
     parse_user,
     render_limits,
     render_output,
+    render_prompt_cache_key,
     render_reasoning_and_sampling,
     render_user,
 )
@@ -92,6 +93,7 @@ _CARRIED: Final = frozenset(
         Feature.REASONING,
         Feature.THOUGHTS,
         Feature.USER,
+        Feature.PROMPT_CACHE_KEY,
     }
 )
 """What this dialect can carry, though not every value, and not for every model."""
@@ -146,6 +148,7 @@ def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Con
         output=parse_output(request),
         reasoning=parse_reasoning(request),
         user=parse_user(request),
+        prompt_cache_key=request.text("prompt_cache_key", Feature.PROMPT_CACHE_KEY),
     )
     return conversation, style
 
@@ -188,6 +191,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     render_reasoning_and_sampling(body, conversation, options, lost)
     render_limits(body, conversation, options, lost)
     render_user(body, conversation, options)
+    render_prompt_cache_key(body, conversation, options, lost)
     if conversation.stream:
         body["stream"] = True
         if options.stream_usage:

@@ -21,6 +21,7 @@ from mgw.dialects.anthropic import plain as plain_messages
 from mgw.dialects.dialect import PLAIN, RequestContext
 from mgw.dialects.gemini import plain as plain_content
 from mgw.dialects.openai import plain as plain_chat
+from mgw.families import text_dialect
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
 from tests.support.hostile_json import Path, paths, replaced
@@ -94,7 +95,7 @@ _CARRIED_WHOLE: Final = frozenset({"input", "args", "response"})
     [(Family.OPENAI, _OPENAI), (Family.ANTHROPIC, _ANTHROPIC), (Family.GEMINI, _GEMINI)],
 )
 def test_a_null_beside_the_usual_keys_changes_nothing(family: Family, body: JsonObject) -> None:
-    side = client_side_of(family).text
+    side = client_side_of(text_dialect(family)).text
     bare = side.parse_request(json.dumps(body).encode(), RequestContext("m"))
     opened = side.parse_request(json.dumps(_with_nulls(deepcopy(body))).encode(), RequestContext("m"))
     assert bare == opened
@@ -221,7 +222,7 @@ def _is_plain(family: Family, body: bytes) -> bool:
 def test_a_plain_request_means_what_it_does_with_a_null_beside_its_keys(
     family: Family, body: JsonObject, is_plain: bool
 ) -> None:
-    side = client_side_of(family).text
+    side = client_side_of(text_dialect(family)).text
     data, opened = json.dumps(body).encode(), json.dumps(_with_nulls(deepcopy(body))).encode()
     assert (_is_plain(family, data), _is_plain(family, opened)) == (is_plain, False)
     for context in (RequestContext("m"), RequestContext("m", stream=True)):
@@ -279,6 +280,6 @@ _HISTORIES: Final = {
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 @pytest.mark.parametrize("turns", _HISTORIES.values(), ids=_HISTORIES)
 def test_an_empty_text_beside_each_other_changes_nothing(turns: tuple[Turn, ...], target: Target) -> None:
-    render = provider_side_of(target.family).text.render_request
+    render = provider_side_of(text_dialect(target.family)).text.render_request
     longer = tuple(replace(turn, parts=(*turn.parts, Text(""))) for turn in turns)
     assert render(Conversation(turns), target.setting) == render(Conversation(longer), target.setting)

@@ -39,6 +39,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RequestContext
 from mgw.errors import GatewayError
+from mgw.families import text_dialect
 from mgw.vocabulary import Effort, Family
 from tests.support.accounting import TARGETS, Target
 from tests.support.field_cases import CLIENTS, cases
@@ -200,7 +201,7 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
 
 
 def render(target: Target, conversation: Conversation) -> Rendered:
-    return provider_side_of(target.family).text.render_request(conversation, target.setting)
+    return provider_side_of(text_dialect(target.family)).text.render_request(conversation, target.setting)
 
 
 def structs(kind: object) -> set[type[Struct]]:
@@ -245,7 +246,7 @@ def test_every_feature_is_said_by_some_client() -> None:
         for case in cases(client):
             for body in case.bodies:
                 with suppress(GatewayError):
-                    parsed = client_side_of(client.family).text.parse_request(
+                    parsed = client_side_of(text_dialect(client.family)).text.parse_request(
                         encode(body), RequestContext("a-model")
                     )
                     found |= parsed.said.keys()

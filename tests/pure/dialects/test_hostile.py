@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
+from mgw.families import text_dialect
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS
 from tests.support.field_cases import CLIENTS, Client, cases
@@ -39,9 +40,9 @@ CLIENT_IDS: Final = [client.name for client in CLIENTS]
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_rich_request_is_translated(family: Family) -> None:
     body = msgspec.json.encode(REQUESTS[family])
-    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model"))
+    parsed = client_side_of(text_dialect(family)).text.parse_request(body, RequestContext("a-model"))
     for target in TARGETS:
-        provider_side_of(target.family).text.render_request(parsed.request, target.setting)
+        provider_side_of(text_dialect(target.family)).text.render_request(parsed.request, target.setting)
 
 
 @pytest.mark.slow

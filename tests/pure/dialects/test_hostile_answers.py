@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
+from mgw.families import text_dialect
 from mgw.vocabulary import Family
 from tests.support.hostile_json import (
     ANSWERING,
@@ -38,11 +39,11 @@ from tests.support.rich_answers import REPLIES, STREAMS
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_rich_answer_and_stream_are_translated(family: Family) -> None:
-    reply = provider_side_of(family).text.parse_reply(
+    reply = provider_side_of(text_dialect(family)).text.parse_reply(
         msgspec.json.encode(REPLIES[family]), ReplySource("seed")
     )
     assert len(reply.candidates[0].parts) >= 3
-    reader = provider_side_of(family).stream_reader("seed")
+    reader = provider_side_of(text_dialect(family)).stream_reader("seed")
     events = [one for event in STREAMS[family] for one in reader.feed(framed(family, event))]
     assert len(events + reader.finish()) >= 8
 
@@ -159,8 +160,8 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> Non
     small = piece("ab") * 50
     for other in FAMILIES:
         reader, writer = (
-            provider_side_of(family).stream_reader("s"),
-            client_side_of(other).stream_writer(ANSWERING),
+            provider_side_of(text_dialect(family)).stream_reader("s"),
+            client_side_of(text_dialect(other)).stream_writer(ANSWERING),
         )
         writer.write(reader.feed(head))
 
@@ -205,8 +206,8 @@ def test_arguments_that_never_end_break_before_they_fill_the_memory(family: Fami
         delta = {"type": "input_json_delta", "partial_json": text}
         more = framed(family, {"type": "content_block_delta", "index": 2, "delta": delta})
     head = begun if family is Family.ANTHROPIC else framed(family, STREAMS[family][0]) + begun
-    reader = provider_side_of(family).stream_reader("s")
-    writer = client_side_of(Family.GEMINI).stream_writer(ANSWERING)
+    reader = provider_side_of(text_dialect(family)).stream_reader("s")
+    writer = client_side_of(text_dialect(Family.GEMINI)).stream_writer(ANSWERING)
     writer.write(reader.feed(head))
     written = b"".join(writer.write(reader.feed(more)) for _ in range(80))
     assert b'"error"' in written

@@ -26,6 +26,7 @@ from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.models import Models
 from mgw.dialects.placeholders import ATTACHED
 from mgw.errors import GatewayError
+from mgw.families import text_dialect
 from mgw.vocabulary import Family, Kind
 from tests.support.said import undelivered
 
@@ -41,7 +42,7 @@ CALL = ToolCall("1", "f", "{}")
 def render(family: Family, *turns: Turn) -> Rendered:
     row = Models().row(MODELS[family], family)
     setting = RenderOptions(MODELS[family], Kind(family.value), row)
-    return provider_side_of(family).text.render_request(Conversation(turns), setting)
+    return provider_side_of(text_dialect(family)).text.render_request(Conversation(turns), setting)
 
 
 def user(*parts: Part) -> Turn:

@@ -23,6 +23,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
+from mgw.families import text_dialect
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
 from tests.support.drawn_requests import (
@@ -54,11 +55,11 @@ PAIRS: Final = [
 def there_and_back(body: Body, stream: bool, one: Family, other: Family) -> tuple[Conversation, Conversation]:
     """Return a client's request as it was understood, at first and after its way."""
     asked = RequestContext("a-model", stream)
-    first = client_side_of(one).text.parse_request(msgspec.json.encode(body), asked).request
-    there = provider_side_of(other).text.render_request(first, TARGET_OF[other].setting)
-    read = client_side_of(other).text.parse_request(there.body, asked).request
-    back = provider_side_of(one).text.render_request(read, TARGET_OF[one].setting)
-    return first, client_side_of(one).text.parse_request(back.body, asked).request
+    first = client_side_of(text_dialect(one)).text.parse_request(msgspec.json.encode(body), asked).request
+    there = provider_side_of(text_dialect(other)).text.render_request(first, TARGET_OF[other].setting)
+    read = client_side_of(text_dialect(other)).text.parse_request(there.body, asked).request
+    back = provider_side_of(text_dialect(one)).text.render_request(read, TARGET_OF[one].setting)
+    return first, client_side_of(text_dialect(one)).text.parse_request(back.body, asked).request
 
 
 Said = tuple[Any, ...]  # Any: a word for what it is, then texts and JSON
@@ -147,7 +148,9 @@ def test_tools_formats_and_efforts_come_back_the_same(
 @given(drawn=drawn_requests())
 def test_a_wish_says_in_every_wire_what_it_means(family: Family, drawn: DrawnRequest) -> None:
     body = msgspec.json.encode(written(drawn, family))
-    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model", drawn.stream))
+    parsed = client_side_of(text_dialect(family)).text.parse_request(
+        body, RequestContext("a-model", drawn.stream)
+    )
     assert not parsed.unread
     assert [text for text, *_ in said(parsed.request)[-1:]] == [Role.USER]
     assert ("text", drawn.last) in said(parsed.request)[-1][1]

@@ -13,6 +13,7 @@ from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, RequestContext
 from mgw.dialects.models import Models
+from mgw.families import text_dialect
 from mgw.vocabulary import Family, Kind
 
 STEPS: Final = 12
@@ -100,7 +101,7 @@ class History:
 def test_every_thought_of_a_long_loop_comes_back_as_it_was(client: Family, provider: Family) -> None:
     model, kind = MODELS[provider]
     setting = RenderOptions(model, kind, Models().row(model, provider))
-    asking, asked = client_side_of(client).text, provider_side_of(provider).text
+    asking, asked = client_side_of(text_dialect(client)).text, provider_side_of(text_dialect(provider)).text
     history = History(client)
     history.begin()
     for step in range(STEPS):
@@ -148,7 +149,7 @@ def test_a_thought_that_its_client_altered_is_left_out_and_told(
 ) -> None:
     model, kind = MODELS[provider]
     setting = RenderOptions(model, kind, Models().row(model, provider))
-    asking, asked = client_side_of(client).text, provider_side_of(provider).text
+    asking, asked = client_side_of(text_dialect(client)).text, provider_side_of(text_dialect(provider)).text
     history = History(client)
     history.begin()
     for step in range(4):

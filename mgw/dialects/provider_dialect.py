@@ -1,0 +1,70 @@
+"""In which dialect a provider is asked for a conversation.
+
+A family's providers are asked in one dialect, but OpenAI's models can be asked in two.  Newer ones refuse
+function tools on chat completions unless reasoning is off, and hosts may serve only one of the two.
+
+Source: contract 10.2 and 10.8.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mgw.canonical.conversation import Conversation, Thinking
+from mgw.errors import GatewayError, Reason
+from mgw.families import text_dialect
+from mgw.kinds import KINDS
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, DialectName, Family, Kind, TextApi, ThroughResponses
+
+
+class AskedProvider(Struct, frozen=True):
+    """Who is asked."""
+
+    kind: Kind
+    speaks: frozenset[TextApi]
+    """What a host of OpenAI's wire serves."""
+    row: ModelRow
+    """What the model takes."""
+
+
+def choose_dialect(
+    conversation: Conversation, client: Family, asked: AskedProvider, *, foreign: bool
+) -> DialectName:
+    """Return the dialect in which a provider is asked for a conversation.
+
+    :param client: the family of the client.
+    :param foreign: whether clients of other families may be led through Responses.
+    :raises GatewayError: ``MALFORMED`` where only Responses could take the request, and may not be used.
+    """
+    kind = KINDS[asked.kind]
+    if TextApi.CHAT not in asked.speaks:
+        return DialectName.OPENAI_RESPONSES
+    if kind.through_responses and client is not kind.family:
+        if foreign:
+            if _goes_through_responses(conversation, asked.row, kind.family):
+                return DialectName.OPENAI_RESPONSES
+        elif conversation.tools and asked.row.chat_tools is ChatTools.NEVER:
+            message = (
+                "the model takes no tools on chat completions, and translation.responses.upstream is none in "
+                "the gateway's configuration: set it to foreign, or choose another model"
+            )
+            raise GatewayError(Reason.MALFORMED, message, param="tools")
+    return text_dialect(kind.family)
+
+
+def _goes_through_responses(conversation: Conversation, row: ModelRow, family: Family) -> bool:
+    when = row.through_responses
+    if when is not ThroughResponses.TOOLS:
+        return when is ThroughResponses.ALWAYS
+    return bool(conversation.tools) or _has_signed_thoughts(conversation, family)
+
+
+def _has_signed_thoughts(conversation: Conversation, family: Family) -> bool:
+    """Whether history has thoughts that a family signed."""
+    for turn in conversation.turns:
+        for part in turn.parts:
+            signature = part.signature if isinstance(part, Thinking) else None
+            if signature is not None and signature.family is family and signature.value:
+                return True
+    return False
