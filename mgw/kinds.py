@@ -53,10 +53,8 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Chat: some hosts of the kind take fields beyond OpenAI's own."""
     may_lack_an_api: bool = False
     """Some hosts of the kind serve only one of chat completions and Responses."""
-    has_responses: bool = False
-    """Providers of the kind may be asked through Responses, where chat completions will not do."""
     through_responses: bool = False
-    """The models' rows say when they are asked through Responses (contract 10.8)."""
+    """The models' rows say when they are asked through Responses (contract 11.9)."""
     is_strict: bool = False
     """Chat: texts in parts, ``refusal``, four stop sequences and four types of images, as OpenAI's models
     have it; without it, the customs of other hosts."""
@@ -84,7 +82,6 @@ KINDS: Final = MappingProxyType(
                 key_prefix=b"Bearer ",
                 capabilities=_ALL,
                 max_tokens_field=MaxTokensField.MAX_COMPLETION_TOKENS,
-                has_responses=True,
                 through_responses=True,
                 is_strict=True,
                 has_safety_identifier=True,
@@ -100,7 +97,6 @@ KINDS: Final = MappingProxyType(
                 capabilities=_TEXT,
                 takes_extra_fields=True,
                 may_lack_an_api=True,
-                has_responses=True,
             ),
             KindRow(
                 kind=Kind.AZURE_OPENAI,

@@ -107,7 +107,7 @@ class ChatTools(StrEnum):
 
 
 class TextApi(StrEnum):
-    """One of OpenAI's two APIs for text; many hosts serve only one of them (contract 10.2)."""
+    """One of OpenAI's two APIs for text; many hosts serve only one of them (contract 11.1)."""
 
     CHAT = "chat"
     """Chat completions."""
@@ -115,7 +115,7 @@ class TextApi(StrEnum):
 
 
 class ThroughResponses(StrEnum):
-    """When a request of another family's client reaches an OpenAI model through Responses (contract 10.8)."""
+    """When a request of another family's client reaches an OpenAI model through Responses (contract 11.9)."""
 
     NEVER = "never"
     TOOLS = "tools"

@@ -316,6 +316,11 @@ class Provider(Settings):
         """Those that are on."""
         return self.own_capabilities.of(self.kind)
 
+    @cached_property
+    def missing_api(self) -> TextApi | None:
+        """The one of OpenAI's two APIs for text that it does not serve; ``None``: it serves both."""
+        return next((api for api in TextApi if api not in self.speaks), None)
+
     @property
     def max_tokens_field(self) -> MaxTokensField:
         """The field of an answer's limit in translated chat requests; other families have no choice."""

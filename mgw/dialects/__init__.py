@@ -10,7 +10,7 @@ from typing import Final
 
 from mgw.dialects import anthropic, gemini, openai
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
-from mgw.families import text_dialect
+from mgw.families import FAMILIES
 from mgw.vocabulary import DialectName, Family
 
 __all__ = [
@@ -42,9 +42,17 @@ def dialect_of(name: DialectName) -> Dialect:
     return _DIALECTS[name]
 
 
+_CLIENTS: Final = MappingProxyType(
+    {
+        name: row.client or _DIALECTS[FAMILIES[name.family].provider_dialect].client
+        for name, row in _DIALECTS.items()
+    }
+)
+
+
 def client_side_of(dialect: DialectName) -> ClientSide:
     """Return how clients that use a dialect are answered in a translation."""
-    client = _DIALECTS[dialect].client or _DIALECTS[text_dialect(dialect.family)].client
+    client = _CLIENTS[dialect]
     assert client is not None, "every family has a dialect that translates"
     return client
 
@@ -58,4 +66,4 @@ def provider_side_of(dialect: DialectName) -> ProviderSide:
 
 def lister_of(family: Family) -> ModelLister:
     """Return how providers of ``family`` are asked for their models."""
-    return _DIALECTS[text_dialect(family)].lister
+    return _DIALECTS[FAMILIES[family].provider_dialect].lister

@@ -70,7 +70,7 @@ class ToolKind(Enum):
 
 
 class ClientTool(Struct, frozen=True):
-    """How a client of Responses calls one of its tools (contract 10.4.3)."""
+    """How a client of Responses calls one of its tools (contract 11.5)."""
 
     kind: ToolKind
     name: str

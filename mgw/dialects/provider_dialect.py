@@ -3,7 +3,7 @@
 A family's providers are asked in one dialect, but OpenAI's models can be asked in two.  Newer ones refuse
 function tools on chat completions unless reasoning is off, and hosts may serve only one of the two.
 
-Source: contract 10.2 and 10.8.
+Source: contract 11.1 and 11.9.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class AskedProvider(Struct, frozen=True):
     """Who is asked."""
 
     kind: Kind
-    speaks: frozenset[TextApi]
-    """What a host of OpenAI's wire serves."""
+    missing_api: TextApi | None
+    """Which of OpenAI's two APIs for text it does not serve, if any."""
     row: ModelRow
     """What the model takes."""
 
@@ -38,7 +38,7 @@ def choose_dialect(
     :raises GatewayError: ``MALFORMED`` where only Responses could take the request, and may not be used.
     """
     kind = KINDS[asked.kind]
-    if TextApi.CHAT not in asked.speaks:
+    if asked.missing_api is TextApi.CHAT:
         return DialectName.OPENAI_RESPONSES
     if kind.through_responses and client is not kind.family:
         if foreign:

@@ -6,7 +6,7 @@ up, so the names of what was dropped stand in the head of the response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.caching import add_breakpoints
 from mgw.canonical.conversation import Conversation
-from mgw.canonical.reply import Reply, TokenUsage
+from mgw.canonical.reply import TokenUsage
 from mgw.config.translation import Base64Embeddings, HostedTools, ResponsesUpstream
 from mgw.credentials.provider import Credential
 from mgw.credentials.subscription.rewrite import BodyRewrite
@@ -38,9 +38,6 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.dialects.refusal import no_base64
 from mgw.dialects.speech import voice_for
-from mgw.dialects.stream import StreamReader
-from mgw.dialects.tool_names import restore_names_in_reply
-from mgw.dialects.unwrapping import UnwrappedReader, unwrap_reply
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
@@ -56,16 +53,16 @@ from mgw.exchange.response_translation import (
     StreamTranslation,
     gateway_headers_for,
 )
+from mgw.exchange.text_response import TextResponse
 from mgw.exchange.upstream_headers import secrets_sent
-from mgw.families import FAMILIES, text_dialect
-from mgw.kinds import KINDS
+from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
-from mgw.vocabulary import DialectName
+from mgw.vocabulary import ChatTools, DialectName, ThroughResponses
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits
@@ -93,6 +90,10 @@ _MANY_OBJECTS: Final = 2_000
 """So many take a few milliseconds."""
 _REWRITTEN: Final = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
 """The dialects of translated requests that profiles may change."""
+_NEVER: Final = (
+    ThroughResponses.NEVER
+)  # a member of an enumeration is looked up in Python's slow way each time
+_NO_TOOLS: Final = ChatTools.NEVER
 _WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
 
@@ -161,7 +162,7 @@ class TranslationBuilder:
 
     def __post_init__(self) -> None:
         self.client = client_side_of(self.exchange.route.dialect)
-        self.provider = provider_side_of(text_dialect(self.target.family))
+        self.provider = provider_side_of(FAMILIES[self.target.family].provider_dialect)
 
     @property
     def is_large(self) -> bool:
@@ -213,16 +214,17 @@ class TranslationBuilder:
 
         :raises GatewayError: as :func:`mgw.dialects.provider_dialect.choose_dialect` does.
         """
-        if not KINDS[options.kind].has_responses:
-            return options
-        asked = AskedProvider(options.kind, self.target.provider.speaks, options.row)
+        missing_api, row = self.target.provider.missing_api, options.row
+        if missing_api is None and row.through_responses is _NEVER and row.chat_tools is not _NO_TOOLS:
+            return options  # as most models are: this is asked for every request
+        asked = AskedProvider(options.kind, missing_api, row)
         upstream = self.exchange.generation.config.translation.responses.upstream
         foreign = upstream is ResponsesUpstream.FOREIGN
         dialect = choose_dialect(conversation, self.exchange.route.family, asked, foreign=foreign)
         if dialect is self.provider.dialect:
             return options
         self.provider = provider_side_of(dialect)
-        return replace(options, row=options.row.on_responses)
+        return replace(options, row=row.on_responses)
 
     def _text_response(
         self, parsed: Parsed[Conversation], rendered: Rendered, gateway_headers: RawHeaders
@@ -230,7 +232,7 @@ class TranslationBuilder:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
         context = self._reply_context(parsed.reply_options)
         # Nothing here keeps the rendered body, which need not live as long.
-        text = _TextResponse(client, provider, seed, rendered.renamed, context, wrapped=rendered.wrapped)
+        text = TextResponse(client, provider, seed, rendered.renamed, context, wrapped=rendered.wrapped)
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
 
         def on_unknown_stop(word: str) -> None:
@@ -410,39 +412,6 @@ class TranslationBuilder:
     def _unsupported(self) -> GatewayError:
         message = f"{self.exchange.route.path} is not translated for providers of kind {self.target.kind}"
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
-
-
-@dataclass(slots=True)
-class _TextResponse:
-    """The response to one conversation, as a whole."""
-
-    client: ClientSide
-    provider: ProviderSide
-    seed: str
-    names: Mapping[str, str]
-    """Tools that the provider knows by another name than the client."""
-    context: ReplyContext
-    wrapped: bool
-    """Whether its text comes in a wrapping (:mod:`mgw.dialects.unwrapping`)."""
-    unknown_stops: list[str] = field(default_factory=list)
-    """Stop reasons that nobody knows."""
-
-    def parse(self, body: bytes, content_type: bytes) -> Reply:
-        """Return what the provider said."""
-        reply = self.provider.text.parse_reply(body, ReplySource(self.seed, content_type))
-        reply = restore_names_in_reply(reply, self.names)
-        return unwrap_reply(reply) if self.wrapped else reply
-
-    def reader(self) -> StreamReader:
-        """Return what reads the provider's stream."""
-        found = self.provider.stream_reader(self.seed)
-        return UnwrappedReader(found) if self.wrapped else found
-
-    def convert(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
-        """Return the client's body, its media type, and the counts."""
-        reply = self.parse(body, content_type)
-        self.unknown_stops += (one.unknown_stop for one in reply.candidates if one.unknown_stop is not None)
-        return self.client.text.render_reply(reply, self.context), JSON, reply.usage
 
 
 def _first_names(paths: Set[str]) -> list[str]:

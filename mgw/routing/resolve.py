@@ -148,7 +148,7 @@ def is_translated(route: Route, target: Target) -> bool:
     """Whether requests of a route reach a target in another dialect than the client's."""
     if target.family is not route.family:
         return True
-    return route.text_api is not None and route.text_api not in target.provider.speaks
+    return route.text_api is not None and route.text_api is target.provider.missing_api
 
 
 _TRANSLATING: Final = "/v1/chat/completions, /v1/messages and generateContent"

@@ -114,7 +114,7 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     translated_for: frozenset[Family] = frozenset()
     """The other families whose providers serve this route, by translation (contract 4.7)."""
     text_api: TextApi | None = None
-    """What a provider of the client's own family must serve to get the request as it came (contract 10.2)."""
+    """What a provider of the client's own family must serve to get the request as it came (contract 11.1)."""
     native: bool = True
     """Whether providers of the client's own family serve it as well."""
     defaults_of: Family | None = None

@@ -37,7 +37,9 @@ class Target:
     def setting(self) -> RenderOptions:
         """What a renderer is told."""
         field_name = "max_completion_tokens" if self.kind is Kind.OPENAI else "max_tokens"
-        extra = frozenset({"top_k"}) if self.kind is Kind.OPENAI_COMPAT else frozenset[str]()
+        extra = (
+            frozenset({"top_k", "prompt_cache_key"}) if self.kind is Kind.OPENAI_COMPAT else frozenset[str]()
+        )
         return RenderOptions("a-model", self.kind, self.row, max_tokens_field=field_name, extra_fields=extra)
 
 

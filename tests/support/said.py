@@ -38,6 +38,7 @@ FEATURES: Final[dict[Place, Feature]] = {
     (Conversation, "parallel_calls"): Feature.PARALLEL_CALLS,
     (Conversation, "max_tokens"): Feature.MAX_TOKENS,
     (Conversation, "stop"): Feature.STOP,
+    (Conversation, "prompt_cache_key"): Feature.PROMPT_CACHE_KEY,
     (Conversation, "candidates"): Feature.CANDIDATES,
     (Conversation, "user"): Feature.USER,
     (Turn, "name"): Feature.TURN_NAME,

@@ -327,14 +327,10 @@ def render_user(body: JsonObject, conversation: Conversation, options: RenderOpt
         body[field] = _shorten_user(conversation.user)
 
 
-def render_prompt_cache_key(
-    body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
-) -> None:
+def render_prompt_cache_key(body: JsonObject, key: str, options: RenderOptions, lost: set[Feature]) -> None:
     """Write the key of the prompt's cache, for hosts that take it."""
-    if conversation.prompt_cache_key is None:
-        return
     if "prompt_cache_key" in options.extra_fields:
-        body["prompt_cache_key"] = conversation.prompt_cache_key
+        body["prompt_cache_key"] = key
     else:
         lost.add(Feature.PROMPT_CACHE_KEY)
 

@@ -191,7 +191,8 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     render_reasoning_and_sampling(body, conversation, options, lost)
     render_limits(body, conversation, options, lost)
     render_user(body, conversation, options)
-    render_prompt_cache_key(body, conversation, options, lost)
+    if conversation.prompt_cache_key is not None:
+        render_prompt_cache_key(body, conversation.prompt_cache_key, options, lost)
     if conversation.stream:
         body["stream"] = True
         if options.stream_usage:

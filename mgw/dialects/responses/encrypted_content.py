@@ -2,7 +2,7 @@
 
 Clients keep reasoning items whole and send them back as they are, but some lose the summary, and some build
 it anew.  So the field holds all that the provider wants again: the tagged signature, then a ``.`` and the
-base64 of the thought's words where it has any (contract 10.4.4).  An item may also stand for the signature of
+base64 of the thought's words where it has any (contract 11.6).  An item may also stand for the signature of
 something that has no place for one of its own: the call behind it, or the text before it.
 """
 

@@ -339,6 +339,7 @@ def test_realtime_that_is_off_is_not_implemented(kind: str) -> None:
         "live", "GET", "/v1/live", DialectName.OPENAI, Modality.REALTIME, ModelAt.QUERY, Treatment.REALTIME
     )
     settings = config(configuration(Flag.OFF))
+    target = Resolver(settings).resolve(f"{kind}/m-1", route.family)
     with pytest.raises(GatewayError) as refused:
-        check_capability(route, Resolver(settings).resolve(f"{kind}/m-1", route.family))
+        check_capability(route, target, settings.translation)
     assert (refused.value.reason, refused.value.status) == (Reason.NOT_IMPLEMENTED, 501)

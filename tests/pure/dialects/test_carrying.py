@@ -107,7 +107,7 @@ MORE: Final = {
 OF_MEDIA: Final = {Feature.IMAGE, Feature.DOCUMENT, Feature.AUDIO, Feature.VIDEO}
 """Told by what the media are, and not by a field."""
 UNWRITTEN: Final[dict[str, set[Feature]]] = {
-    "openai": {Feature.THINKING, Feature.THOUGHTS, Feature.TOP_K},
+    "openai": {Feature.THINKING, Feature.THOUGHTS, Feature.TOP_K, Feature.PROMPT_CACHE_KEY},
     "openai_compat": {Feature.THOUGHTS},
     "anthropic": {
         Feature.MEDIA_DETAIL,
@@ -134,6 +134,7 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
     (Conversation, "stop"): (PLAIN, wished(stop=("END",))),
     (Conversation, "candidates"): (PLAIN, wished(candidates=2)),
     (Conversation, "user"): (PLAIN, wished(user="u-1")),
+    (Conversation, "prompt_cache_key"): (PLAIN, wished(prompt_cache_key="k-1")),
     (Turn, "role"): (said(Text("a")), Conversation((HELLO, Turn(Role.USER, (Text("a"),)), HELLO))),
     (Turn, "parts"): (PLAIN, asked(Text("hello"), Text("you"))),
     (Turn, "name"): (PLAIN, asked(Text("hello"), name="ann")),

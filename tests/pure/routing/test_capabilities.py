@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.config.translation import TranslationSettings
 from mgw.errors import GatewayError, Reason
 from mgw.routing.resolve import Resolver, check_capability
 from mgw.routing.text_routes import TEXT_ROUTES
@@ -42,11 +43,11 @@ PROVIDERS = ("main", "host", "claude", "gem")
 def test_the_support_grid(name: str, provider: str, cell: str) -> None:
     target = RESOLVER.resolve(f"{provider}/m", ROUTE[name].family)
     if cell in "PT":
-        check_capability(ROUTE[name], target)
+        check_capability(ROUTE[name], target, TranslationSettings())
         assert (target.family is ROUTE[name].family) is (cell == "P")
         return
     with pytest.raises(GatewayError) as refusal:
-        check_capability(ROUTE[name], target)
+        check_capability(ROUTE[name], target, TranslationSettings())
     assert refusal.value.reason is Reason.UNSUPPORTED_BY_KIND
 
 
@@ -57,5 +58,5 @@ def test_every_text_route_has_its_line_in_the_grid() -> None:
 @pytest.mark.parametrize("name", sorted(ROUTE))
 def test_a_capability_that_is_off_is_refused_before_anything_else(name: str) -> None:
     with pytest.raises(GatewayError) as refusal:
-        check_capability(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family))
+        check_capability(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family), TranslationSettings())
     assert refusal.value.reason is Reason.CAPABILITY_OFF

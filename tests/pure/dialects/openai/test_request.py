@@ -161,7 +161,8 @@ def test_cache_marks_of_hosts_are_understood_and_those_of_openai_reported() -> N
     assert found.request.system == (Text("a", CacheMark("1h")),)
     assert found.request.turns[0].parts == (Text("b", CacheMark("1h")), Text("c"))
     assert found.request.tools[0].cache == CacheMark("1h")
-    assert found.unread == {"messages[].content[].prompt_cache_breakpoint", "prompt_cache_key"}
+    assert found.request.prompt_cache_key == "k"
+    assert found.unread == {"messages[].content[].prompt_cache_breakpoint"}
 
 
 def test_an_assistants_message_has_thoughts_then_words_then_calls() -> None:
