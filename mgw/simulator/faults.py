@@ -30,6 +30,7 @@ WORDS: Final[Mapping[str, int]] = {
     "truncate-after": 1,
     "error-in-stream-after": 1,
     "odd-error": 0,
+    "error-code": 1,
     "drop-last": 1,
     "garbage": 0,
     "garbage-after": 1,
@@ -75,6 +76,7 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stop": (),
     "block": (),
     "usage": ("each", "last", "none"),
+    "error-code": (),
     "close-reason": (),
     "bad-frame": (
         "rsv",

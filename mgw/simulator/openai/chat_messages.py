@@ -195,7 +195,7 @@ def check_media(index: int, message: Json) -> None:
         if kind == "refusal" and role != "assistant":
             raise ApiError(400, f"Invalid value: 'refusal'. ({where}.type)", f"{where}.type", "invalid_value")
         if kind == "image_url":
-            _check_image(f"{where}.image_url.url", part["image_url"]["url"])
+            check_image(f"{where}.image_url.url", part["image_url"]["url"])
         elif kind == "input_audio" and not is_base64(part["input_audio"]["data"]):
             raise _invalid_value(f"{where}.input_audio.data", "Expected base64-encoded audio.")
         elif kind == "file":
@@ -214,7 +214,8 @@ def _invalid_value(param: str, expectation: str) -> ApiError:
     return ApiError(400, f"Invalid value: '{param}'. {expectation}", param, "invalid_value")
 
 
-def _check_image(param: str, url: str) -> None:
+def check_image(param: str, url: str) -> None:
+    """Raise the ApiError for what is neither an address nor a data URL of an image that models see."""
     if re.match(r"https?://", url):
         return
     data_url = _DATA_URL.fullmatch(url)
@@ -235,7 +236,12 @@ def _check_file(param: str, file: Json) -> None:
     if file.get("file_data") is None and file.get("file_id") is None:
         name = f"{param}.file_id"
         raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
-    data = file.get("file_data")
-    data_url = None if data is None else _DATA_URL.fullmatch(data)
-    if data is not None and not is_base64(data_url[2] if data_url else data):
-        raise _invalid_value(f"{param}.file_data", "Expected a base64-encoded data URL.")
+    if file.get("file_data") is not None:
+        check_file_data(f"{param}.file_data", file["file_data"])
+
+
+def check_file_data(param: str, data: str) -> None:
+    """Raise the ApiError for what is neither base64 nor a data URL of it."""
+    data_url = _DATA_URL.fullmatch(data)
+    if not is_base64(data_url[2] if data_url else data):
+        raise _invalid_value(param, "Expected a base64-encoded data URL.")

@@ -194,12 +194,13 @@ def check_tools(tools: list[Json]) -> None:
     """Functions have names of 1 to 64 letters, digits, ``_`` and ``-``, and a JSON Schema."""
     for index, tool in enumerate(tools):
         if tool["type"] == "function":
-            _check_function(f"tools[{index}].function", tool.get("function", tool))
+            check_function(f"tools[{index}].function", tool.get("function", tool))
         elif tool["type"] not in tool:
             raise _missing_parameter(f"tools[{index}].{tool['type']}")
 
 
-def _check_function(where: str, function: Json) -> None:
+def check_function(where: str, function: Json) -> None:
+    """Raise the ApiError for a function whose name or schema OpenAI does not take."""
     name = function.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         message = f"Invalid '{where}.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."

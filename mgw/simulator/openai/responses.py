@@ -1,13 +1,14 @@
 """OpenAI's responses, whole and with the whole grammar of events (types: ``openai.types.responses`` 3.x).
 
-A response is stored, with its input items, unless ``store`` says no (source: the resource ``responses`` of
-``openai`` 3.54).
+A response is stored, with its input items and its own, unless ``store`` says no (source: the resource
+``responses`` of ``openai`` 3.54).  Its items stand in the order in which the model thought, spoke and called.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from mgw.simulator.api import (
     ApiError,
@@ -20,10 +21,15 @@ from mgw.simulator.api import (
     json_response,
     sse_event,
 )
-from mgw.simulator.model import Completion, FinishReason, Prompt, complete, tokenize
+from mgw.simulator.model import Completion, Prompt, complete, tokenize
 from mgw.simulator.openai.chat import usage
 from mgw.simulator.openai.errors import validate
-from mgw.simulator.openai.responses_request import REQUEST, check_request, input_items, read_prompt
+from mgw.simulator.openai.responses_history import keep_items, recall_items
+from mgw.simulator.openai.responses_items import check_calls, input_items
+from mgw.simulator.openai.responses_models import check_model
+from mgw.simulator.openai.responses_output import INCOMPLETE, output_items
+from mgw.simulator.openai.responses_request import REQUEST, check_request, read_prompt
+from mgw.simulator.openai.responses_tools import taken_tools
 from mgw.simulator.platform.resources import find_resource, resource_response, store_key
 
 _ECHOED_FIELDS: Final[Json] = {
@@ -46,73 +52,65 @@ _ECHOED_FIELDS: Final[Json] = {
     "prompt_cache_key": None,
     "safety_identifier": None,
 }
-_INCOMPLETE_REASONS: Final = {
-    FinishReason.LENGTH: "max_output_tokens",
-    FinishReason.BLOCKED: "content_filter",
+_STREAMED_FIELDS: Final[Json] = {
+    "message": ("content", []),
+    "reasoning": ("summary", []),
+    "function_call": ("arguments", ""),
+    "custom_tool_call": ("input", ""),
+}
+"""What an item has not yet when it is added."""
+_CALL_EVENTS: Final = {
+    "function_call": "response.function_call_arguments",
+    "custom_tool_call": "response.custom_tool_call_input",
 }
 _RESPONSE_PATH: Final = "/v1/responses/{}"
 
 
-def responses(request: Request) -> Response:
-    """``POST /v1/responses``."""
+def responses(request: Request, known: Collection[str] = ()) -> Response:
+    """``POST /v1/responses``; ``known`` are the identifiers of the items that a connection has had."""
+    request = _checked(request, known)
     body = request.body
-    validate(body, REQUEST, lenient="lenient" in request.faults)
-    check_request(body)
+    check_model(request.model, body)
     prompt = read_prompt(body)
     completion = complete(prompt, request.faults)
-    items = _output_items(request, completion)
+    items = output_items(request, completion)
     if not body.get("stream"):
         return json_response(_response(request, prompt, completion, items))
     events = list(_events(request, prompt, completion, items))
     pieces = [
         sse_event({**event, "sequence_number": index}, event["type"]) for index, event in enumerate(events)
     ]
-    failed = {
-        **_response_in_progress(request),
-        "status": "failed",
-        "error": {"code": "server_error", "message": "The server broke."},
-    }
-    error = {"type": "response.failed", "sequence_number": len(events), "response": failed}
-    return StreamResponse(tuple(pieces), sse_event(error, "response.failed"))
+    return StreamResponse(tuple(pieces), _error_piece(request, len(events)))
+
+
+def _checked(request: Request, known: Collection[str] = ()) -> Request:
+    """The request as its conversation is read: stored items in the place of references.  Raises ApiError."""
+    lenient = "lenient" in request.faults
+    validate(request.body, REQUEST, lenient=lenient)
+    check_request(request.body, lenient=lenient)
+    items = recall_items(request, known)
+    check_calls(items, continued=bool(request.body.get("previous_response_id")))
+    return replace(request, body={**request.body, "input": items})
+
+
+def _error_piece(request: Request, count: int) -> bytes:
+    """What ends a stream of so many events in which an error was asked for.
+
+    A response that failed; with ``sim-odd-error`` the event ``error``, which stands beside all responses.
+    """
+    after = request.faults.number("error-in-stream-after")
+    code = request.faults.text("error-code") or "server_error"
+    error: Json = {"code": code, "message": "The server broke."}
+    number = count if after is None else min(after, count)
+    if "odd-error" in request.faults:
+        return sse_event({"type": "error", "sequence_number": number, **error, "param": None}, "error")
+    failed = {**_response_in_progress(request), "status": "failed", "error": error}
+    event = {"type": "response.failed", "sequence_number": number, "response": failed}
+    return sse_event(event, "response.failed")
 
 
 def _status(completion: Completion) -> str:
-    return "incomplete" if completion.finish_reason in _INCOMPLETE_REASONS else "completed"
-
-
-def _output_items(request: Request, completion: Completion) -> list[Json]:
-    """The output: reasoning, the message, the calls."""
-    items: list[Json] = []
-    reasoning = request.body.get("reasoning") or {}
-    if completion.thinking:
-        summary = [{"type": "summary_text", "text": completion.thinking}] if reasoning.get("summary") else []
-        item: Json = {"id": request.id("rs_"), "type": "reasoning", "summary": summary}
-        if "reasoning.encrypted_content" in (request.body.get("include") or ()):
-            item["encrypted_content"] = f"simulated:{len(completion.thinking)}"
-        items.append(item)
-    if completion.text or not completion.tool_calls:
-        is_refusal = completion.finish_reason is FinishReason.REFUSAL
-        text_part: Json = {"type": "output_text", "text": completion.text, "annotations": [], "logprobs": []}
-        part: Json = {"type": "refusal", "refusal": completion.text} if is_refusal else text_part
-        message = {
-            "id": request.id("msg_"),
-            "type": "message",
-            "role": "assistant",
-            "status": _status(completion),
-        }
-        items.append({**message, "content": [part]})
-    for place, tool_call in enumerate(completion.tool_calls):
-        status = "completed" if tool_call.whole else "incomplete"
-        function_call = {"id": request.id("fc_", f"_{place}"), "type": "function_call", "status": status}
-        items.append(
-            {
-                **function_call,
-                "call_id": request.id("call_", f"_{place}"),
-                "name": tool_call.name,
-                "arguments": tool_call.arguments,
-            }
-        )
-    return items
+    return "incomplete" if completion.finish_reason in INCOMPLETE else "completed"
 
 
 def _response_in_progress(request: Request) -> Json:
@@ -133,6 +131,7 @@ def _response_in_progress(request: Request) -> Json:
         "usage": None,
         "service_tier": "default",
         **echoed,
+        "tools": taken_tools(request.body.get("tools") or []),
     }
 
 
@@ -143,7 +142,7 @@ def _response(request: Request, prompt: Prompt, completion: Completion, items: l
         **_response_in_progress(request),
         "status": status,
         "completed_at": request.now if status == "completed" else None,
-        "incomplete_details": {"reason": _INCOMPLETE_REASONS[completion.finish_reason]}
+        "incomplete_details": {"reason": INCOMPLETE[completion.finish_reason]}
         if status == "incomplete"
         else None,
         "output": items,
@@ -172,14 +171,8 @@ def _events(request: Request, prompt: Prompt, completion: Completion, items: lis
 
 def _item_events(index: int, item: Json) -> Iterator[Json]:
     place = {"output_index": index}
-    streamed_field = {"message": "content", "reasoning": "summary", "function_call": "arguments"}[
-        item["type"]
-    ]
-    empty: Any = "" if streamed_field == "arguments" else []
-    initial_item = {**item, streamed_field: empty}
-    if "status" in item:
-        initial_item["status"] = "in_progress"
-    yield {"type": "response.output_item.added", **place, "item": initial_item}
+    field, empty = _STREAMED_FIELDS[item["type"]]
+    yield {"type": "response.output_item.added", **place, "item": _added(item, field, empty)}
     at = {**place, "item_id": item["id"]}
     if item["type"] == "message":
         yield from _message_events(at, item["content"][0])
@@ -187,11 +180,21 @@ def _item_events(index: int, item: Json) -> Iterator[Json]:
         for number, part in enumerate(item["summary"]):
             yield from _summary_events({**at, "summary_index": number}, part)
     else:
-        for piece in tokenize(item["arguments"]):
-            yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
-        fields = {"arguments": item["arguments"], "name": item["name"]}
-        yield {"type": "response.function_call_arguments.done", **at, **fields}
+        name = _CALL_EVENTS[item["type"]]
+        for piece in tokenize(item[field]):
+            yield {"type": f"{name}.delta", **at, "delta": piece}
+        yield {"type": f"{name}.done", **at, field: item[field]}
     yield {"type": "response.output_item.done", **place, "item": item}
+
+
+def _added(item: Json, field: str, empty: Any) -> Json:  # an empty text or list
+    """An item at its begin; of encrypted content only a part, which is good for nothing."""
+    added = {**item, field: empty}
+    if "status" in item:
+        added["status"] = "in_progress"
+    if "encrypted_content" in item:
+        added["encrypted_content"] = item["encrypted_content"][:20]
+    return added
 
 
 def _message_events(at: Json, part: Json) -> Iterator[Json]:
@@ -215,9 +218,9 @@ def _summary_events(at: Json, part: Json) -> Iterator[Json]:
     yield {"type": f"{name}_part.done", **at, "part": part}
 
 
-def responses_and_store(request: Request) -> Response:
-    """``POST /v1/responses``."""
-    response = responses(request)
+def responses_and_store(request: Request, known: Collection[str] = ()) -> Response:
+    """``POST /v1/responses``; ``known`` as for ``responses``."""
+    response = responses(request, known)
     if request.body.get("store") is not False:
         if isinstance(response, UnaryResponse):
             _store_response(request, msgspec.json.decode(response.body))
@@ -230,6 +233,7 @@ def responses_and_store(request: Request) -> Response:
 def _store_response(request: Request, response: Json) -> None:
     family, name = request.family.value, response["id"]
     request.store.put((family, "/responses", name), response)
+    keep_items(request, response["output"])
     for index, item in enumerate(input_items(request.body)):
         one = {"id": f"{name}_{index}", **item}
         request.store.put((family, f"/responses/{name}/input_items", one["id"]), one)
@@ -247,7 +251,7 @@ def cancel_response(request: Request) -> Response:
 
 def compact_conversation(request: Request) -> Response:
     """``POST /v1/responses/compact``: what was said, in one item that only the model understands."""
-    body = _validated_body(request)
+    body = _checked_body(request)
     items, tokens = input_items(body), read_prompt(body).tokens
     item = {"id": request.id("cmp_"), "type": "compaction", "encrypted_content": f"simulated:{len(items)}"}
     user_items = [one for one in items if one.get("role") == "user"]
@@ -264,16 +268,15 @@ def compact_conversation(request: Request) -> Response:
 
 def count_input_tokens(request: Request) -> Response:
     """``POST /v1/responses/input_tokens``."""
-    body = _validated_body(request)
+    body = _checked_body(request)
     return json_response({"object": "response.input_tokens", "input_tokens": read_prompt(body).tokens})
 
 
-def _validated_body(request: Request) -> Json:
-    """The body, which has the fields of a response's request, with an input."""
+def _checked_body(request: Request) -> Json:
+    """The body, which has the fields of a response's request; the input may be missing."""
     body = {name: value for name, value in request.body.items() if value is not None}
     validate(body, REQUEST, lenient=True)
-    check_request({"input": "", **body})
-    return body
+    return _checked(replace(request, body={"input": [], **body})).body
 
 
 RESPONSE_HANDLERS: Final[dict[tuple[str, str], Handler]] = {

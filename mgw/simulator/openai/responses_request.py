@@ -1,19 +1,31 @@
-"""The request of OpenAI's responses: its fields, its input items, and what the simulator reads from them."""
+"""The request of OpenAI's responses: its fields, and what the simulator reads from it."""
 
 from typing import Any, Final
 
 from mgw.simulator.api import ApiError, Json
-from mgw.simulator.model import Prompt, Tool, ToolChoice, ToolResult, token_count
-from mgw.simulator.openai.chat_request import EFFORTS, TIERS, check_format, check_tools
-from mgw.simulator.openai.errors import error_for
+from mgw.simulator.model import Prompt, ToolResult, token_count
+from mgw.simulator.openai.chat_request import EFFORTS, TIERS, check_format
+from mgw.simulator.openai.responses_items import (
+    ANY_TOOL,
+    OUTPUTS,
+    check_items,
+    input_items,
+    item_tokens,
+    text_of,
+)
+from mgw.simulator.openai.responses_tools import (
+    all_tools,
+    callable_tools,
+    check_declared_tools,
+    check_tool_choice,
+    read_tool_choice,
+)
 from mgw.simulator.validation import (
     ANYTHING,
-    Field,
     Shape,
     array,
     boolean,
     either,
-    find_problems,
     integer,
     mapping,
     number,
@@ -29,6 +41,16 @@ _FORMAT: Final = Shape(
         "strict": boolean(),
     },
     required=("type",),
+)
+_CHOICE: Final = Shape(
+    {
+        "type": string(),
+        "name": string(),
+        "mode": string("auto", "required"),
+        "tools": array(mapping(Shape({"type": string(), "name": string()}, ("type",), is_open=True))),
+    },
+    required=("type",),
+    is_open=True,
 )
 REQUEST: Final = Shape(
     {
@@ -71,8 +93,8 @@ REQUEST: Final = Shape(
         "stream_options": mapping(Shape({"include_obfuscation": boolean()})),
         "temperature": number(0, 2),
         "text": mapping(Shape({"format": mapping(_FORMAT), "verbosity": string("low", "medium", "high")})),
-        "tool_choice": either(string("none", "auto", "required"), mapping()),
-        "tools": array(mapping(Shape({"type": string()}, required=("type",), is_open=True))),
+        "tool_choice": either(string("none", "auto", "required"), mapping(_CHOICE)),
+        "tools": array(mapping(ANY_TOOL)),
         "top_logprobs": integer(0, 20),
         "top_p": number(0, 1),
         "truncation": string("auto", "disabled"),
@@ -80,130 +102,43 @@ REQUEST: Final = Shape(
     },
     required=("model",),
 )
-_PARTS: Final = either(
-    string(), array(mapping(Shape({"type": string(), "text": string()}, ("type",), is_open=True)))
-)
-_CALL_ID: Final = {"call_id": string()}
-_ANY_ITEM: Final = Shape({}, is_open=True)
-_ITEMS: Final = {
-    "message": Shape(
-        {"role": string("user", "assistant", "system", "developer"), "content": _PARTS},
-        ("role", "content"),
-        is_open=True,
-    ),
-    "function_call": Shape(
-        {**_CALL_ID, "name": string(), "arguments": string()}, ("call_id", "name", "arguments"), is_open=True
-    ),
-    "function_call_output": Shape(
-        {**_CALL_ID, "name": string(), "output": _PARTS}, ("call_id", "output"), is_open=True
-    ),
-    **dict.fromkeys(
-        (
-            "reasoning",
-            "item_reference",
-            "additional_tools",
-            "custom_tool_call",
-            "custom_tool_call_output",
-            "local_shell_call",
-            "local_shell_call_output",
-            "shell_call",
-            "shell_call_output",
-            "apply_patch_call",
-            "apply_patch_call_output",
-            "web_search_call",
-            "file_search_call",
-            "computer_call",
-            "computer_call_output",
-            "code_interpreter_call",
-            "image_generation_call",
-            "mcp_call",
-            "mcp_list_tools",
-            "mcp_approval_request",
-            "mcp_approval_response",
-            "compaction",
-            "tool_search_call",
-            "tool_search_output",
-        ),
-        _ANY_ITEM,
-    ),
-}
 
 
-def check_request(body: Json) -> None:
-    """Raise the ApiError for the first rule that a request breaks."""
+def check_request(body: Json, *, lenient: bool) -> None:
+    """Raise the ApiError for the first rule that a request breaks; ``lenient`` allows unknown fields."""
     if body.get("input") is None and not (body.get("prompt") or body.get("previous_response_id")):
         raise ApiError(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
-    if body.get("tool_choice") == "required" and not body.get("tools"):
-        raise ApiError(400, "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
-    check_tools([tool for tool in body.get("tools") or () if tool["type"] == "function"])
+    check_items(input_items(body), lenient=lenient)
+    check_declared_tools(all_tools(body), lenient=lenient)
+    check_tool_choice(body)
     text_format = (body.get("text") or {}).get("format") or {}
     if text_format.get("type") == "json_schema":
         check_format(text_format, "text.format")
-    called: set[str] = set()
-    for index, item in enumerate(input_items(body)):
-        _check_item(index, item)
-        if item.get("type") == "function_call":
-            called.add(item["call_id"])
-        is_known = body.get("previous_response_id") or item.get("call_id") in called
-        if item.get("type") == "function_call_output" and not is_known:
-            message = f"No tool call found for function call output with call_id {item.get('call_id')}."
-            raise ApiError(400, message, "input")
-
-
-def _check_item(index: int, item: Json) -> None:
-    typed = {"type": "message", **item}  # a message may leave its type out
-    for problem in find_problems(typed, Field(("object",), variants=_ITEMS), ("input", index)):
-        raise error_for(problem)
-
-
-def input_items(body: Json) -> list[Json]:
-    """The input as items; a mere text is a message of the user's."""
-    value = body.get("input")
-    if value is None:
-        return []
-    return [{"type": "message", "role": "user", "content": value}] if isinstance(value, str) else value
-
-
-def _text(item: Json) -> str:
-    content = item.get("content", item.get("output"))
-    if isinstance(content, str):
-        return content
-    return " ".join(part.get("text") or "" for part in content or ())
 
 
 def read_prompt(body: Json) -> Prompt:
     """What the answer depends on."""
     items = input_items(body)
     users = [item for item in items if item.get("role") == "user"]
-    total = token_count(body.get("instructions") or "") + len(body.get("tools") or ())
-    total += sum(token_count(_text(item)) + (item.get("type", "message") != "message") for item in items)
-    choice, allowed = _tool_choice(body.get("tool_choice"))
-    reasoning = body.get("reasoning") or {}
+    total = token_count(body.get("instructions") or "") + len(all_tools(body)) + sum(map(item_tokens, items))
+    choice, allowed = read_tool_choice(body)
     return Prompt(
-        text=_text(users[-1]) if users else "",
+        text=text_of(users[-1]) if users else "",
         tokens=max(1, total),
-        tools=tuple(
-            Tool(tool["name"], tool.get("parameters"))
-            for tool in body.get("tools") or ()
-            if tool["type"] == "function"
-        ),
+        tools=callable_tools(body),
         tool_choice=choice,
         allowed_tools=allowed,
         parallel=body.get("parallel_tool_calls") is not False,
         results=_tool_results(items),
         schema=_schema((body.get("text") or {}).get("format") or {}),
         max_tokens=body.get("max_output_tokens"),
-        wants_thinking=reasoning.get("effort") not in {None, "none"} or reasoning.get("summary") is not None,
+        wants_thinking=_wants_thinking(body.get("reasoning") or {}),
     )
 
 
-def _tool_choice(value: Any) -> tuple[ToolChoice, tuple[str, ...]]:  # a string or an object
-    if not isinstance(value, dict):
-        return {"none": ToolChoice.NONE, "required": ToolChoice.ANY}.get(value, ToolChoice.AUTO), ()
-    if value.get("type") == "allowed_tools":
-        names = tuple(tool.get("name", "") for tool in value.get("tools", ()))
-        return (ToolChoice.ANY if value.get("mode") == "required" else ToolChoice.AUTO), names
-    return ToolChoice.ANY, (value.get("name", ""),)
+def _wants_thinking(reasoning: Json) -> bool:
+    effort = reasoning.get("effort")
+    return effort != "none" and (effort is not None or reasoning.get("summary") is not None)
 
 
 def _schema(text_format: Json) -> Any:  # a JSON Schema
@@ -214,12 +149,11 @@ def _schema(text_format: Json) -> Any:  # a JSON Schema
 
 def _tool_results(items: list[Json]) -> tuple[ToolResult, ...]:
     """The outputs at the end, with the names from the calls that they answer."""
-    names = {item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"}
+    names = {str(item.get("call_id")): item.get("name") for item in items if item["type"].endswith("_call")}
     results: list[ToolResult] = []
     for item in reversed(items):
-        if item.get("type") != "function_call_output":
+        if item["type"] not in OUTPUTS:
             break
-        results.insert(
-            0, ToolResult(str(names.get(item["call_id"]) or item.get("name") or "a tool"), _text(item))
-        )
+        name = names.get(str(item.get("call_id"))) or item.get("name") or "a tool"
+        results.insert(0, ToolResult(str(name), text_of(item)))
     return tuple(results)

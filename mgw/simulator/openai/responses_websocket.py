@@ -17,7 +17,8 @@ from mgw.simulator.families import unknown_model
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
 from mgw.simulator.openai.errors import error_value, validate
 from mgw.simulator.openai.responses import responses_and_store
-from mgw.simulator.openai.responses_request import REQUEST, input_items
+from mgw.simulator.openai.responses_items import input_items
+from mgw.simulator.openai.responses_request import REQUEST
 
 _NUMBERS: Final = 100_000_000
 """The responses of a connection are numbered in steps of this, so that none has the name of another's."""
@@ -74,7 +75,8 @@ class ResponsesSession:
         is_prewarm = (body.get("prompt_cache_options") or {}).get("prewarm") is True
         self._count += 1
         previous = body.get("previous_response_id")
-        items = [*(self._conversation(str(previous)) if previous else ()), *input_items(body)]
+        earlier = self._conversation(str(previous)) if previous else []
+        items = [*earlier, *input_items(body)]
         response = responses_and_store(
             replace(
                 self.request,
@@ -82,7 +84,8 @@ class ResponsesSession:
                 model=model,
                 faults=self.faults,
                 number=self.request.number + self._count * _NUMBERS,
-            )
+            ),
+            {item["id"] for item in earlier if item.get("id")},
         )
         assert isinstance(response, StreamResponse)
         events = [_event_of(piece) for piece in response.pieces]
