@@ -246,6 +246,34 @@ class TestResponses:
         reply = ours.responses.create(model="m", input=said, tools=RESPONSE_TOOLS)
         assert reply.output_text == "Tool weather returned: rain"
 
+    def test_a_loop_without_a_store_goes_on_with_the_thought_that_it_was_given(
+        self, ours: openai.OpenAI
+    ) -> None:
+        said: list[Any] = [{"role": "user", "content": "use tool weather use tool note"}]
+        more: dict[str, Any] = {
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "tools": [*RESPONSE_TOOLS, {"type": "custom", "name": "note"}],
+        }
+        with ours.responses.stream(model="gpt-5.6", input=said, **more) as stream:
+            output = stream.get_final_response().output
+        thought, call, note = output
+        assert thought.type == "reasoning"
+        assert call.type == "function_call"
+        assert note.type == "custom_tool_call"
+        said += [
+            *output,
+            {"type": "function_call_output", "call_id": call.call_id, "output": "rain"},
+            {"type": "custom_tool_call_output", "call_id": note.call_id, "output": "done"},
+        ]
+        reply = ours.responses.create(model="gpt-5.6", input=said, **more)
+        assert reply.output_text == "Tool weather returned: rain Tool note returned: done"
+        said[1] = thought.model_copy(update={"encrypted_content": "gAAAAA=="})
+        with pytest.raises(openai.BadRequestError) as caught:
+            ours.responses.create(model="gpt-5.6", input=said, **more)
+        assert caught.value.code == "invalid_encrypted_content"
+
     def test_a_structured_answer_parses(self, ours: openai.OpenAI) -> None:
         assert ours.responses.parse(model="m", input="weather", text_format=Weather).output_parsed is not None
 

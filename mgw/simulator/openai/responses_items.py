@@ -162,7 +162,7 @@ def text_of(item: Json) -> str:
     content = item.get("content", item.get("output"))
     if isinstance(content, str):
         return content
-    return " ".join(str(part.get("text") or "") for part in _parts(item))
+    return " ".join(str(part["text"]) for part in _parts(item) if part.get("text"))
 
 
 def item_tokens(item: Json) -> int:
