@@ -26,7 +26,7 @@ from mgw.simulator.openai.chat_request import REQUEST, check_model, check_reques
 from mgw.simulator.openai.errors import error_value, validate
 
 DONE: Final = b"data: [DONE]\n\n"
-_COMMENT: Final = b": still here\n\n"
+COMMENT: Final = b": still here\n\n"
 _FINISH_REASONS: Final = {
     FinishReason.END: "stop",
     FinishReason.STOP_SEQUENCE: "stop",
@@ -225,7 +225,7 @@ def chunks(request: Request, prompt: Prompt, completions: list[Completion]) -> l
 
 
 def _with_comments(request: Request, events: list[bytes]) -> list[bytes]:
-    return [_COMMENT, *events[:2], _COMMENT, *events[2:]] if "noise" in request.faults else events
+    return [COMMENT, *events[:2], COMMENT, *events[2:]] if "noise" in request.faults else events
 
 
 def _frame(request: Request) -> Json:

@@ -22,7 +22,7 @@ from mgw.simulator.api import (
     sse_event,
 )
 from mgw.simulator.model import Completion, Prompt, complete, tokenize
-from mgw.simulator.openai.chat import usage
+from mgw.simulator.openai.chat import COMMENT, usage
 from mgw.simulator.openai.errors import validate
 from mgw.simulator.openai.responses_history import keep_items, recall_items
 from mgw.simulator.openai.responses_items import check_calls, input_items
@@ -80,6 +80,8 @@ def responses(request: Request, known: Collection[str] = ()) -> Response:
     pieces = [
         sse_event({**event, "sequence_number": index}, event["type"]) for index, event in enumerate(events)
     ]
+    if "noise" in request.faults:
+        pieces = [COMMENT, *pieces[:2], COMMENT, *pieces[2:]]
     return StreamResponse(tuple(pieces), _error_piece(request, len(events)))
 
 
@@ -163,28 +165,37 @@ def _events(request: Request, prompt: Prompt, completion: Completion, items: lis
     """created, in_progress, each item from added to done, and completed or incomplete."""
     for name in ("created", "in_progress"):
         yield {"type": f"response.{name}", "response": _response_in_progress(request)}
+    if "unknown" in request.faults:
+        yield {"type": "response.future", "future": {"kind": 1}}
     for index, item in enumerate(items):
-        yield from _item_events(index, item)
+        yield from _item_events(index, item, is_noisy="noise" in request.faults)
     whole = _response(request, prompt, completion, items)
     yield {"type": f"response.{whole['status']}", "response": whole}
 
 
-def _item_events(index: int, item: Json) -> Iterator[Json]:
+def _item_events(index: int, item: Json, *, is_noisy: bool) -> Iterator[Json]:
+    """An item from added to done; noise is a delta of nothing behind each delta."""
     place = {"output_index": index}
-    field, empty = _STREAMED_FIELDS[item["type"]]
+    field, empty = _STREAMED_FIELDS.get(item["type"], ("future", None))
     yield {"type": "response.output_item.added", **place, "item": _added(item, field, empty)}
-    at = {**place, "item_id": item["id"]}
+    for event in _inner_events({**place, "item_id": item["id"]}, item, field):
+        yield event
+        if is_noisy and "delta" in event:
+            yield {**event, "delta": ""}
+    yield {"type": "response.output_item.done", **place, "item": item}
+
+
+def _inner_events(at: Json, item: Json, field: str) -> Iterator[Json]:
     if item["type"] == "message":
         yield from _message_events(at, item["content"][0])
     elif item["type"] == "reasoning":
         for number, part in enumerate(item["summary"]):
             yield from _summary_events({**at, "summary_index": number}, part)
-    else:
+    elif item["type"] in _CALL_EVENTS:
         name = _CALL_EVENTS[item["type"]]
         for piece in tokenize(item[field]):
             yield {"type": f"{name}.delta", **at, "delta": piece}
         yield {"type": f"{name}.done", **at, field: item[field]}
-    yield {"type": "response.output_item.done", **place, "item": item}
 
 
 def _added(item: Json, field: str, empty: Any) -> Json:  # an empty text or list

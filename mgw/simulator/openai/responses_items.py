@@ -124,6 +124,7 @@ _ITEMS: Final = {
             "mcp_approval_response",
             "compaction",
             "configuration_update",
+            "future_call",  # what ``sim-unknown`` answers with
             "tool_search_call",
             "tool_search_output",
         ),

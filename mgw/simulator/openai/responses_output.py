@@ -44,7 +44,8 @@ def output_items(request: Request, completion: Completion) -> list[Json]:
         items[-1]["status"] = "incomplete"
     if _ENCRYPTED in (request.body.get("include") or ()):
         _encrypt(items)
-    return items
+    unknown: Json = {"id": request.id("fut_"), "type": "future_call", "future": {"kind": 1}}
+    return [*items, unknown] if "unknown" in request.faults else items
 
 
 _TYPES: Final = {Thinking: "reasoning", Text: "message"}

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mgw.simulator.api import ApiError, Json, Outgoing, Request, StreamResponse, WebSocketResponse
 from mgw.simulator.families import unknown_model
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
+from mgw.simulator.openai.chat import COMMENT
 from mgw.simulator.openai.errors import error_value, validate
 from mgw.simulator.openai.responses import responses_and_store
 from mgw.simulator.openai.responses_items import input_items
@@ -88,7 +89,7 @@ class ResponsesSession:
             {item["id"] for item in earlier if item.get("id")},
         )
         assert isinstance(response, StreamResponse)
-        events = [_event_of(piece) for piece in response.pieces]
+        events = [_event_of(piece) for piece in response.pieces if piece != COMMENT]
         if is_prewarm or not is_generated:
             events = _without_output(events)
         whole = events[-1]["response"]

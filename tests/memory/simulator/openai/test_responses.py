@@ -163,6 +163,24 @@ class TestAnswers:
         assert thinking["incomplete_details"] == {"reason": "max_output_tokens"}
         assert answer(Client(), "a", model="sim-block-x")["incomplete_details"]["reason"] == "content_filter"
 
+    def test_noise_and_unknown_things_stand_beside_the_answer(self) -> None:
+        plain, _ = stream(Client(), "use tool look preface", **STATELESS)
+        given = body("use tool look preface", "m+sim-noise+sim-unknown", stream=True, **STATELESS)
+        found = Client().ask("POST", TARGET, given)
+        assert isinstance(found, StreamResponse)
+        assert b": still here\n\n" in found.pieces
+        events = [json.loads(one.partition(b"data: ")[2]) for one in found.pieces if one[:1] != b":"]
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert [event["type"] for event in events][2] == "response.future"
+        deltas = [[one["delta"] for one in flow if "delta" in one] for flow in (plain, events)]
+        assert [delta for delta in deltas[1] if delta] == deltas[0]
+        assert len(deltas[1]) == 2 * len(deltas[0])
+        *items, unknown = events[-1]["response"]["output"]
+        assert items == plain[-1]["response"]["output"]
+        assert unknown["type"] == "future_call"
+        added, done = [event["type"] for event in events if event.get("item", {}).get("id") == unknown["id"]]
+        assert (added, done) == ("response.output_item.added", "response.output_item.done")
+
     @pytest.mark.parametrize(
         ("words", "kind", "code"),
         [
