@@ -100,7 +100,7 @@ def _is_remote(url: str) -> bool:
     return _REMOTE_URL.match(url) is not None
 
 
-def _type_by_name(name: str | None) -> str | None:
+def type_by_name(name: str | None) -> str | None:
     """Return the media type that the extension of a file's name implies."""
     return _TYPES_BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name else None
 
@@ -111,17 +111,17 @@ def _url_parser(key: str, kind: MediaKind) -> Callable[[Fields], Media]:
         if value is None:
             raise block.missing(key)
         if type(value) is str:  # Mistral writes the URL itself
-            return _parse_url_field(block, key, value, kind, None)
+            return parse_url_field(block, key, value, kind, None)
         if type(value) is not dict:
             raise block.mistyped(key, dict, value)
         inner = Fields(value, block.ledger, block, key)
         url = inner.required_text("url")
-        return _parse_url_field(inner, "url", url, kind, _parse_detail(inner))
+        return parse_url_field(inner, "url", url, kind, parse_detail(inner))
 
     return parse
 
 
-def _parse_detail(inner: Fields) -> str | None:
+def parse_detail(inner: Fields) -> str | None:
     """Take ``detail``; ``auto`` is what a model does by itself."""
     detail = inner.text("detail", Feature.MEDIA_DETAIL)
     if detail is None or detail == "auto":
@@ -131,7 +131,11 @@ def _parse_detail(inner: Fields) -> str | None:
     return _DETAILS[detail]
 
 
-def _parse_url_field(fields: Fields, key: str, url: str, kind: MediaKind, detail: str | None) -> Media:
+def parse_url_field(fields: Fields, key: str, url: str, kind: MediaKind, detail: str | None) -> Media:
+    """Return the media of a URL that was taken from ``key``.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where it is neither an address nor a ``data:`` URL.
+    """
     media = parse_url(url, kind)
     if media is None:
         raise fields.wrong(key, "must be an https: URL or a data: URL in base64")
@@ -168,8 +172,13 @@ def _parse_file(block: Fields) -> Media:
         return Media(kind_of(stated), stated, file_id=file_id, name=name)
     if _is_remote(data):  # OpenRouter's place for a URL
         return Media(kind_of(stated), stated, url=data, name=name)
+    return parse_file_data(data, name, stated)
+
+
+def parse_file_data(data: str, name: str | None, stated: str | None = None) -> Media:
+    """Return a file that the request holds, as base64 or as a ``data:`` URL; its name may tell the type."""
     media_type, encoded = _split_data_url(data) or (None, standard_base64(data))
-    return _document(media_type or stated or _type_by_name(name) or "application/pdf", encoded, name)
+    return _document(media_type or stated or type_by_name(name) or "application/pdf", encoded, name)
 
 
 def _document(media_type: str, encoded: str, name: str | None) -> Media:
@@ -187,7 +196,7 @@ def _document_url_parser(key: str, name_key: str) -> Callable[[Fields], Media]:
     def parse(block: Fields) -> Media:
         name = block.text(name_key, Feature.MEDIA_NAME)
         media = parse_block(block)
-        media_type = media.media_type or _type_by_name(name)
+        media_type = media.media_type or type_by_name(name)
         if media.data is not None:
             return _document(media_type or "application/pdf", media.data, name)
         return Media(kind_of(media_type), media_type, url=media.url, name=name)

@@ -164,7 +164,8 @@ def parse_reasoning(request: Fields) -> Reasoning:
     )
 
 
-def _parse_effort(fields: Fields, key: str) -> Effort | None:
+def parse_effort(fields: Fields, key: str) -> Effort | None:
+    """Take an effort by its name, however it is spelled; ``default`` says nothing."""
     word = fields.text(key, Feature.REASONING)
     if word is None or word == "default":  # Groq
         return None
@@ -175,14 +176,14 @@ def _parse_effort(fields: Fields, key: str) -> Effort | None:
 
 
 def _parse_openai_reasoning(request: Fields) -> Reasoning:
-    return Reasoning(_parse_effort(request, "reasoning_effort"))
+    return Reasoning(parse_effort(request, "reasoning_effort"))
 
 
 def _parse_openrouter_reasoning(request: Fields) -> Reasoning:
     reasoning = request.nested("reasoning")
     if reasoning is None:
         return NO_REASONING
-    effort = _parse_effort(reasoning, "effort")
+    effort = parse_effort(reasoning, "effort")
     budget = reasoning.integer("max_tokens", Feature.REASONING)
     exclude = reasoning.flag("exclude", Feature.THOUGHTS)
     enabled = reasoning.flag("enabled", Feature.REASONING)
@@ -217,7 +218,7 @@ def _parse_google_reasoning(request: Fields) -> Reasoning:
     if config is None:
         return NO_REASONING
     return Reasoning(
-        _parse_effort(config, "thinking_level"),
+        parse_effort(config, "thinking_level"),
         config.integer("thinking_budget", Feature.REASONING),
         thoughts=config.flag("include_thoughts", Feature.THOUGHTS),
     )

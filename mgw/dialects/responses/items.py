@@ -1,0 +1,301 @@
+"""The items of a request's ``input``, parsed into the turns of a conversation (contract 11.4, 10.4.4).
+
+=======================================================  ==================================================
+``message``, also without a type                         turns; leading ``system`` and ``developer``
+                                                         messages are the conversation's own instructions
+calls of the client's tools, and their outputs           calls and results (:mod:`.tool_history`)
+``reasoning``                                            the thought or signature in ``encrypted_content``,
+                                                         where the gateway has put it there; else reported
+``additional_tools``, ``tool_search_output``             more tools
+``configuration_update``                                 another effort, another format
+``agent_message``                                        what the user says
+``item_reference``                                       refused, unless it is to a thought
+``compaction``, ``context_compaction``,                  refused: only OpenAI can read or make them
+``compaction_trigger``
+all others                                               reported: another provider's history must not end
+                                                         a conversation
+=======================================================  ==================================================
+
+``id``, ``status`` and ``created_by`` of any item say nothing.  What most items look like is read without
+opening them.
+
+Sources: the SDK's ``ResponseInputItemParam``; Codex for ``agent_message``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final
+
+from mgw.canonical.conversation import JsonObject, Media, Part, Text, Thinking, ToolResult
+from mgw.canonical.features import Feature
+from mgw.dialects.dialect import ToolKind
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.responses.content import TEXT_TYPES, Holder, bare_texts, parse_parts
+from mgw.dialects.responses.encrypted_content import unseal
+from mgw.dialects.responses.options import ConfigurationUpdate, parse_update
+from mgw.dialects.responses.refusals import ITEM, LONGEST_SHOWN, unsupported
+from mgw.dialects.responses.tool_history import (
+    CALL_KINDS,
+    describe_found,
+    parse_arguments,
+    parse_output,
+    parse_tool_name,
+)
+from mgw.dialects.responses.tools import Source, ToolSet
+from mgw.dialects.responses.turn_builder import REASONING, TurnBuilder
+from mgw.dialects.signatures import TagKind
+
+_SILENT: Final = ("id", "status", "created_by", "type")
+_MESSAGE_KEYS: Final = frozenset({*_SILENT, "role", "content"})
+_CALL_KEYS: Final = frozenset({*_SILENT, "call_id", "name", "arguments"})
+_OUTPUT_KEYS: Final = frozenset({*_SILENT, "call_id", "output", "name", "namespace"})
+_REASONING_KEYS: Final = frozenset({*_SILENT, "summary", "content", "encrypted_content"})
+_INSTRUCTING: Final = frozenset({"system", "developer"})
+_ROLES: Final = ("user", "assistant", "system", "developer")
+_THOUGHT_PREFIX: Final = "rs_"
+_FUNCTION: Final = ToolKind.FUNCTION  # a member of an enumeration is looked up in Python's slow way each time
+_ADDITIONAL_TOOLS: Final = "additional_tools"
+_FOUND_TOOLS: Final = "tool_search_output"
+_REFERENCE: Final = "item_reference"
+_STORE: Final = (
+    "items are not stored: set store: false (Vercel AI SDK: providerOptions.openai.store) so that the client "
+    "sends them whole"
+)
+_COMPACTION: Final = "only OpenAI's servers can read or make it: leave it out, and send the messages"
+
+
+class ItemParser:
+    """Parses the items of one request, in two passes: all tools have their names before the first call."""
+
+    def __init__(self, request: Fields, tools: ToolSet) -> None:
+        self.turns = TurnBuilder(request.ledger)
+        self.update = ConfigurationUpdate()
+        self._request = request
+        self._ledger = request.ledger
+        self._tools = tools
+        self._items = request.elements("input", request.take("input"))
+
+    def read_tools(self) -> None:
+        """Take the tools that items bring."""
+        for index, item in enumerate(self._items):
+            kind = item.get("type")
+            if kind == _ADDITIONAL_TOOLS:
+                opened = self._request.open_element("input", index, dict(item))
+                self._tools.read(opened, Source.ADDITIONAL, f"input[{_ADDITIONAL_TOOLS}].tools[]")
+            elif kind == _FOUND_TOOLS and not _is_hosted_search(item):
+                opened = self._request.open_element("input", index, dict(item))
+                self._tools.read(opened, Source.FOUND)
+            else:
+                continue
+            opened.unread.clear()  # the second pass reads the rest
+
+    def parse(self) -> None:
+        """Take all items."""
+        for index, item in enumerate(self._items):
+            if not self._parse_bare(item):
+                self._parse(index, item)
+
+    def _parse_bare(self, item: JsonObject) -> bool:
+        """Parse an item that is no more than most are; return whether it is."""
+        kind = item.get("type")
+        if kind is None or kind == "message":
+            return self._parse_bare_message(item)
+        if kind == "function_call":
+            return self._parse_bare_call(item)
+        if kind == "function_call_output":
+            return self._parse_bare_output(item)
+        return False
+
+    def _parse_bare_message(self, item: JsonObject) -> bool:
+        role, content = item.get("role"), item.get("content")
+        texts = ([Text(content)] if content else []) if type(content) is str else bare_texts(content)
+        if texts is None or not item.keys() <= _MESSAGE_KEYS:
+            return False
+        parts: list[Part] = texts  # type: ignore[assignment]  # nobody else has this list
+        if role == "user":
+            self.turns.add_user(parts)
+        elif role == "assistant":
+            self.turns.add_assistant(parts)
+        elif role in ("developer", "system"):
+            self._add_system(parts)
+        else:
+            return False
+        return True
+
+    def _parse_bare_call(self, item: JsonObject) -> bool:
+        call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
+        if type(call_id) is not str or type(name) is not str or type(arguments) is not str:
+            return False
+        if not item.keys() <= _CALL_KEYS:
+            return False
+        self.turns.add_call(call_id, name, arguments)
+        return True
+
+    def _parse_bare_output(self, item: JsonObject) -> bool:
+        call_id, output = item.get("call_id"), item.get("output")
+        if type(call_id) is not str or type(output) is not str or not item.keys() <= _OUTPUT_KEYS:
+            return False
+        if item.get("status") == "failed" or not self.turns.has_call(call_id):
+            return False
+        self._add_result(ToolResult(call_id, (Text(output),) if output else ()), "function_call_output")
+        return True
+
+    def _parse(self, index: int, item: JsonObject) -> None:
+        """Parse any item."""
+        opened = self._request.open_element("input", index, item)
+        kind = opened.text("type") or _implied_type(opened)
+        parse = _PARSERS.get(kind)
+        if parse is not None:
+            parse(self, opened)
+        elif kind in CALL_KINDS:
+            self._parse_call(opened, kind)
+        elif kind in _OUTPUTS:
+            self._parse_output(opened, kind)
+        else:
+            self._leave(opened, kind)
+        opened.skip(*_SILENT)
+
+    def _leave(self, item: Fields, kind: str) -> None:
+        item.unread.clear()
+        self._ledger.leave(f"input[{kind[:LONGEST_SHOWN]}]")
+
+    def _parse_message(self, item: Fields) -> None:
+        role = item.required_text("role")
+        if role == "user":
+            self.turns.add_user([*parse_parts(item, "content", Holder.USER)])
+        elif role == "assistant":
+            self.turns.add_assistant([*parse_parts(item, "content", Holder.ASSISTANT)])
+        elif role in _INSTRUCTING:
+            self._add_system([*parse_parts(item, "content", Holder.SYSTEM)])
+        else:
+            raise none_of(item, "role", role, _ROLES)
+
+    def _add_system(self, parts: list[Part]) -> None:
+        texts = [part for part in parts if isinstance(part, Text)]
+        if texts and self.turns.add_system(texts):
+            self._ledger.note(Feature.SYSTEM, "input[].content")
+
+    def _parse_agent_message(self, item: Fields) -> None:
+        """Take a message between Codex's agents; what is encrypted in it, only OpenAI reads."""
+        content = item.take("content")
+        blocks = [{"type": "text", "text": content}] if type(content) is str else content
+        texts: list[Part] = []
+        for block in item.elements("content", blocks):
+            kind, text = block.get("type"), block.get("text")
+            if type(kind) is str and kind in TEXT_TYPES and type(text) is str:
+                texts.append(Text(text))
+            else:
+                self._ledger.leave(f"input[agent_message].content[{str(kind)[:LONGEST_SHOWN]}]")
+        self.turns.add_user(texts)
+
+    def _parse_reasoning(self, item: Fields) -> None:
+        """Take a thought, or the signature of the call behind it or of the text before it."""
+        content = item.text("encrypted_content")
+        sealed = None if content is None else unseal(content)
+        if sealed is None:
+            self._leave(item, "reasoning")
+            return
+        item.skip("summary", "content")
+        self._ledger.note(Feature.THINKING, REASONING)
+        if sealed.kind is TagKind.PLAIN:
+            self.turns.sign_next_call(sealed.signature)
+        elif sealed.kind is not TagKind.PRECEDING:
+            self.turns.add_assistant([Thinking(sealed.words, sealed.signature)])
+        elif not self.turns.sign_last_text(sealed.signature):
+            self._ledger.leave(REASONING)
+
+    def _parse_call(self, item: Fields, kind: str) -> None:
+        if kind == "tool_search_call" and _is_hosted_search(item.unread):
+            self._leave(item, kind)
+            return
+        tool = CALL_KINDS[kind]
+        call_id = item.required_text("call_id")
+        namespace, name = parse_tool_name(item, tool)
+        function = self._tools.names.find(tool, namespace, name)
+        self.turns.add_call(call_id, function, parse_arguments(item, tool))
+
+    def _parse_output(self, item: Fields, kind: str) -> None:
+        if kind == _FOUND_TOOLS and _is_hosted_search(item.unread):
+            self._leave(item, kind)
+            return
+        call_id = self._parse_call_id(item, kind)
+        is_error = item.unread.get("status") == "failed"
+        if is_error:
+            item.note(Feature.RESULT_ERROR, "status")
+        if kind == _FOUND_TOOLS:
+            parts: tuple[Text | Media, ...] = describe_found(self._tools.function_names(item.take("tools")))
+            item.skip("execution")
+        else:
+            parts = parse_output(item, kind)
+        item.skip("name", "namespace")  # the call's own
+        self._add_result(ToolResult(call_id, parts, is_error=is_error), kind)
+
+    def _parse_call_id(self, item: Fields, kind: str) -> str:
+        call_id = item.text("call_id")
+        if call_id is None and kind == "local_shell_call_output":
+            call_id = item.text("id")  # the SDK's types have it there
+        if call_id is None:
+            raise item.missing("call_id")
+        if not self.turns.has_call(call_id):
+            message = f"there is no call {call_id[:LONGEST_SHOWN]!r} before this output: send the call, too"
+            raise item.wrong("call_id", message)
+        return call_id
+
+    def _add_result(self, result: ToolResult, kind: str) -> None:
+        if not self.turns.add_result(result):
+            self._ledger.leave(f"input[{kind}]")
+
+    def _parse_reference(self, item: Fields) -> None:
+        if not (item.text("id") or "").startswith(_THOUGHT_PREFIX):
+            raise unsupported(item, "", _STORE, ITEM)
+        self._leave(item, _REFERENCE)
+
+    def _parse_update(self, item: Fields) -> None:
+        parse_update(item, self.update)
+
+    def _refuse_compaction(self, item: Fields) -> None:
+        raise unsupported(item, "", _COMPACTION, ITEM)
+
+    def _skip_tools(self, item: Fields) -> None:
+        item.skip("role", "tools")  # the first pass has them
+
+
+def _implied_type(item: Fields) -> str:
+    """Return what an item without a type is."""
+    if "role" in item:
+        return "message"
+    if "id" in item:
+        return _REFERENCE
+    raise item.missing("type")
+
+
+def _is_hosted_search(item: JsonObject) -> bool:
+    """Whether OpenAI's servers searched for tools, or found them."""
+    return item.get("execution") == "server" or item.get("call_id") is None
+
+
+_PARSERS: Final[MappingProxyType[str, Callable[[ItemParser, Fields], None]]] = MappingProxyType(
+    {
+        "message": ItemParser._parse_message,
+        "reasoning": ItemParser._parse_reasoning,
+        "agent_message": ItemParser._parse_agent_message,
+        "configuration_update": ItemParser._parse_update,
+        _ADDITIONAL_TOOLS: ItemParser._skip_tools,
+        _REFERENCE: ItemParser._parse_reference,
+        "compaction": ItemParser._refuse_compaction,
+        "context_compaction": ItemParser._refuse_compaction,
+        "compaction_trigger": ItemParser._refuse_compaction,
+    }
+)
+_OUTPUTS: Final = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        _FOUND_TOOLS,
+    }
+)

@@ -1,0 +1,344 @@
+"""The tools of a request: what the client runs becomes a function, what OpenAI's servers run does not.
+
+=================  ========================================================================================
+``function``       itself
+``custom``         a function of one string, ``input``; its grammar is told in words and not enforced
+``namespace``      a function for each of its tools (:mod:`mgw.dialects.responses.function_names`)
+``local_shell``,   functions of their actions; a shell in a container, and a search of OpenAI's own, are
+``shell``,         tools that only OpenAI's servers run
+``apply_patch``,
+``tool_search``
+others             refused, or left out and reported, as the operator wants it
+=================  ========================================================================================
+
+Of all kinds ``async``, ``allowed_callers``, ``defer_loading`` and ``output_schema`` are reported.  Items of
+the input may bring more tools: those come last, and give way to tools of the same name.
+
+Sources: the SDK's ``ToolParam`` and its members; contract 11.5.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mgw.canonical.conversation import CacheMark, JsonObject, Tool
+from mgw.canonical.features import Feature
+from mgw.dialects.dialect import ToolKind
+from mgw.dialects.fields import Fields
+from mgw.dialects.openai.blocks import parse_cache_control
+from mgw.dialects.placeholders import BETWEEN
+from mgw.dialects.responses.function_names import FunctionNames, ToolKey
+from mgw.dialects.responses.refusals import LONGEST_SHOWN, hosted_tool
+
+_FUNCTION: Final = ToolKind.FUNCTION  # a member of an enumeration is looked up in Python's slow way each time
+_FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+_INNER: Final = frozenset({"function", "custom"})
+"""What a namespace holds."""
+_RAW_INPUT: Final = "The value of `input` is this tool's raw input: plain text, not JSON."
+_STRING: Final = MappingProxyType({"type": "string"})
+_INTEGER: Final = MappingProxyType({"type": "integer"})
+
+
+def _object_of(properties: JsonObject, *required: str) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {key: dict(schema) for key, schema in properties.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+_STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+_CUSTOM_SCHEMA: Final = _object_of({"input": _STRING}, "input")
+_LOCAL_SHELL_SCHEMA: Final = _object_of(
+    {
+        "command": _STRINGS,
+        "timeout_ms": _INTEGER,
+        "working_directory": _STRING,
+        "env": {"type": "object", "additionalProperties": {"type": "string"}},
+        "user": _STRING,
+    },
+    "command",
+)
+_SHELL_SCHEMA: Final = _object_of(
+    {"commands": _STRINGS, "timeout_ms": _INTEGER, "max_output_length": _INTEGER}, "commands"
+)
+_OPERATION: Final = _object_of(
+    {
+        "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+        "path": _STRING,
+        "diff": {"type": "string", "description": "Of create_file and update_file: the diff to apply."},
+    },
+    "type",
+    "path",
+)
+_APPLY_PATCH_SCHEMA: Final = _object_of({"operation": _OPERATION}, "operation")
+_TOOL_SEARCH_SCHEMA: Final = _object_of({"query": _STRING}, "query")
+_LOCAL_SHELL: Final = "Run a command on the user's machine, and return its output."
+_SHELL: Final = "Run shell commands on the user's machine, and return their output."
+_APPLY_PATCH: Final = (
+    "Create, update or delete one file. Each line of the diff begins with '+' where it is added, with '-' "
+    "where it is removed, and with a space where it stays; a line of '@@' goes before each part that changes."
+)
+_TOOL_SEARCH: Final = "Search for tools that are not listed yet; those found can be called afterwards."
+
+
+class Source(Enum):
+    """Where a tool is declared, which says what becomes of a second one of its name."""
+
+    REQUEST = auto()
+    """It is refused."""
+    ADDITIONAL = auto()
+    """It is reported."""
+    FOUND = auto()
+    """It has been found again, and nothing is lost."""
+
+
+class _Declared(Struct, frozen=True):
+    """A tool before its function has got a name."""
+
+    kind: ToolKind
+    name: str
+    description: str | None
+    schema: JsonObject | None
+    strict: bool | None = None
+    cache: CacheMark | None = None
+
+
+class _Group(Struct):
+    """Tools that are declared together."""
+
+    source: Source
+    path: str
+    """The client's path of one of them, where others give way."""
+    namespace: str | None = None
+    description: str | None = None
+    """What is still to be said before the first of them."""
+
+
+class ToolSet:
+    """The tools of one request.
+
+    :param drop_hosted: what only OpenAI's servers run is left out and reported, not refused.
+    """
+
+    __slots__ = ("_declared", "_drop_hosted", "_named", "_namespaces", "names")
+
+    def __init__(self, *, drop_hosted: bool) -> None:
+        self.names = FunctionNames()
+        """What the tools are called as functions; complete when all are read."""
+        self._drop_hosted = drop_hosted
+        self._declared: dict[ToolKey, _Declared] = {}
+        self._named: set[tuple[str | None, str]] = set()
+        self._namespaces: defaultdict[str | None, list[ToolKey]] = defaultdict(list)
+
+    def read(self, holder: Fields, source: Source = Source.REQUEST, path: str = "") -> list[JsonObject]:
+        """Take ``tools``; return those that the provider gets, as sent.
+
+        :param path: the client's path of one of them, where others give way.
+
+        Raises: :class:`GatewayError` (``MALFORMED``) for what is no tool, for two of one kind and name, and
+        (``unsupported_tool``) for what only OpenAI's servers run.
+        """
+        return self._read_group(holder, _Group(source, path))
+
+    def finish(self) -> tuple[Tool, ...]:
+        """Name all functions, the plain ones first, and return them in their order."""
+        declared = self._declared
+        self.names = names = FunctionNames(
+            name for kind, namespace, name in declared if kind is _FUNCTION and namespace is None
+        )
+        return tuple(
+            [
+                Tool(names.find(*key), one.description, one.schema, one.strict, one.cache)
+                for key, one in declared.items()
+            ]
+        )
+
+    def find(self, kind: ToolKind, namespace: str | None, name: str) -> str | None:
+        """Return the function that stands for a declared tool; ``None``: there is no such tool."""
+        return self.names.find(kind, namespace, name) if (kind, namespace, name) in self._declared else None
+
+    def names_in(self, namespace: str) -> list[str]:
+        """Return the functions of a namespace."""
+        return [self.names.find(*key) for key in self._namespaces.get(namespace, ())]
+
+    def function_names(self, tools: Any) -> list[str]:  # Any: JSON that has been read as tools before
+        """Return the functions that stand for declared tools, as they were sent."""
+        names: list[str] = []
+        for tool in tools or ():
+            kind, name = tool.get("type"), tool.get("name")
+            if kind == "namespace":
+                names += self.names_in(name)
+            elif kind in _PARSERS:
+                found = self.find(ToolKind(kind), None, kind if name is None else name)
+                names += [] if found is None else [found]
+        return names
+
+    def leave_hosted(self, tool: Fields, kind: str) -> None:
+        """Report a tool that only OpenAI's servers run, or raise its refusal."""
+        if not self._drop_hosted:
+            raise hosted_tool(tool, kind)
+        tool.unread.clear()
+        tool.ledger.leave(f"{tool.path().removesuffix('[]')}[{kind[:LONGEST_SHOWN]}]")
+
+    def _read_group(self, holder: Fields, group: _Group) -> list[JsonObject]:
+        kept: list[JsonObject] = []
+        for index, tool in enumerate(holder.elements("tools", holder.take("tools"))):
+            bare = _bare_function(tool)
+            if bare is not None:
+                if bare.strict is not None:
+                    holder.note(Feature.TOOL_STRICT, "tools[].strict")
+                found = tool if self._add(holder, index, bare, group) else None
+            else:
+                found = self._read_tool(holder, index, tool, group)
+            if found is not None:
+                kept.append(found)
+        return kept
+
+    def _read_tool(self, holder: Fields, index: int, tool: JsonObject, group: _Group) -> JsonObject | None:
+        opened = holder.open_element("tools", index, dict(tool))  # what was sent may be told again
+        kind = opened.required_text("type")
+        if kind == "namespace" and group.namespace is None:
+            return self._read_namespace(opened, tool, group)
+        parse = _PARSERS.get(kind) if group.namespace is None or kind in _INNER else None
+        declared = None if parse is None else parse(opened)
+        if declared is None:
+            self.leave_hosted(opened, kind)
+            return None
+        return tool if self._add(holder, index, declared, group) else None
+
+    def _read_namespace(self, opened: Fields, tool: JsonObject, group: _Group) -> JsonObject | None:
+        name = opened.required_text("name")
+        inner = _Group(group.source, group.path, name, opened.text("description"))
+        kept = self._read_group(opened, inner)
+        return {**tool, "tools": kept} if kept else None
+
+    def _add(self, holder: Fields, index: int, one: _Declared, group: _Group) -> bool:
+        """Add a tool; return whether it is the first of its name."""
+        key = (one.kind, group.namespace, one.name)
+        named = (group.namespace, one.name)
+        if group.source is Source.REQUEST:
+            if key in self._declared:
+                tool = holder.open_element("tools", index, {})
+                raise tool.wrong("name", f"two tools of one kind are named {one.name[:LONGEST_SHOWN]!r}")
+        elif named in self._named:
+            if group.source is Source.ADDITIONAL:
+                holder.ledger.leave(group.path)
+            return False
+        if group.description:
+            said = BETWEEN.join(filter(None, (group.description, one.description)))
+            one, group.description = replace(one, description=said), None
+        self._named.add(named)
+        self._namespaces[group.namespace].append(key)
+        self._declared[key] = one
+        return True
+
+
+def _bare_function(tool: JsonObject) -> _Declared | None:
+    """Return a function that says what most do and no more; ``None``: it is another tool."""
+    name, description = tool.get("name"), tool.get("description")
+    schema, strict = tool.get("parameters"), tool.get("strict")
+    if (
+        tool.get("type") == "function"
+        and type(name) is str
+        and (description is None or type(description) is str)
+        and (schema is None or type(schema) is dict)
+        and (strict is None or type(strict) is bool)
+        and tool.keys() <= _FUNCTION_KEYS
+    ):
+        return _Declared(_FUNCTION, name, description, schema, strict)
+    return None
+
+
+def _parse_function(tool: Fields) -> _Declared:
+    return _Declared(
+        _FUNCTION,
+        tool.required_text("name"),
+        tool.text("description"),
+        tool.raw_object("parameters"),
+        tool.flag("strict", Feature.TOOL_STRICT),
+        parse_cache_control(tool),
+    )
+
+
+def _parse_custom(tool: Fields) -> _Declared:
+    name = tool.required_text("name")
+    words = [tool.text("description"), _RAW_INPUT + _describe_format(tool)]
+    description = BETWEEN.join(filter(None, words))
+    return _Declared(ToolKind.CUSTOM, name, description, _CUSTOM_SCHEMA, cache=parse_cache_control(tool))
+
+
+def _describe_format(tool: Fields) -> str:
+    """Take ``format``; return what a function's description says of a grammar, which nobody enforces."""
+    form = tool.raw_object("format")
+    if form is None or form == {"type": "text"}:
+        return ""
+    tool.ledger.leave(tool.path("format"))
+    syntax, definition = form.get("syntax"), form.get("definition")
+    if type(definition) is not str:
+        return ""
+    name = f"{syntax[:LONGEST_SHOWN]} " if type(syntax) is str else ""
+    return f" It must match this {name}grammar:\n\n{definition}"
+
+
+def _parse_local_shell(tool: Fields) -> _Declared:
+    return _Declared(
+        ToolKind.LOCAL_SHELL,
+        "local_shell",
+        _LOCAL_SHELL,
+        _LOCAL_SHELL_SCHEMA,
+        cache=parse_cache_control(tool),
+    )
+
+
+def _parse_shell(tool: Fields) -> _Declared | None:
+    """Return a shell of the client's own; ``None``: it runs in a container of OpenAI's."""
+    environment = tool.raw_object("environment")
+    if environment is not None:
+        if environment.get("type") != "local":
+            return None
+        if len(environment) > 1:
+            tool.ledger.leave(tool.path("environment"))
+    return _Declared(ToolKind.SHELL, "shell", _SHELL, _SHELL_SCHEMA, cache=parse_cache_control(tool))
+
+
+def _parse_apply_patch(tool: Fields) -> _Declared:
+    return _Declared(
+        ToolKind.APPLY_PATCH,
+        "apply_patch",
+        _APPLY_PATCH,
+        _APPLY_PATCH_SCHEMA,
+        cache=parse_cache_control(tool),
+    )
+
+
+def _parse_tool_search(tool: Fields) -> _Declared | None:
+    """Return a search that the client runs; ``None``: it is OpenAI's own."""
+    if tool.text("execution") != "client":
+        return None
+    schema = tool.raw_object("parameters") or _TOOL_SEARCH_SCHEMA
+    description = tool.text("description") or _TOOL_SEARCH
+    return _Declared(
+        ToolKind.TOOL_SEARCH, "tool_search", description, schema, cache=parse_cache_control(tool)
+    )
+
+
+_PARSERS: Final[MappingProxyType[str, Callable[[Fields], _Declared | None]]] = MappingProxyType(
+    {
+        "function": _parse_function,
+        "custom": _parse_custom,
+        "local_shell": _parse_local_shell,
+        "shell": _parse_shell,
+        "apply_patch": _parse_apply_patch,
+        "tool_search": _parse_tool_search,
+    }
+)
+"""The tools that clients run; ``None``: this one is run by OpenAI's servers."""
