@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -22,18 +22,54 @@ from tests.support.simulator import SimulatorProcess
 
 ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
+Way = tuple[bool, ...]
+
 ANSWER: Final = "Tool get_weather returned: sunny Tool get_time returned: noon"
 SIGNED_BY: Final = {"claude": b"c2ltdWxhdGVkLWFudGhyb3BpYz", "gem": b"c2ltdWxhdGVkLWdlbWluaT"}
 NEWEST: Final = ("main/gpt-5", "claude/claude-sonnet-5", "gem/gemini-3-pro")
 OTHERS: Final = ("host/deep+sim-reasoning", "claude/claude-sonnet-4-5", "gem/gemini-2.5-flash")
-ORDERS: Final = (*permutations(NEWEST), OTHERS, OTHERS[::-1])
-"""Every order once, and models that take the same in other words."""
+"""Models that take the same in other words."""
 
 each_sdk = pytest.mark.parametrize("conversation_class", CONVERSATIONS)
-each_order = pytest.mark.parametrize(
-    "order", ORDERS, ids=lambda order: " ".join(model.partition("/")[0] for model in order)
+
+
+def asked(ways: Mapping[tuple[str, ...], Sequence[Way]], names: str) -> pytest.MarkDecorator:
+    """Go through the models in each order, in the ways that are given for it."""
+    return pytest.mark.parametrize(
+        f"order, {names}",
+        [
+            pytest.param(
+                order, *way, id=" ".join([*(model.partition("/")[0] for model in order), *map(str, way)])
+            )
+            for order, chosen in ways.items()
+            for way in chosen
+        ],
+    )
+
+
+CIRCLES: Final = tuple(
+    tuple(NEWEST[(start + step * at) % 3] for at in range(3)) for step in (1, -1) for start in range(3)
 )
-whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+"""The orders of the newest models.  Three that follow one another are one circle, begun with each of its
+models: since a test comes back to its first model, all three have the same changes of models."""
+EITHER_WAY: Final[dict[tuple[str, ...], list[Way]]] = {
+    **{order: [(at % 2 == 0,)] for at, order in enumerate(CIRCLES)},
+    OTHERS: [(False,), (True,)],
+    OTHERS[::-1]: [(False,), (True,)],
+}
+"""``stream``: each change of models, with answers whole and streamed."""
+EVERY_WAY: Final[dict[tuple[str, ...], list[Way]]] = {
+    CIRCLES[0]: [(False, False), (True, False)],
+    CIRCLES[1]: [(False, True)],
+    CIRCLES[2]: [(True, True)],
+    CIRCLES[3]: [(False, False), (True, False)],
+    CIRCLES[4]: [(True, True)],
+    CIRCLES[5]: [(False, True)],
+    OTHERS: [(False, False), (True, True)],
+    OTHERS[::-1]: [(False, True), (True, False)],
+}
+"""``stream`` and ``thinks``: each change of models in all four ways.  A model that signs its thoughts, and
+reads them again at the end, is the first with thoughts whole and streamed."""
 
 
 pytestmark = pytest.mark.gateway_config(make=all_kinds)
@@ -50,9 +86,7 @@ def assert_no_tags(simulator: SimulatorProcess, requests: int) -> None:
 
 
 @each_sdk
-@each_order
-@whole_and_streamed
-@pytest.mark.parametrize("thinks", [False, True], ids=["plain", "thinking"])
+@asked(EVERY_WAY, "stream, thinks")
 def test_whole_loops_with_one_model_after_another(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
@@ -78,8 +112,7 @@ def test_whole_loops_with_one_model_after_another(
 
 
 @each_sdk
-@each_order
-@whole_and_streamed
+@asked(EITHER_WAY, "stream")
 def test_the_results_of_one_models_calls_go_to_the_next(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
@@ -100,10 +133,7 @@ def test_the_results_of_one_models_calls_go_to_the_next(
 
 
 @each_sdk
-@whole_and_streamed
-@pytest.mark.parametrize(
-    "order", ORDERS[:6], ids=lambda order: " ".join(model.partition("/")[0] for model in order)
-)
+@asked({order: EITHER_WAY[order] for order in CIRCLES}, "stream")
 def test_the_results_go_to_the_next_although_both_think(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
