@@ -1,5 +1,7 @@
 """Every method of the official SDKs: an upstream receives through the gateway what it receives directly.
 
+And no row of the route table is seen by the table alone: an SDK or a test asks for each.
+
 The methods are found in the SDKs themselves, so a version of one that brings another shows up here.  What is
 not compared, and what may differ, stand with their reasons in ``tests/support/sdk_walk`` (``listed`` and
 ``differences``).
@@ -17,7 +19,13 @@ import pytest
 from google import genai
 from openai.resources.evals import Evals
 
+from mgw.errors import GatewayError
+from mgw.routing.match import RouteTable
+from mgw.routing.route import Route, Treatment
+from mgw.routing.routes import ROUTES
+from mgw.wire.headers import RawHeaders
 from tests.support.fork_server import start_program
+from tests.support.grid import GRID
 from tests.support.sdk_walk import listed, walk
 from tests.support.sdk_walk.asynchronous import SAMPLES
 from tests.support.sdk_walk.calls import SDKS, Outcome, run
@@ -26,10 +34,12 @@ from tests.support.sdk_walk.differences import of_calls, of_requests
 from tests.support.sdk_walk.records import Recorded
 from tests.support.sdk_walk.street import CLIENT_KEY, PROVIDERS, Street, open_street
 from tests.support.sdk_walk.walk import Walk
+from tests.support.surface import CONVERSATIONS, SURFACE
 
 RESOURCES = walk.resources()
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = ROOT / "tests/support/sdk_walk/planted"
+TABLE = RouteTable(ROUTES)
 UNCOMPARED = (listed.NO_HTTP, listed.RAISE_FIRST, listed.OWN_ANSWER, listed.REFUSED)
 
 
@@ -47,11 +57,11 @@ def walks(street: Street) -> Mapping[str, Walk]:
 
 
 def compared(walked: Walk, resource: str) -> list[str]:
-    """Return the methods of a resource that send the same through the gateway."""
+    """Return the methods of a resource, or of all, that send the same through the gateway."""
     sdk = walked.sdk.name
     return [
         name
-        for name in walked.below(resource)
+        for name in (walked.below(resource) if resource else walked.methods)
         if not any(listed.named(name, table[sdk]) for table in UNCOMPARED)
     ]
 
@@ -82,6 +92,55 @@ def test_a_prefix_of_a_model_names_the_provider_and_stays_here(
     walked = walks[sdk]
     methods = compared(walked, name)
     none_of(what for method in methods for what in walked.differences_with_prefix(method))
+
+
+# Every row -----------------------------------------------------------------------------------------------
+
+
+def row_of(method: str, target: str, headers: RawHeaders) -> Route | None:
+    """Return the row that serves a request."""
+    path, _, query = target.partition("?")
+    try:
+        return TABLE.match(method, path, query.encode() or None, headers).route
+    except GatewayError:
+        return None
+
+
+def asked_by_sdks(walks: Mapping[str, Walk]) -> Iterator[Recorded]:
+    """Yield what the methods send whose requests are compared."""
+    for walked in walks.values():
+        for name in compared(walked, ""):
+            for case in walked.cases(name):
+                yield from walked.direct(name, case).requests[walked.sdk.provider]
+
+
+def said(headers: tuple[str, ...]) -> RawHeaders:
+    """Return written headers as the gateway reads them."""
+    return [(name.encode(), value.encode()) for name, _, value in (one.partition(": ") for one in headers)]
+
+
+def asked_by_hand() -> set[str]:
+    """Return the rows that a request of the surface or of the support grid reaches."""
+    rows = {row_of(asked.method, asked.path, said(asked.headers)) for asked in (*SURFACE, *CONVERSATIONS)}
+    rows |= {row_of(row.method, row.path.replace("{model}", "m-1"), said(row.headers)) for row in GRID}
+    return {row.name for row in rows if row is not None}
+
+
+@pytest.mark.slow
+def test_no_row_of_the_table_is_seen_by_the_table_alone(walks: Mapping[str, Walk]) -> None:
+    by_sdk = {
+        row_of(one.method, one.target, [(name.encode(), value.encode()) for name, value in one.headers])
+        for one in asked_by_sdks(walks)
+    }
+    seen = asked_by_hand() | {row.name for row in by_sdk if row is not None}
+    others = {
+        Treatment.LOCAL,
+        Treatment.REALTIME,
+    }  # the latter are all in tests/memory/realtime/test_routes.py
+    assert {row.name for row in ROUTES if row.treatment not in others} - seen == set()
+
+
+# What the walk leaves out --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sdk", SDKS)
