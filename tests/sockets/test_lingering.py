@@ -20,7 +20,8 @@ from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
 from tests.support.raw_upstream import JSON, RawUpstream
 
-LARGE: Final = 135_000_000
+MAX_BODY: Final = 48_000_000
+LARGE: Final = 50_000_000
 """Bytes of a body above ``max_body_bytes``, more than all buffers between the two hold."""
 PIECE: Final = bytes(256 * 1024)
 ROUNDS: Final = 3
@@ -33,6 +34,7 @@ providers:
   main: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary}}
 defaults: {{openai_dialect: main}}
 edge_auth: {{enabled: true, keys: [edge-canary-1]}}
+max_body_bytes: {MAX_BODY}
 {more}
 """
 
