@@ -38,7 +38,9 @@ def replay_reply(reply: Reply) -> list[ReplyEvent]:
 
 def _candidate(candidate: Candidate, number: int) -> Iterator[ReplyEvent]:
     calls = 0
-    for part in candidate.parts:
+    texts = [place for place, part in enumerate(candidate.parts) if isinstance(part, Text) and part.text]
+    last_text = texts[-1] if texts else None
+    for place, part in enumerate(candidate.parts):
         if isinstance(part, ToolCall):
             yield CallBegan(calls, part.id, part.name, part.signature, number)
             if part.arguments:
@@ -47,7 +49,9 @@ def _candidate(candidate: Candidate, number: int) -> Iterator[ReplyEvent]:
             calls += 1
         else:
             yield from _part(part, number)
-    if candidate.logprobs:
+        if candidate.logprobs and place == last_text:
+            yield LogprobsAdded(candidate.logprobs, number)
+    if candidate.logprobs and last_text is None:
         yield LogprobsAdded(candidate.logprobs, number)
     yield Ended(candidate.stop, candidate.stop_sequence, candidate.unknown_stop, number)
 

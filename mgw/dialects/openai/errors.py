@@ -120,7 +120,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
         message = f"the upstream answered with status {status}"
         if words := proxy_message(body):
             message = f"{message}: {words}"
-    return UpstreamError(status, _cut(message), code)
+    return UpstreamError(status, cut_message(message), code)
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
@@ -128,7 +128,7 @@ def parse_stream_error(document: bytes) -> UpstreamError:
     found = _decode(document)
     message, code = _message_and_code(found)
     message = message or proxy_message(document) or "the upstream's stream ended with an error"
-    return UpstreamError(_status_of(found), _cut(message), code)
+    return UpstreamError(_status_of(found), cut_message(message), code)
 
 
 def is_error(document: bytes) -> bool:
@@ -237,10 +237,10 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  #
     status = 503 if error.status == _OVERLOADED else error.status
     kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     code = None if error.code is None else make_encodable(error.code)
-    return status, _ENCODER.encode(_Envelope(_Error(_cut(error.message), kind, None, code)))
+    return status, _ENCODER.encode(_Envelope(_Error(cut_message(error.message), kind, None, code)))
 
 
-def _cut(message: str) -> str:
+def cut_message(message: str) -> str:
     """Return a message that can be encoded and is not too long."""
     data = make_encodable(message).encode()
     return make_encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _truncate(data)

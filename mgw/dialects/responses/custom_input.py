@@ -1,0 +1,125 @@
+"""The input of a custom tool, taken out of the arguments of the function that stands for it.
+
+The function takes ``{"input": string}`` (contract 11.5).  Arguments that begin like that object are decoded
+as they come, and what follows the string is not read.  Anything else is kept to its end: an object that has
+the string in another place gives it, and what is no such object is the input itself.
+
+The result depends on the whole text alone, not on how it was cut.  What was broken off in the string gives
+its beginning; an escape that JSON does not have stands for itself, as models write those of regular
+expressions; half of a surrogate pair is U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+
+from mgw.dialects.arguments import is_empty
+
+_LONGEST_BEGIN: Final = 64
+"""Characters in which the string must begin to be decoded as it comes."""
+_BEGIN: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
+_TOKEN: Final = re.compile(
+    r'(?P<end>")'
+    r"|(?P<cut>\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?)?\Z)"
+    r"|\\u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\u(?P<code>[0-9a-fA-F]{4})"
+    r"|\\(?P<one>.)",
+    re.DOTALL,
+)
+_ESCAPES: Final = {
+    '"': '"',
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+
+
+class _Input(Struct):
+    input: str
+
+
+_DECODER: Final = Decoder(_Input)
+_UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
+
+
+class CustomInput:
+    """Decodes the input of one call, piece by piece."""
+
+    __slots__ = ("_held", "_is_string", "_tail")
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        """What is not decoded yet."""
+        self._is_string: bool | None = None
+        """Whether the string is decoded as it comes; ``None``: not known yet."""
+        self._tail: str | None = ""
+        """An escape that may go on; ``None``: the string has ended."""
+
+    def feed(self, arguments: str) -> str:
+        """Return what more of the arguments adds to the input."""
+        if self._is_string:
+            return self._decode(arguments)
+        self._held.append(arguments)
+        if self._is_string is False:
+            return ""
+        begun = "".join(self._held)
+        found = _BEGIN.match(begun[:_LONGEST_BEGIN])
+        if found is None:
+            self._held = [begun]
+            self._is_string = False if len(begun) >= _LONGEST_BEGIN else None
+            return ""
+        self._is_string = True
+        self._held.clear()
+        return self._decode(begun[found.end() :])
+
+    def finish(self) -> str:
+        """Return what the end of the arguments adds to the input."""
+        if self._is_string:
+            return ""
+        text = "".join(self._held)
+        self._held.clear()
+        if is_empty(text):
+            return ""
+        try:
+            return _DECODER.decode(text).input
+        except _UNREADABLE:
+            return text
+
+    def _decode(self, piece: str) -> str:
+        """Return what a piece of the string says."""
+        if self._tail is None:
+            return ""
+        text = self._tail + piece
+        self._tail = ""
+        pieces: list[str] = []
+        done = 0
+        for token in _TOKEN.finditer(text):
+            pieces.append(text[done : token.start()])
+            done = token.end()
+            match token.lastgroup:
+                case "end":
+                    self._tail = None
+                    return "".join(pieces)
+                case "cut":
+                    self._tail = token[0]
+                case _:
+                    pieces.append(_unescape(token))
+        pieces.append(text[done:])
+        return "".join(pieces)
+
+
+def _unescape(token: re.Match[str]) -> str:
+    if one := token["one"]:
+        return _ESCAPES.get(one, token[0])
+    if code := token["code"]:
+        number = int(code, 16)
+        return "\ufffd" if 0xD800 <= number < 0xE000 else chr(number)
+    return chr(0x10000 + ((int(token["high"], 16) - 0xD800) << 10) + int(token["low"], 16) - 0xDC00)
