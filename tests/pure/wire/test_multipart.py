@@ -254,16 +254,12 @@ def test_a_value_with_line_ends_is_not_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        bytes(range(256)) * 128 * 1024,
-        b"\r\n--" * 8 * 1024 * 1024,
-        b"\r\n--xY" * 5 * 1024 * 1024,
-        b"\r" * 32 * 1024 * 1024,
-    ],
+    "unit",
+    [bytes(range(256)), b"\r\n--", b"\r\n--xY", b"\r"],
     ids=["file", "dashes", "half boundaries", "line ends"],
 )
-def test_a_large_file_is_passed_over(content: bytes) -> None:
+def test_a_large_file_is_passed_over(unit: bytes) -> None:
+    content = unit * (32 * 1024 * 1024 // len(unit))  # made here, and not held by all who collect
     body = form(part("file", content, b'; filename="a.mp3"'), part("model", b"m"))
     begun = process_time()
     found = find_part(body, TYPE)
