@@ -57,6 +57,22 @@ class OpenAIReasoning(Struct, frozen=True):
     """``temperature`` and ``top_p`` may go with it."""
 
 
+class ResponsesReasoning(Struct, frozen=True):
+    """What a request of Responses says of reasoning."""
+
+    effort: str | None = None
+    summary: bool = False
+    """Ask for a summary of the thoughts, which is all that anybody may read of them."""
+    encrypted: bool = False
+    """The model may think, so that its thoughts have to come encrypted for the next request."""
+    lost: bool = False
+    """The wish could not be said."""
+    thoughts_lost: bool = False
+    """The client wants to read thoughts, and the model has none."""
+    sampling: bool = True
+    """``temperature`` and ``top_p`` may go with it."""
+
+
 class AnthropicThinking(Struct, frozen=True):
     """What a messages request says; ``None`` is left out."""
 
@@ -127,6 +143,28 @@ def map_to_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -
         lost=lost,
         thoughts_lost=reasoning.thoughts is True,
         sampling=row.sampling or (row.off_sampling and idle),
+    )
+
+
+def map_to_responses(reasoning: Reasoning, row: ModelRow) -> ResponsesReasoning:
+    """Say ``reasoning`` to a model that is asked through Responses.
+
+    As with Gemini, a client that asks for thinking is shown the thoughts, unless it does not want them.
+
+    :param row: the model's row on Responses.
+    """
+    said = map_to_openai(reasoning, row)
+    thinks = row.default not in {None, _NONE} or bool(row.names)
+    wish = _wish(reasoning)
+    asked = reasoning.thoughts is True if wish is _Wish.NOTHING else reasoning.thoughts is not False
+    summary = asked and thinks and wish is not _Wish.OFF
+    return ResponsesReasoning(
+        effort=said.effort,
+        summary=summary,
+        encrypted=bool(row.efforts) or row.default is not _NONE,
+        lost=said.lost,
+        thoughts_lost=reasoning.thoughts is True and not summary,
+        sampling=said.sampling,
     )
 
 
