@@ -1,6 +1,6 @@
 """The output of a response, item by item, read as events: whole, or as it streams.
 
-Sources: the SDK's ``ResponseOutputItem`` and ``ResponseStreamEvent``; contract 10.8.  Of a stream only the
+Sources: the SDK's ``ResponseOutputItem`` and ``ResponseStreamEvent``; contract 11.9.  Of a stream only the
 deltas are read and the events that begin and end an item::
 
     item      = output_item.added delta* output_item.done

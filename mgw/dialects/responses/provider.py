@@ -1,4 +1,4 @@
-"""Providers of OpenAI's family as they are asked through Responses (contract 10.8)."""
+"""Providers of OpenAI's family as they are asked through Responses (contract 11.9)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A whole response of OpenAI's Responses, read as an answer.
 
-Source: the SDK's ``Response``; contract 10.8.  Its items are read as those of a stream that has no deltas
+Source: the SDK's ``Response``; contract 11.9.  Its items are read as those of a stream that has no deltas
 (:mod:`mgw.dialects.responses.output_reader`), so an answer is understood the same, streamed or not.
 """
 

@@ -1,4 +1,4 @@
-"""Reasoning items of OpenAI's Responses as signed thoughts, both ways (contract 10.8).
+"""Reasoning items of OpenAI's Responses as signed thoughts, both ways (contract 11.9).
 
 OpenAI keeps nothing of a request that says ``store: false``, so what its models thought comes back with the
 next request, encrypted.  The signature of such a thought is ``ID:ENCRYPTED_CONTENT``, which is all that is

@@ -1,6 +1,6 @@
 """A conversation as a request of Responses.
 
-Sources: contract 10.8; the SDK's ``response_create_params``.  Nothing is stored, so thoughts come encrypted
+Sources: contract 11.9; the SDK's ``response_create_params``.  Nothing is stored, so thoughts come encrypted
 and go back with the next request.  Stop sequences, ``top_k``, ``seed``, penalties and several candidates have
 no field.  Tools, choices and formats are those of chat, whose nested objects are flat here; ``strict`` is
 always said, since its default is another one.

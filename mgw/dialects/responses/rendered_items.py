@@ -1,6 +1,6 @@
 """The turns of a conversation, rendered as input items of Responses.
 
-Sources: contract 10.8; the SDK's ``ResponseInputParam`` and its members.  What a provider takes
+Sources: contract 11.9; the SDK's ``ResponseInputParam`` and its members.  What a provider takes
 (:mod:`mgw.canonical.history`):
 
 * The output of each call stands behind the items of the turn that made it, and holds its images and documents

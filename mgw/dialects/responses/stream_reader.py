@@ -1,6 +1,6 @@
 """A stream of OpenAI's Responses, read as events.
 
-Sources: the SDK's ``ResponseStreamEvent``; contract 10.8.  Read are the deltas, the events that begin and end
+Sources: the SDK's ``ResponseStreamEvent``; contract 11.9.  Read are the deltas, the events that begin and end
 an item, and the terminal one; all others say the same again, or nothing that is wanted.
 
 An answer begins with its first item, so that one which fails before it has any is an error and no answer.
