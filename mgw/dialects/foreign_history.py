@@ -13,6 +13,7 @@ A message of which nothing is left goes whole, since vendors refuse empty ones:
 * generateContent: "contents.parts must not be empty".  Roles need not alternate (google/adk-go#1302).
 * Chat: "content" is required but for calls (Chat reference, assistant message).  A message goes when all that
   is left beside its role is null or an empty array; an empty text is left alone.
+* Responses: thoughts are items of their own.
 """
 
 from __future__ import annotations
@@ -112,6 +113,17 @@ def _is_empty(spelled: bytes) -> bool:
     return spelled == b"null" or (spelled[:1] == b"[" and not spelled[1:-1].strip())
 
 
+def _responses(document: JsonDocument) -> list[Edit]:
+    """Reasoning items with a tagged ``encrypted_content``."""
+    gone: list[JsonNode] = []
+    for item in _marked(document, document.members(document.root), "input"):
+        members = document.members(item)
+        is_reasoning = _text(document, members, "type") == "reasoning"
+        if is_reasoning and is_tagged(_text(document, members, "encrypted_content") or ""):
+            gone.append(item)
+    return _without(gone)
+
+
 def _generate_content(document: JsonDocument) -> list[Edit]:
     """Thoughts of others, and tagged signatures of all else, for which Gemini takes the skip value."""
     request = document.members(document.root)
@@ -178,6 +190,7 @@ _EDITS: Final[Mapping[DialectName, Callable[[JsonDocument], list[Edit]]]] = Mapp
     {
         DialectName.ANTHROPIC: _messages,
         DialectName.OPENAI_CHAT: _chat,
+        DialectName.OPENAI_RESPONSES: _responses,
         DialectName.GEMINI: _generate_content,
     }
 )

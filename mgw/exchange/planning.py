@@ -102,6 +102,8 @@ async def plan_for(
     """
     if exchange.route.treatment is Treatment.REFUSE:
         raise not_implemented(exchange.route.path)
+    if exchange.route.unstored is not None and exchange.route.unstored in request.raw_path:
+        raise _not_stored()
     opened = await open_body(exchange, request, body)
     if opened.has_many_models:
         target = await exchange.offload(partial(resolve_target, exchange, request, opened))
@@ -162,6 +164,12 @@ def not_implemented(path: str) -> GatewayError:
         "client, or use stored responses (/v1/responses) and files (/v1/files)"
     )
     return GatewayError(Reason.NOT_IMPLEMENTED, message)
+
+
+def _not_stored() -> GatewayError:
+    """Return the refusal of what is asked of a translated response later (contract 11.2)."""
+    message = "responses of translated requests are not stored: keep what was answered in the client"
+    return GatewayError(Reason.UNKNOWN_ROUTE, message, param="response_id", code="response_not_found")
 
 
 async def _translation(

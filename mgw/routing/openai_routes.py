@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.route import ANY_METHOD, ModelAt, Resource, Route, Treatment, routes_of
-from mgw.vocabulary import DialectName, Modality
+from mgw.vocabulary import DialectName, Modality, TextApi
 
 _MODEL: Final = (("model",),)
 _GRADER: Final = (("grader", "model"),)
@@ -22,6 +22,7 @@ _AUTOMATION: Final = (("target", "agent", "model"),)
 _SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model"))
 """A form's part ``session`` holds JSON."""
 _OPENAI: Final = DialectName.OPENAI
+_TRANSLATED_RESPONSE: Final = b"/responses/resp_mgw"
 
 _RESOURCES: Final = (
     Resource("/v1/agents", "GET POST", models=_MODEL),
@@ -134,11 +135,17 @@ _RESOURCES: Final = (
         query_model=True,
     ),
     Resource("/v1/realtime/translations/client_secrets", "POST", models=_SESSION),
-    Resource("/v1/responses/compact", "POST", models=_MODEL, modality=Modality.TEXT, metered=True),
-    Resource("/v1/responses/input_tokens", "POST", models=_MODEL),
-    Resource("/v1/responses/{response_id}", "GET DELETE"),
-    Resource("/v1/responses/{response_id}/cancel", "POST"),
-    Resource("/v1/responses/{response_id}/input_items", "GET"),
+    Resource(
+        "/v1/responses/compact",
+        "POST",
+        models=_MODEL,
+        modality=Modality.TEXT,
+        metered=True,
+        text_api=TextApi.RESPONSES,
+    ),
+    Resource("/v1/responses/{response_id}", "GET DELETE", unstored=_TRANSLATED_RESPONSE),
+    Resource("/v1/responses/{response_id}/cancel", "POST", unstored=_TRANSLATED_RESPONSE),
+    Resource("/v1/responses/{response_id}/input_items", "GET", unstored=_TRANSLATED_RESPONSE),
     Resource("/v1/safety/alerts/{id}", "GET"),
     Resource("/v1/safety/cases/{id}", "GET"),
     Resource("/v1/skills", "GET POST"),

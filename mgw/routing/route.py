@@ -115,6 +115,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The other families whose providers serve this route, by translation (contract 4.7)."""
     text_api: TextApi | None = None
     """What a provider of the client's own family must serve to get the request as it came (contract 11.1)."""
+    unstored: bytes | None = None
+    """What is in the path of anything that the gateway itself made and does not store (contract 11.2)."""
     native: bool = True
     """Whether providers of the client's own family serve it as well."""
     defaults_of: Family | None = None
@@ -219,7 +221,9 @@ class Resource(Struct, frozen=True):
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
     query_model: bool = False
-    """As in :class:`Route`."""
+    """As in :class:`Route`, and so are the next two."""
+    text_api: TextApi | None = None
+    unstored: bytes | None = None
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -278,6 +282,8 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         query_model=resource.query_model and changing,
         model_optional=model_at is not ModelAt.PATH,
         translated_for=resource.translated_for,
+        text_api=resource.text_api,
+        unstored=resource.unstored,
         metered=resource.metered and (changing or "POST" not in resource.methods),
         max_body_bytes=resource.max_body_bytes,
         url_rewrite=resource.url_rewrite,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import DialectName, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality, TextApi
 
 _TEXT: Final = Modality.TEXT
 _EMBEDDING: Final = Modality.EMBEDDING
@@ -21,12 +21,47 @@ _OPENAI: Final = DialectName.OPENAI
 _ANTHROPIC: Final = DialectName.ANTHROPIC
 _GEMINI: Final = DialectName.GEMINI
 
-_OTHERS: Final = frozenset(Family)
+_ALL: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
 TEXT_ROUTES: Final = (
-    Route("chat", "POST", "/v1/chat/completions", _OPENAI_CHAT, _TEXT, _BODY, _CHAT, translated_for=_OTHERS),
-    Route("responses", "POST", "/v1/responses", _RESPONSES, _TEXT, _BODY, _RELAY, model_optional=True),
+    Route(
+        "chat",
+        "POST",
+        "/v1/chat/completions",
+        _OPENAI_CHAT,
+        _TEXT,
+        _BODY,
+        _CHAT,
+        translated_for=_ALL,
+        text_api=TextApi.CHAT,
+    ),
+    Route(
+        "responses",
+        "POST",
+        "/v1/responses",
+        _RESPONSES,
+        _TEXT,
+        _BODY,
+        _CHAT,
+        model_optional=True,
+        translated_for=_ALL,
+        text_api=TextApi.RESPONSES,
+    ),
+    Route(
+        "responses_input_tokens",
+        "POST",
+        "/v1/responses/input_tokens",
+        _RESPONSES,
+        _TEXT,
+        _BODY,
+        _COUNT,
+        model_optional=True,
+        translated_for=_ALL,
+        text_api=TextApi.RESPONSES,
+        metered=False,
+        group="stored_responses",
+    ),
     Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY, _RELAY),
     Route(
         "beta_completions",
@@ -50,7 +85,7 @@ TEXT_ROUTES: Final = (
         translated_for=frozenset({Family.GEMINI}),
     ),
     Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
-    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CHAT, translated_for=_OTHERS),
+    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CHAT, translated_for=_ALL),
     Route(
         "messages_count_tokens",
         "POST",
@@ -59,7 +94,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _BODY,
         _COUNT,
-        translated_for=_OTHERS,
+        translated_for=_ALL,
         metered=False,
     ),
     Route(
@@ -70,7 +105,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _PATH,
         _CHAT,
-        translated_for=_OTHERS,
+        translated_for=_ALL,
     ),
     Route(
         "stream_generate_content",
@@ -81,7 +116,7 @@ TEXT_ROUTES: Final = (
         _PATH,
         _CHAT,
         in_pieces=True,
-        translated_for=_OTHERS,
+        translated_for=_ALL,
     ),
     Route(
         "count_tokens",
@@ -92,7 +127,7 @@ TEXT_ROUTES: Final = (
         _PATH,
         _COUNT,
         body_models=(("generateContentRequest", "model"),),
-        translated_for=_OTHERS,
+        translated_for=_ALL,
         metered=False,
     ),
     Route(

@@ -219,10 +219,22 @@ def test_what_cannot_be_read_is_the_vendors_to_refuse(dialect: DialectName, body
     assert clean_history(dialect, body) is body
 
 
-@pytest.mark.parametrize("dialect", [DialectName.OPENAI, DialectName.OPENAI_RESPONSES])
-def test_dialects_that_are_never_translated_are_not_looked_at(dialect: DialectName) -> None:
+def test_a_dialect_that_is_never_translated_is_not_looked_at() -> None:
     sent = messages(THINKING % TAGGED, TEXT)
-    assert clean_history(dialect, sent) is sent
+    assert clean_history(DialectName.OPENAI, sent) is sent
+
+
+def test_reasoning_items_of_the_gateway_are_cut_out_of_the_input_of_responses() -> None:
+    thought = b'{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"%b"}'
+    own, others = thought % b"gAAAAAB", b'{"role":"user","content":"%b"}' % TAGGED
+    body = b'{"model":"m", "input":[ %b,\n%b,%b, %b]}'
+    sent = body % (thought % (TAGGED + b".SGk="), own, others, thought % TAGGED)
+    assert clean_history(DialectName.OPENAI_RESPONSES, sent) == b'{"model":"m", "input":[ %b,%b]}' % (
+        own,
+        others,
+    )
+    text = b'{"model":"m","input":"%b"}' % TAGGED
+    assert clean_history(DialectName.OPENAI_RESPONSES, text) == text
 
 
 # --- the law: the same as an edit of the parsed document ---------------------------------------------------

@@ -17,6 +17,7 @@ ROUTE = {route.name: route for route in TEXT_ROUTES}
 GRID = {
     "chat": "PPTT",
     "responses": "PPUU",
+    "responses_input_tokens": "PPUU",
     "completions": "PPUU",
     "beta_completions": "PPUU",
     "embeddings": "PPUT",
