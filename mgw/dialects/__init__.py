@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from mgw.dialects import anthropic, gemini, openai
+from mgw.dialects import anthropic, gemini, openai, responses
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
 from mgw.families import FAMILIES
 from mgw.vocabulary import DialectName, Family
@@ -29,7 +29,7 @@ __all__ = [
 _DIALECTS: Final = MappingProxyType(
     {
         DialectName.OPENAI_CHAT: openai.CHAT,
-        DialectName.OPENAI_RESPONSES: openai.RESPONSES,
+        DialectName.OPENAI_RESPONSES: responses.DIALECT,
         DialectName.OPENAI: openai.OTHERS,
         DialectName.ANTHROPIC: anthropic.DIALECT,
         DialectName.GEMINI: gemini.DIALECT,
