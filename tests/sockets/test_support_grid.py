@@ -57,6 +57,12 @@ def stream_generate_content(deployment: Deployment, kind: str) -> None:
     assert "".join(piece.text or "" for piece in pieces) == SAID
 
 
+def responses(deployment: Deployment, kind: str) -> None:
+    assert (
+        deployment.by_openai.responses.create(model=f"{kind}/m-1", input="Hi").output_text == "You said: Hi"
+    )
+
+
 def images_generations(deployment: Deployment, kind: str) -> None:
     response = deployment.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
     assert [b64decode(image.b64_json or "")[1:4] for image in response.data or ()] == [b"PNG"] * 2
@@ -189,6 +195,7 @@ CALLS: Final[dict[str, Callable[[Deployment, str], None]]] = {
     call.__name__: call
     for call in (
         chat,
+        responses,
         messages,
         generate_content,
         stream_generate_content,

@@ -124,6 +124,7 @@ _PROMPT: Final = ('"prompt"', b"a cat")
 _NAMED: Final = ('"model"', _MODEL)
 _SAYS: Final = b'[ {"role": "user", "content": "Hi" } ]'
 _CHAT: Final = b'{ "max_tokens":16, "messages" : %b,\n\t"model" : "%b" }' % (_SAYS, _MODEL)
+_RESPOND: Final = b'{ "input" : "H\\u0069",\n\t"model" : "%b", "store": false }' % _MODEL
 _IMAGINE: Final = b'{"prompt": "\\u0061 cat",\n "model" : "%b", "n": 1, "own":[1.0e0] }' % _MODEL
 _SPEAK: Final = b'{ "input":"H\\u0069", "voice": "alloy" ,"model":"%b", "response_format": "pcm" }' % _MODEL
 _CONTENT: Final = b'{ "contents" : [ {"parts":[ {"text":"Hi"}]} ] , "generationConfig":{ "temperature":1.0 }}'
@@ -142,6 +143,7 @@ def _openai(name: str, capability: str, method: str, path: str, body: bytes = b"
 
 TEXT: Final = (
     Row("chat", OPENAI, "text", "PPTT", "POST", "/v1/chat/completions", _CHAT),
+    Row("responses", OPENAI, "text", "PPUU", "POST", "/v1/responses", _RESPOND),
     Row("messages", ANTHROPIC, "text", "TTPT", "POST", "/v1/messages", _CHAT, _VERSION),
     Row("generate_content", GEMINI, "text", "TTTP", "POST", _GENERATE, _CONTENT),
     Row(

@@ -65,6 +65,7 @@ POST /v1/threads/thread_1/runs/run_1/cancel
 GET /v1/threads/thread_1/runs/run_1/steps
 GET /v1/threads/thread_1/runs/run_1/steps/step_1
 """
+_COUNT: Final = 'POST /v1/responses/input_tokens {"input":"Hi" , "model":"MODEL"}'
 _STORED: Final = r"""
 GET /v1/chat/completions?limit=2&metadata%5Ba%5D=b
 GET /v1/chat/completions/chatcmpl-1
@@ -75,7 +76,6 @@ GET /v1/responses/resp_1?include%5B%5D=a
 DELETE /v1/responses/resp_1
 POST /v1/responses/resp_1/cancel
 GET /v1/responses/resp_1/input_items?after=x
-POST /v1/responses/input_tokens {"input":"Hi" , "model":"MODEL"}
 DELETE /v1/models/MODEL
 GET /v1/files?purpose=batch
 GET /v1/files/file-1
@@ -215,6 +215,7 @@ BY_OPENAI: Final = (
     *read(OPENAI, _THREADS, *_ASSISTANTS),
     *read(OPENAI, "POST /v1/chatkit/sessions\nGET /v1/chatkit/threads/cthr_1", *_CHATKIT),
     *read(OPENAI, _STORED),
+    *read(OPENAI, _COUNT, modality="text"),
     *read(OPENAI, _CALLS, _SDP),
     form(OPENAI, "/v1/realtime/calls", ('"sdp"', b"v=0"), _SESSION),
     form(OPENAI, "/v1/realtime/translations/calls", _SESSION, ('"sdp"', b"v=0")),
