@@ -85,6 +85,14 @@ class Digest:
         return b64encode(self._hash.digest()).decode()
 
 
+def names_reasoning_item(signature: Signature) -> bool:
+    """Whether a signature is ``ID:ENCRYPTED_CONTENT`` of OpenAI's Responses, which is the whole of a thought.
+
+    Hosts that speak chat have JSON objects and base64 in its place.
+    """
+    return signature.family is Family.OPENAI and _REASONING_ITEM.match(signature.value) is not None
+
+
 def tag_signature(signature: Signature, thought: Digest | str | None = None) -> str:
     """Return a signature as it travels in any client's history: standard base64.
 
@@ -170,6 +178,7 @@ _HEADS: Final = MappingProxyType(
 )
 _MEANINGS: Final = MappingProxyType({head: meaning for meaning, head in _HEADS.items()})
 _HEAD_END: Final = len(TAG) + 4
+_REASONING_ITEM: Final = re.compile("[A-Za-z0-9_-]{0,64}:.", re.DOTALL)
 _STANDARD_ALPHABET: Final = str.maketrans("-_", "+/")
 
 

@@ -1,9 +1,11 @@
 """The signatures of thoughts and calls, as Google's clients get them.
 
 Clients drop thoughts from their histories, but keep the signatures of calls: Google demands those.  So the
-first call behind a thought of Anthropic's carries that thought's tagged signature as well.  A thought that is
-all signature, since it is redacted or shown without words, then comes back from the call alone
-(contract 8.11).  Behind several thoughts a call carries none: one of them would be half of the truth.
+first call behind a thought of Anthropic's carries that thought's tagged signature as well, and so it does
+behind one that OpenAI encrypted (contract 11.9).  A thought that is all signature, since it is redacted or
+shown without words, then comes back from the call alone (contract 8.11); one of OpenAI's always does, since
+its words are no more than a summary.  Behind several thoughts a call carries none: one of them would be half
+of the truth.
 
 The first call of a response is always signed: Google's clients send signatures back and its models demand
 them.
@@ -14,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, tag_signature
+from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, names_reasoning_item, tag_signature
 from mgw.vocabulary import Family
 
 
@@ -72,5 +74,7 @@ def render_call_signature(signature: Signature | None, carried: str | None, *, f
 
 
 def may_be_carried(signature: Signature) -> bool:
-    """Whether a signature beside a call is a thought's: Anthropic signs nothing else."""
-    return signature.family is Family.ANTHROPIC and signature.value != ""
+    """Whether a signature beside a call is a thought's: Anthropic signs nothing else, nor does OpenAI."""
+    if signature.family is Family.ANTHROPIC:
+        return signature.value != ""
+    return names_reasoning_item(signature)

@@ -87,7 +87,7 @@ from mgw.dialects.gemini.media import normalize_media, render_media
 from mgw.dialects.gemini.thoughts import may_be_carried
 from mgw.dialects.placeholders import ATTACHED, BETWEEN, describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
-from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered
+from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, names_reasoning_item
 from mgw.dialects.tool_names import ToolNames
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Family
@@ -206,7 +206,7 @@ class _TurnParser:
         """Bring back a thought that the client has dropped, and of which the signature is the whole."""
         if self._joiner.has_thought(signature):
             return
-        if is_altered(signature_text, ""):
+        if not names_reasoning_item(signature) and is_altered(signature_text, ""):
             part.ledger.leave(part.path("thoughtSignature"))
             return
         part.note(Feature.THINKING, "thoughtSignature")
