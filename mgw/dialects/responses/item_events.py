@@ -39,6 +39,8 @@ _ENCODER: Final = Encoder()
 _STRING: Final = Decoder(str)
 _EVENT: Final = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
 _NO_LOGPROBS: Final = b',"logprobs":[]'
+MOST_NEW_BYTES: Final = 16 * 1024
+"""How much of a text is kept in pieces before they are joined."""
 _LONGEST_EMPTY: Final = 64
 """Characters of arguments that may still turn out to be none."""
 
@@ -123,7 +125,7 @@ _INPUT: Final = _TextKind(
 class TextRun:
     """A text that streams."""
 
-    __slots__ = ("_content", "_kind", "_log", "_place", "_template")
+    __slots__ = ("_content", "_kind", "_log", "_new", "_new_bytes", "_place", "_template")
 
     def __init__(self, log: EventLog, kind: _TextKind, place: bytes) -> None:
         """:param place: the fields that say where the text is; they hold no ``%``."""
@@ -137,27 +139,42 @@ class TextRun:
             kind.more,
         )
         self._content = bytearray()
+        """The inside of the JSON string, without the strings that are new."""
+        self._new: list[bytes] = []
+        self._new_bytes = 0
 
     def inside(self, begin: int = 0) -> bytes:
         """Return the inside of the JSON string, from that byte on."""
+        self._join()
         return bytes(memoryview(self._content)[begin:])
 
     def add(self, text: str) -> None:
         """Write more of it; some."""
         log = self._log
         encoded = _ENCODER.encode(text)
-        self._content += encoded[1:-1]
-        log.kept_bytes += len(encoded)
         log.out.append(self._template % (log.number, encoded))
         log.number += 1
+        self._new.append(encoded)
+        self._new_bytes += len(encoded)
+        if self._new_bytes > MOST_NEW_BYTES:
+            self._join()
 
     def add_with(self, text: str, logprobs: bytes) -> None:
         """Write more of it with its tokens."""
         encoded = _ENCODER.encode(text)
-        self._content += encoded[1:-1]
-        self._log.kept_bytes += len(encoded) + len(logprobs)
+        self._new.append(encoded)
+        self._join()
+        self._log.kept_bytes += len(logprobs)
         fields = b'%b,"delta":%b,"logprobs":[%b]' % (self._place, encoded, logprobs)
         self._log.write(self._kind.delta, fields)
+
+    def _join(self) -> None:
+        """Add the new strings to the rest: one by one, as they come, that would cost more."""
+        before = len(self._content)
+        self._content += b"".join([encoded[1:-1] for encoded in self._new])
+        self._log.kept_bytes += len(self._content) - before
+        self._new.clear()
+        self._new_bytes = 0
 
     def end(self, more: bytes = b"") -> None:
         """Write the event with the whole text, and ``more`` fields."""

@@ -74,14 +74,14 @@ class _StructuredCall:
 class OutputWriter:
     """Writes the items of one response, and keeps them."""
 
-    __slots__ = ("_awaits_tokens", "_citations", "_ids", "_open", "_text", "_tools", "log")
+    __slots__ = ("_awaits_tokens", "_citations", "_ids", "_open", "_tools", "log", "text")
 
     def __init__(self, out: list[bytes], context: ReplyContext) -> None:
         self.log = EventLog(out, context.request_id)
         self._tools: Mapping[str, ClientTool] = context.options.client_tools
         self._open: OpenMessage | OpenThought | OpenTextCall | _StructuredCall | None = None
-        self._text: TextRun | None = None
-        """The text to which more can be added as it comes."""
+        self.text: TextRun | None = None
+        """The text to which more can be added as it comes: nothing else is open or waits."""
         self._citations: list[Citation] = []
         """Those that came before their text."""
         self._ids: set[str] = set()
@@ -91,14 +91,14 @@ class OutputWriter:
 
     def add_text(self, text: str) -> None:
         """Add text; some."""
-        if self._text is not None:  # as nearly always
-            self._text.add(text)
+        if self.text is not None:
+            self.text.add(text)
             return
         part = self._continue_message().begin_text()
         if self._awaits_tokens:
             part.hold(text)
         else:
-            self._text = part.run
+            self.text = part.run
             part.run.add(text)
         if self._citations:
             for citation in self._citations:
@@ -110,14 +110,14 @@ class OutputWriter:
         message = self._open
         if isinstance(message, OpenMessage) and message.signature is None:
             message.signature = signature  # citations and tokens may still come
-            self._text = None
+            self.text = None
         else:
             self.end_item()
             self._write_seal(seal_text_signature(signature))
 
     def add_refusal(self, text: str) -> None:
         """Add words of a refusal; some."""
-        self._text = None
+        self.text = None
         self._continue_message().add_refusal(text)
 
     def add_citation(self, citation: Citation) -> None:
@@ -135,7 +135,7 @@ class OutputWriter:
         """Add the tokens of the text that is open; further texts wait for theirs."""
         part = self._open.text if isinstance(self._open, OpenMessage) else None
         if part is not None and tokens:
-            self._awaits_tokens, self._text = True, None
+            self._awaits_tokens, self.text = True, None
             part.add_logprobs(tokens)
 
     def add_thinking(self, text: str) -> None:
@@ -181,7 +181,7 @@ class OutputWriter:
 
     def end_item(self, status: bytes = COMPLETED) -> None:
         """End the item that is open; thoughts, and what a signature follows, are complete whatever comes."""
-        item, self._open, self._text = self._open, None, None
+        item, self._open, self.text = self._open, None, None
         if item is None:
             return
         signature = item.signature if isinstance(item, OpenMessage) else None

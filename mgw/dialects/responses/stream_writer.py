@@ -115,14 +115,13 @@ class ResponsesStreamWriter(StreamWriter):
 
     def on_text(self, event: TextAdded) -> None:
         """Write text."""
-        is_due = self._began and self._ending is None and not event.candidate  # as nearly always
-        if (is_due or self._accepts(event.candidate)) and event.text:
-            if self._call is None:
-                self._output.add_text(event.text)
-                if self._log.kept_bytes > MAX_KEPT_BYTES:
-                    self._break_off()
-            else:
-                self._hold(event, len(event.text))
+        run = self._output.text
+        if run is not None and event.text and not event.candidate:  # as nearly always
+            run.add(event.text)
+            if self._log.kept_bytes > MAX_KEPT_BYTES:
+                self._break_off()
+        elif event.text and self._is_due(event, len(event.text)):
+            self._output.add_text(event.text)
 
     def on_text_signed(self, event: TextSigned) -> None:
         """Write the signature of a text, as an item behind its message."""
