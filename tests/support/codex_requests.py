@@ -2,9 +2,10 @@
 
 They were recorded without a model catalog, for a model that Codex does not know: ``FIRST`` begins a
 conversation, ``SECOND`` is the next one of its tool loop, with a thought, a text, a call and its result
-behind the same history.  Field names, their order, item and tool types, schemas and sizes are Codex's.  The
-prose (instructions, descriptions of tools) was replaced word by word with other words of the same length, and
-paths, dates and identifiers are made up.
+behind the same history.  The thought came through the gateway from the simulator's Claude, which accepts it.
+Field names, their order, item and tool types, schemas and sizes are Codex's.  The prose (instructions,
+descriptions of tools) was replaced word by word with other words of the same length, and identifiers are made
+up.
 
 ======  ================================================================================================
 fields  model, stream, input, tools, tool_choice, parallel_tool_calls, reasoning {summary}, store,
