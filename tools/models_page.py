@@ -23,13 +23,21 @@ Column = tuple[str, Callable[[ModelRow], str]]
 
 
 def _efforts(row: ModelRow) -> str:
-    if not row.efforts:
+    return _range(row.efforts)
+
+
+def _responses_efforts(row: ModelRow) -> str:
+    return "as efforts" if row.responses_efforts is None else _range(row.responses_efforts)
+
+
+def _range(efforts: tuple[Effort, ...]) -> str:
+    if not efforts:
         return "-"
     every = tuple(Effort)
-    first, last = every.index(row.efforts[0]), every.index(row.efforts[-1])
-    if len(row.efforts) > 2 and row.efforts == every[first : last + 1]:
-        return f"{row.efforts[0]} to {row.efforts[-1]}"
-    return ", ".join(row.efforts)
+    first, last = every.index(efforts[0]), every.index(efforts[-1])
+    if len(efforts) > 2 and efforts == every[first : last + 1]:
+        return f"{efforts[0]} to {efforts[-1]}"
+    return ", ".join(efforts)
 
 
 def _budget(row: ModelRow) -> str:
@@ -69,6 +77,8 @@ _COLUMNS: Final = MappingProxyType(
             ("off_sampling", _yes("off_sampling")),
             ("stop", _yes("stop")),
             ("chat_tools", _word("chat_tools")),
+            ("through_responses", _word("through_responses")),
+            ("responses_efforts", _responses_efforts),
             ("parallel_calls", _yes("parallel_calls")),
             ("max_completion_tokens", _yes("max_completion_tokens")),
             ("max_output", _word("max_output")),

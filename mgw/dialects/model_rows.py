@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 _MINIMAL, _LOW, _MEDIUM, _HIGH = Effort.MINIMAL, Effort.LOW, Effort.MEDIUM, Effort.HIGH
 _TO_HIGH: Final = (_LOW, _MEDIUM, _HIGH)
@@ -22,6 +22,8 @@ _TO_XHIGH: Final = (*_TO_HIGH, Effort.XHIGH)
 _TO_MAX: Final = (*_TO_XHIGH, Effort.MAX)
 _NONE_TO_HIGH: Final = (Effort.NONE, *_TO_HIGH)
 _NONE_TO_XHIGH: Final = (Effort.NONE, *_TO_XHIGH)
+_NONE_TO_MAX: Final = (Effort.NONE, *_TO_MAX)
+_ALWAYS: Final = ThroughResponses.ALWAYS
 
 # Anthropic ------------------------------------------------------------------------------------------------
 
@@ -173,13 +175,30 @@ _NEW_GPT: Final = ModelRow(
     max_completion_tokens=True,
 )
 _GPT_6: Final = replace(
-    _NEW_GPT, source=_CHECKLIST, efforts=_TO_XHIGH, chat_tools=ChatTools.NEVER, max_output=128_000
+    _NEW_GPT,
+    source=_CHECKLIST,
+    efforts=_TO_XHIGH,
+    responses_efforts=_TO_MAX,
+    chat_tools=ChatTools.NEVER,
+    through_responses=ThroughResponses.TOOLS,
+    max_output=128_000,
 )
 _GPT_OFF: Final = replace(
-    _GPT_6, efforts=_NONE_TO_XHIGH, off=True, off_sampling=True, chat_tools=ChatTools.UNREASONED
+    _GPT_6,
+    efforts=_NONE_TO_XHIGH,
+    responses_efforts=_NONE_TO_MAX,
+    off=True,
+    off_sampling=True,
+    chat_tools=ChatTools.UNREASONED,
 )
+_GPT_5_5: Final = replace(_GPT_OFF, responses_efforts=None)
 _GPT_5_1: Final = replace(
-    _GPT_OFF, source=_EFFORT_LIST, efforts=_NONE_TO_HIGH, default=Effort.NONE, chat_tools=ChatTools.ALWAYS
+    _GPT_5_5,
+    source=_EFFORT_LIST,
+    efforts=_NONE_TO_HIGH,
+    default=Effort.NONE,
+    chat_tools=ChatTools.ALWAYS,
+    through_responses=ThroughResponses.NEVER,
 )
 _GPT_5: Final = replace(_NEW_GPT, source=_EFFORT_LIST, efforts=_FROM_MINIMAL, max_output=128_000)
 _O: Final = replace(_NEW_GPT, source=_ONE_CALL, parallel_calls=False, max_output=100_000)
@@ -195,7 +214,16 @@ def _only(match: str, *efforts: Effort, default: Effort = _MEDIUM) -> ModelRow:
     return replace(_NEW_GPT, match=match, source=_EFFORT_LIST, efforts=efforts, default=default)
 
 
+def _on_responses_only(match: str, *efforts: Effort, default: Effort = _MEDIUM) -> ModelRow:
+    """Return such a row of models that chat completions does not have."""
+    return replace(_only(match, *efforts, default=default), through_responses=_ALWAYS)
+
+
 _OPENAI_ROWS: Final = (
+    replace(_GPT_6, match="gpt-6*-pro*", through_responses=_ALWAYS),
+    replace(_GPT_6, match="gpt-6*-codex*", through_responses=_ALWAYS),
+    replace(_GPT_6, match="gpt-5.6*-pro*", through_responses=_ALWAYS),
+    replace(_GPT_6, match="gpt-5.6*-codex*", through_responses=_ALWAYS),
     replace(_GPT_6, match="gpt-6.2-*", source=f"{_OPENAI}models/gpt-6.2-astra"),
     replace(_GPT_OFF, match="gpt-6.1-terra*", source=f"{_OPENAI}models/gpt-6.1-terra"),
     replace(_GPT_6, match="gpt-6.1-*"),
@@ -203,21 +231,21 @@ _OPENAI_ROWS: Final = (
     replace(_GPT_OFF, match="gpt-6-sol*"),
     replace(_GPT_6, match="gpt-6*"),
     replace(_GPT_OFF, match="gpt-5.6*", source=f"{_OPENAI}guides/latest-model/gpt-5.6"),
-    _only("gpt-5.5-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
-    replace(_GPT_OFF, match="gpt-5.5*", source=_REASONING),
-    _only("gpt-5.4-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
-    replace(_GPT_OFF, match="gpt-5.4*", source=f"{_OPENAI}models/gpt-5.4", default=Effort.NONE),
-    _only("gpt-5.3-codex*", *_TO_XHIGH),
+    _on_responses_only("gpt-5.5-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
+    replace(_GPT_5_5, match="gpt-5.5*", source=_REASONING),
+    _on_responses_only("gpt-5.4-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
+    replace(_GPT_5_5, match="gpt-5.4*", source=f"{_OPENAI}models/gpt-5.4", default=Effort.NONE),
+    _on_responses_only("gpt-5.3-codex*", *_TO_XHIGH),
     replace(_only("gpt-5.?-chat*", _MEDIUM), max_output=16_384),
-    _only("gpt-5.2-pro*", _MEDIUM, _HIGH, Effort.XHIGH),
-    _only("gpt-5.2-codex*", *_TO_XHIGH),
-    replace(_GPT_OFF, match="gpt-5.2*", source=_TOOLS_5_2, default=Effort.NONE),
-    _only("gpt-5.1-codex-max*", *_TO_XHIGH),
-    _only("gpt-5.1-codex*", *_TO_HIGH),
+    _on_responses_only("gpt-5.2-pro*", _MEDIUM, _HIGH, Effort.XHIGH),
+    _on_responses_only("gpt-5.2-codex*", *_TO_XHIGH),
+    replace(_GPT_5_5, match="gpt-5.2*", source=_TOOLS_5_2, default=Effort.NONE),
+    _on_responses_only("gpt-5.1-codex-max*", *_TO_XHIGH),
+    _on_responses_only("gpt-5.1-codex*", *_TO_HIGH),
     replace(_GPT_5_1, match="gpt-5.1*"),
     replace(_UNREASONING, match="gpt-5-chat*", source=_EFFORT_LIST, max_output=16_384),
-    _only("gpt-5-pro*", _HIGH, default=_HIGH),
-    _only("gpt-5-codex*", *_TO_HIGH),
+    _on_responses_only("gpt-5-pro*", _HIGH, default=_HIGH),
+    _on_responses_only("gpt-5-codex*", *_TO_HIGH),
     replace(_NEW_GPT, match="gpt-5-search*", source=_EFFORT_LIST, efforts=(), default=Effort.NONE),
     replace(_GPT_5, match="gpt-5-*"),
     replace(_GPT_5, match="gpt-5"),
@@ -233,11 +261,14 @@ _OPENAI_ROWS: Final = (
     replace(_only("chat-latest*", _MEDIUM), source=_CATALOGUE, max_output=128_000),
     replace(_NEW_GPT, match="*daybreak-*", source=_CATALOGUE, max_output=128_000),
     replace(_NEW_GPT, match="gpt-*"),
-    _only("codex-mini*", *_TO_HIGH),
+    _on_responses_only("codex-mini*", *_TO_HIGH),
+    replace(_O, match="o?-*deep-research*", efforts=(_MEDIUM,), through_responses=_ALWAYS),
     replace(_NEW_GPT, match="o1-preview*", efforts=()),
     replace(_NEW_GPT, match="o1-mini*", efforts=()),
+    replace(_O, match="o1-pro*", through_responses=_ALWAYS),
     replace(_O, match="o1*", stop=True),
     replace(_O, match="o3-mini*", stop=True),
+    replace(_O, match="o3-pro*", through_responses=_ALWAYS),
     replace(_O, match="o3*"),
     replace(_O, match="o4-mini*"),
     replace(_COMPATIBLE, match="*qwen*", tokens=1.06),  # distilled DeepSeek keeps Qwen's tokenizer
