@@ -174,7 +174,7 @@ def main() -> int:
     print(
         f"mgw {__version__}, Python {platform.python_version()}, {platform.processor() or platform.machine()}"
     )
-    print(f"{'provider':12}{'what':10}{'responses':>12}{'chat':>12}{'factor':>9}")
+    print(f"{'provider':15}{'what':10}{'responses':>12}{'chat':>12}{'factor':>9}")
     worst = 0.0
     for provider in PROVIDERS:
         spent = {}
@@ -203,7 +203,7 @@ def main() -> int:
 
 
 def _line(provider: Provider, what: str, ours: str, theirs: str, factor: float) -> str:
-    return f"{provider.kind:12}{what:10}{ours:>12}{theirs:>12}{factor:9.2f}"
+    return f"{provider.kind:15}{what:10}{ours:>12}{theirs:>12}{factor:9.2f}"
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect
 from mgw.dialects.openai import RESPONSES
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.errors import render_error
+from mgw.dialects.responses.provider import PROVIDER
 from mgw.dialects.responses.reply import render_reply
 from mgw.dialects.responses.request import parse_request
 from mgw.dialects.responses.stream_writer import KEEPALIVE, ResponsesStreamWriter
@@ -20,5 +21,5 @@ CLIENT: Final = ClientSide(
     render_error=render_error,
     count=COUNT,
 )
-DIALECT: Final[Dialect] = replace(RESPONSES, client=CLIENT, keepalive_bytes=KEEPALIVE)
+DIALECT: Final[Dialect] = replace(RESPONSES, client=CLIENT, provider=PROVIDER, keepalive_bytes=KEEPALIVE)
 """Responses."""
