@@ -60,6 +60,8 @@ class RequestContext(Struct, frozen=True):
 class ToolKind(Enum):
     """What a tool is to a client of Responses; to every provider it is a function."""
 
+    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
+
     FUNCTION = "function"
     CUSTOM = "custom"
     """Its input is any text."""

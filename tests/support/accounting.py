@@ -173,9 +173,8 @@ def sent(client: Client, target: Target, body: Body) -> Sent:
     """Return a request's translation: what was understood, what goes up, and what is reported."""
     asked = RequestContext("a-model")
     try:
-        parsed = client_side_of(text_dialect(client.family)).text.parse_request(
-            msgspec.json.encode(body), asked
-        )
+        parse = client.parse or client_side_of(text_dialect(client.family)).text.parse_request
+        parsed = parse(msgspec.json.encode(body), asked)
         rendered = provider_side_of(text_dialect(target.family)).text.render_request(
             parsed.request, target.setting
         )

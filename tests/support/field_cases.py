@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from mgw.canonical.conversation import Conversation, Signature
+from mgw.dialects.dialect import Parsed, RequestContext
+from mgw.dialects.responses.encrypted_content import seal_thought
+from mgw.dialects.responses.request import parse_request as parse_responses_request
 from mgw.vocabulary import Family
 from tests.support.sdk_types import (
     Choice,
@@ -25,6 +29,7 @@ from tests.support.sdk_types import (
     example,
     generate_content,
     messages,
+    responses,
 )
 
 Body = dict[str, Any]  # Any: JSON
@@ -78,6 +83,15 @@ _OTHER_SCHEMA: Final = {
 }
 _FUNCTION: Final = {"name": "word", "parameters": _SCHEMA}
 _CHAT_TOOLS: Final = [{"type": "function", "function": _FUNCTION}]
+_CLIENT_TOOLS: Final = [
+    *({"type": kind, "name": name} for kind in ("function", "custom") for name in ("word", "other")),
+    *({"type": kind} for kind in ("shell", "apply_patch")),
+]
+SEALED: Final = tuple(
+    seal_thought("Hm.", Signature(family, value))
+    for family, value in ((Family.ANTHROPIC, "c2ln"), (Family.GEMINI, "c2ln"), (Family.OPENAI, ""))
+)
+"""A thought of each family, as an item of Responses holds it."""
 _IMAGE: Final = {"inlineData": {"mimeType": "image/png", "data": _PNG}}
 
 _VALUES: Final[Mapping[str, tuple[Json, ...]]] = {
@@ -106,6 +120,19 @@ _VALUES: Final[Mapping[str, tuple[Json, ...]]] = {
     r"\.ref$": ("#/defs/a", "#/defs/b"),
     r"logit_bias$": ({"50256": 1}, {"50256": 2}),
     r"metadata\.user_id$": ("word", "other"),
+    r"input_image\]\.image_url$": (f"data:image/png;base64,{_PNG}", "https://example.com/a.png"),
+    r"input_file\]\.file_data$": (f"data:application/pdf;base64,{_PDF}", _OTHER_PDF),
+    r"input_file\]\.file_url$": ("https://example.com/a.pdf", "https://example.com/b.pdf"),
+    r"input_file\]\.filename$": ("a.pdf", "b.pdf"),
+    r"reasoning\]\.encrypted_content$": SEALED,
+    r"max_output_tokens$": (3000, 4000),
+    r"\[allowed_tools\]\.tools$": (
+        [{"type": "function", "name": "word"}],
+        [{"type": "function", "name": "other"}, {"type": "custom", "name": "word"}],
+    ),
+    r"\[function\]\.parameters$|tool_search\]\.parameters$": (_SCHEMA, _OTHER_SCHEMA),
+    r"^include$": (["message.output_text.logprobs"], ["reasoning.encrypted_content"], ["word"]),
+    r"tool_search_call\]\.arguments$": ({"a": 1}, {"b": 2}),
 }
 """Values of fields whose types do not tell what is legal, by the end of their path."""
 
@@ -157,6 +184,11 @@ _BESIDE: Final[Mapping[tuple[str, str], Body]] = {
     ("GenerateContentRequest", "toolConfig"): {
         "tools": [{"functionDeclarations": [{"name": "word", "parametersJsonSchema": _SCHEMA}]}]
     },
+    ("ResponseCreateParamsNonStreaming", "tool_choice"): {"tools": _CLIENT_TOOLS},
+    ("ResponseCreateParamsNonStreaming", "parallel_tool_calls"): {"tools": _CLIENT_TOOLS},
+    ("ToolFunction", "strict"): {"parameters": _SCHEMA},
+    ("ResponseInputFileParam", "file_url"): {},
+    ("ResponseInputFileContentParam", "file_url"): {},
     ("GenerateContentRequest", "generationConfig"): {"contents": [{"role": "user", "parts": [_IMAGE]}]},
 }
 """What stands beside a field for it to mean something; ``*``: beside any other."""
@@ -177,6 +209,15 @@ _LEAST: Final[Mapping[str, Body]] = {
     "Schema": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
     "ThinkingConfig": {"thinkingBudget": 2048},
     "OutputConfigParam": {"effort": "low"},
+    "ResponseInputImageParam": {"image_url": f"data:image/png;base64,{_PNG}"},
+    "ResponseInputImageContentParam": {"image_url": f"data:image/png;base64,{_PNG}"},
+    "ResponseInputFileParam": {"file_data": f"data:application/pdf;base64,{_PDF}"},
+    "ResponseInputFileContentParam": {"file_data": f"data:application/pdf;base64,{_PDF}"},
+    "ResponseReasoningItemParam": {"encrypted_content": SEALED[0]},
+    "FunctionCallOutput": {"call_id": "word"},
+    "ToolSearchCall": {"call_id": "word"},
+    "ResponseToolSearchOutputItemParamParam": {"call_id": "word"},
+    "ToolSearchToolParam": {"execution": "client"},
 }
 """The least sensible object of a type whose fields are all optional."""
 
@@ -309,6 +350,26 @@ def _around_chat(body: Body) -> Body:
 _CALLED: Final = {"name": "word", "arguments": "{}"}
 
 
+def _around_responses(body: Body) -> Body:
+    said = body.get("input", [])
+    if isinstance(said, str):
+        return {"model": "a-model", **body}
+    kind = said[0].get("type", "message") if said else "message"
+    role = said[0].get("role") if said else None
+    before: list[Json] = [] if role in {"system", "developer"} else [{"role": "user", "content": "Hello"}]
+    if kind.endswith("_output"):
+        before += [{"type": "function_call", **_CALLED, "call_id": name} for name in ("word", "other")]
+    if kind == "reasoning":
+        after: list[Json] = [{"role": "assistant", "content": "I see."}]  # a turn does not end with a thought
+    else:
+        after = [{"role": "assistant", "content": "I see."}] if kind.endswith("_output") else []
+    return {
+        "model": "a-model",
+        **body,
+        "input": [*before, *said, *after, {"role": "user", "content": "Go on"}],
+    }
+
+
 def _around_messages(body: Body) -> Body:
     said = body.get("messages", [])
     before: list[Json] = [{"role": "user", "content": "Hello"}]
@@ -350,6 +411,8 @@ class Client:
     around: Callable[[Body], Body]
     top: str
     """The list that every request has."""
+    parse: Callable[[bytes, RequestContext], Parsed[Conversation]] | None = None
+    """``None``: that of its family's dialect."""
 
 
 CLIENTS: Final = (
@@ -357,6 +420,12 @@ CLIENTS: Final = (
     Client("messages", Family.ANTHROPIC, messages, _around_messages, "messages"),
     Client("generateContent", Family.GEMINI, generate_content, _around_contents, "contents"),
 )
+
+
+RESPONSES: Final = Client(
+    "responses", Family.OPENAI, responses, _around_responses, "input", parse_responses_request
+)
+"""Apart from the others: what becomes of its fields is decided beforehand, field by field."""
 
 
 @cache

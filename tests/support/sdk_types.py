@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, Required, Union, get_args, get_origin
 
 import anthropic.types.message_create_params as anthropic_params
 import openai.types.chat.completion_create_params as openai_params
+import openai.types.responses.response_create_params as responses_params
 from google.genai import models as gemini_converters
 from google.genai import types as gemini_types
 from pydantic import BaseModel
@@ -276,15 +277,15 @@ def chat() -> Shape:
     root.fields |= of(ChatOfHosts).fields
     root.fields["stream"] = Slot(Words((True, False)), required=False)
     mark = of(MarkOfHosts).fields
-    for message in _members(root.fields["messages"].node):
+    for message in members(root.fields["messages"].node):
         if message.tag == "assistant":
             message.fields |= of(AssistantOfHosts).fields
-            for call in _members(message.fields["tool_calls"].node):
+            for call in members(message.fields["tool_calls"].node):
                 call.fields |= of(CallOfHosts).fields if call.tag == "function" else {}
         if message.tag == "user":
-            for part in _members(message.fields["content"].node):
+            for part in members(message.fields["content"].node):
                 part.fields |= mark
-    for tool in _members(root.fields["tools"].node):
+    for tool in members(root.fields["tools"].node):
         if tool.tag == "function":
             tool.fields |= mark
     return root
@@ -363,12 +364,24 @@ def _placed(alias: str, value: Json) -> tuple[str, str] | None:
     return None
 
 
-def _members(node: Node) -> list[Shape]:
+@cache
+def responses() -> Shape:
+    """Return a request of Responses."""
+    root = of(responses_params.ResponseCreateParamsNonStreaming)
+    root.fields["stream"] = Slot(Words((True, False)), required=False)
+    for item in members(root.fields["input"].node):
+        if item.name == "AdditionalTools":  # has a role as well as a type
+            item.tag = "additional_tools"
+            item.fixed = {"type": "additional_tools", **item.fixed}
+    return root
+
+
+def members(node: Node) -> list[Shape]:
     """Return the kinds of objects that a field holds."""
     if isinstance(node, Listed):
-        return _members(node.item)
+        return members(node.item)
     if isinstance(node, Choice):
-        return [shape for member in node.members for shape in _members(member)]
+        return [shape for member in node.members for shape in members(member)]
     return [node] if isinstance(node, Shape) else []
 
 

@@ -114,7 +114,7 @@ def _parse_part(block: Fields, holder: Holder) -> ContentPart | None:
         raise block.wrong("type", f"parts of type {kind[:LONGEST_SHOWN]!r} are not known here")
     path = f"{block.path().removesuffix('[]')}[{kind}]"
     if holder is Holder.SYSTEM:
-        block.leave()
+        block.unread.clear()
         block.ledger.leave(path)
         return None
     media = _parse_media(block, kind)

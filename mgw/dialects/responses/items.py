@@ -58,6 +58,7 @@ _THOUGHT_PREFIX: Final = "rs_"
 _FUNCTION: Final = ToolKind.FUNCTION  # a member of an enumeration is looked up in Python's slow way each time
 _ADDITIONAL_TOOLS: Final = "additional_tools"
 _FOUND_TOOLS: Final = "tool_search_output"
+_FUNCTION_OUTPUT: Final = "input[function_call_output]"
 _REFERENCE: Final = "item_reference"
 _STORE: Final = (
     "items are not stored: set store: false (Vercel AI SDK: providerOptions.openai.store) so that the client "
@@ -139,7 +140,7 @@ class ItemParser:
             return False
         if item.get("status") == "failed" or not self.turns.has_call(call_id):
             return False
-        self._add_result(ToolResult(call_id, (Text(output),) if output else ()), "function_call_output")
+        self.turns.add_result(ToolResult(call_id, (Text(output),) if output else ()), _FUNCTION_OUTPUT)
         return True
 
     def _parse(self, index: int, item: JsonObject) -> None:
@@ -225,12 +226,12 @@ class ItemParser:
         if is_error:
             item.note(Feature.RESULT_ERROR, "status")
         if kind == _FOUND_TOOLS:
-            parts: tuple[Text | Media, ...] = describe_found(self._tools.function_names(item.take("tools")))
+            parts: tuple[Text | Media, ...] = describe_found(self._tools.names_of(item.take("tools")))
             item.skip("execution")
         else:
             parts = parse_output(item, kind)
         item.skip("name", "namespace")  # the call's own
-        self._add_result(ToolResult(call_id, parts, is_error=is_error), kind)
+        self.turns.add_result(ToolResult(call_id, parts, is_error=is_error), f"input[{kind}]")
 
     def _parse_call_id(self, item: Fields, kind: str) -> str:
         call_id = item.text("call_id")
@@ -242,10 +243,6 @@ class ItemParser:
             message = f"there is no call {call_id[:LONGEST_SHOWN]!r} before this output: send the call, too"
             raise item.wrong("call_id", message)
         return call_id
-
-    def _add_result(self, result: ToolResult, kind: str) -> None:
-        if not self.turns.add_result(result):
-            self._ledger.leave(f"input[{kind}]")
 
     def _parse_reference(self, item: Fields) -> None:
         if not (item.text("id") or "").startswith(_THOUGHT_PREFIX):

@@ -19,7 +19,6 @@ Sources: the SDK's ``ToolParam`` and its members; contract 11.5.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from enum import Enum, auto
 from types import MappingProxyType
@@ -28,7 +27,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import CacheMark, JsonObject, Tool
+from mgw.canonical.conversation import JsonObject, Tool
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields
@@ -101,17 +100,6 @@ class Source(Enum):
     """It has been found again, and nothing is lost."""
 
 
-class _Declared(Struct, frozen=True):
-    """A tool before its function has got a name."""
-
-    kind: ToolKind
-    name: str
-    description: str | None
-    schema: JsonObject | None
-    strict: bool | None = None
-    cache: CacheMark | None = None
-
-
 class _Group(Struct):
     """Tools that are declared together."""
 
@@ -135,9 +123,11 @@ class ToolSet:
         self.names = FunctionNames()
         """What the tools are called as functions; complete when all are read."""
         self._drop_hosted = drop_hosted
-        self._declared: dict[ToolKey, _Declared] = {}
-        self._named: set[tuple[str | None, str]] = set()
-        self._namespaces: defaultdict[str | None, list[ToolKey]] = defaultdict(list)
+        self._declared: dict[ToolKey, Tool] = {}
+        """Under their own names."""
+        self._named: set[tuple[str | None, str]] | None = None
+        """Names that are taken, whatever the kind, once tools have to give way."""
+        self._namespaces: dict[str | None, list[ToolKey]] | None = None
 
     def read(self, holder: Fields, source: Source = Source.REQUEST, path: str = "") -> list[JsonObject]:
         """Take ``tools``; return those that the provider gets, as sent.
@@ -157,8 +147,8 @@ class ToolSet:
         )
         return tuple(
             [
-                Tool(names.find(*key), one.description, one.schema, one.strict, one.cache)
-                for key, one in declared.items()
+                tool if (name := names.find(*key)) == tool.name else replace(tool, name=name)
+                for key, tool in declared.items()
             ]
         )
 
@@ -168,17 +158,22 @@ class ToolSet:
 
     def names_in(self, namespace: str) -> list[str]:
         """Return the functions of a namespace."""
+        if self._namespaces is None:
+            self._namespaces = {}
+            for key in self._declared:
+                self._namespaces.setdefault(key[1], []).append(key)
         return [self.names.find(*key) for key in self._namespaces.get(namespace, ())]
 
-    def function_names(self, tools: Any) -> list[str]:  # Any: JSON that has been read as tools before
+    def names_of(self, tools: Any, namespace: str | None = None) -> list[str]:  # Any: what has been read
         """Return the functions that stand for declared tools, as they were sent."""
         names: list[str] = []
         for tool in tools or ():
-            kind, name = tool.get("type"), tool.get("name")
-            if kind == "namespace":
-                names += self.names_in(name)
-            elif kind in _PARSERS:
-                found = self.find(ToolKind(kind), None, kind if name is None else name)
+            kind = tool["type"]
+            name = tool.get("name") if kind in _INNER else kind
+            if kind == "namespace" and namespace is None:
+                names += self.names_of(tool.get("tools"), tool["name"])
+            elif kind in _PARSERS and type(name) is str:
+                found = self.find(ToolKind(kind), namespace, name)
                 names += [] if found is None else [found]
         return names
 
@@ -191,16 +186,18 @@ class ToolSet:
 
     def _read_group(self, holder: Fields, group: _Group) -> list[JsonObject]:
         kept: list[JsonObject] = []
+        has_strict = False
         for index, tool in enumerate(holder.elements("tools", holder.take("tools"))):
             bare = _bare_function(tool)
             if bare is not None:
-                if bare.strict is not None:
-                    holder.note(Feature.TOOL_STRICT, "tools[].strict")
-                found = tool if self._add(holder, index, bare, group) else None
+                has_strict = has_strict or bare.strict is not None
+                found = tool if self._add(holder, index, _FUNCTION, bare, group) else None
             else:
                 found = self._read_tool(holder, index, tool, group)
             if found is not None:
                 kept.append(found)
+        if has_strict:
+            holder.note(Feature.TOOL_STRICT, "tools[].strict")
         return kept
 
     def _read_tool(self, holder: Fields, index: int, tool: JsonObject, group: _Group) -> JsonObject | None:
@@ -209,11 +206,11 @@ class ToolSet:
         if kind == "namespace" and group.namespace is None:
             return self._read_namespace(opened, tool, group)
         parse = _PARSERS.get(kind) if group.namespace is None or kind in _INNER else None
-        declared = None if parse is None else parse(opened)
-        if declared is None:
+        found = None if parse is None else parse(opened)
+        if found is None:
             self.leave_hosted(opened, kind)
             return None
-        return tool if self._add(holder, index, declared, group) else None
+        return tool if self._add(holder, index, ToolKind(kind), found, group) else None
 
     def _read_namespace(self, opened: Fields, tool: JsonObject, group: _Group) -> JsonObject | None:
         name = opened.required_text("name")
@@ -221,28 +218,34 @@ class ToolSet:
         kept = self._read_group(opened, inner)
         return {**tool, "tools": kept} if kept else None
 
-    def _add(self, holder: Fields, index: int, one: _Declared, group: _Group) -> bool:
+    def _add(self, holder: Fields, index: int, kind: ToolKind, tool: Tool, group: _Group) -> bool:
         """Add a tool; return whether it is the first of its name."""
-        key = (one.kind, group.namespace, one.name)
-        named = (group.namespace, one.name)
-        if group.source is Source.REQUEST:
-            if key in self._declared:
-                tool = holder.open_element("tools", index, {})
-                raise tool.wrong("name", f"two tools of one kind are named {one.name[:LONGEST_SHOWN]!r}")
-        elif named in self._named:
-            if group.source is Source.ADDITIONAL:
-                holder.ledger.leave(group.path)
-            return False
+        key = (kind, group.namespace, tool.name)
+        if group.source is not Source.REQUEST:
+            if not self._is_free(key):
+                if group.source is Source.ADDITIONAL:
+                    holder.ledger.leave(group.path)
+                return False
+        elif key in self._declared:
+            second = holder.open_element("tools", index, {})
+            raise second.wrong("name", f"two tools of one kind are named {tool.name[:LONGEST_SHOWN]!r}")
         if group.description:
-            said = BETWEEN.join(filter(None, (group.description, one.description)))
-            one, group.description = replace(one, description=said), None
-        self._named.add(named)
-        self._namespaces[group.namespace].append(key)
-        self._declared[key] = one
+            said = BETWEEN.join(filter(None, (group.description, tool.description)))
+            tool, group.description = replace(tool, description=said), None
+        self._declared[key] = tool
+        return True
+
+    def _is_free(self, key: ToolKey) -> bool:
+        """Whether no tool has a name yet; it is taken then."""
+        if self._named is None:
+            self._named = {(namespace, name) for _, namespace, name in self._declared}
+        if key[1:] in self._named:
+            return False
+        self._named.add(key[1:])
         return True
 
 
-def _bare_function(tool: JsonObject) -> _Declared | None:
+def _bare_function(tool: JsonObject) -> Tool | None:
     """Return a function that says what most do and no more; ``None``: it is another tool."""
     name, description = tool.get("name"), tool.get("description")
     schema, strict = tool.get("parameters"), tool.get("strict")
@@ -254,13 +257,12 @@ def _bare_function(tool: JsonObject) -> _Declared | None:
         and (strict is None or type(strict) is bool)
         and tool.keys() <= _FUNCTION_KEYS
     ):
-        return _Declared(_FUNCTION, name, description, schema, strict)
+        return Tool(name, description, schema, strict)
     return None
 
 
-def _parse_function(tool: Fields) -> _Declared:
-    return _Declared(
-        _FUNCTION,
+def _parse_function(tool: Fields) -> Tool:
+    return Tool(
         tool.required_text("name"),
         tool.text("description"),
         tool.raw_object("parameters"),
@@ -269,11 +271,11 @@ def _parse_function(tool: Fields) -> _Declared:
     )
 
 
-def _parse_custom(tool: Fields) -> _Declared:
+def _parse_custom(tool: Fields) -> Tool:
     name = tool.required_text("name")
     words = [tool.text("description"), _RAW_INPUT + _describe_format(tool)]
     description = BETWEEN.join(filter(None, words))
-    return _Declared(ToolKind.CUSTOM, name, description, _CUSTOM_SCHEMA, cache=parse_cache_control(tool))
+    return Tool(name, description, _CUSTOM_SCHEMA, cache=parse_cache_control(tool))
 
 
 def _describe_format(tool: Fields) -> str:
@@ -289,9 +291,8 @@ def _describe_format(tool: Fields) -> str:
     return f" It must match this {name}grammar:\n\n{definition}"
 
 
-def _parse_local_shell(tool: Fields) -> _Declared:
-    return _Declared(
-        ToolKind.LOCAL_SHELL,
+def _parse_local_shell(tool: Fields) -> Tool:
+    return Tool(
         "local_shell",
         _LOCAL_SHELL,
         _LOCAL_SHELL_SCHEMA,
@@ -299,7 +300,7 @@ def _parse_local_shell(tool: Fields) -> _Declared:
     )
 
 
-def _parse_shell(tool: Fields) -> _Declared | None:
+def _parse_shell(tool: Fields) -> Tool | None:
     """Return a shell of the client's own; ``None``: it runs in a container of OpenAI's."""
     environment = tool.raw_object("environment")
     if environment is not None:
@@ -307,12 +308,11 @@ def _parse_shell(tool: Fields) -> _Declared | None:
             return None
         if len(environment) > 1:
             tool.ledger.leave(tool.path("environment"))
-    return _Declared(ToolKind.SHELL, "shell", _SHELL, _SHELL_SCHEMA, cache=parse_cache_control(tool))
+    return Tool("shell", _SHELL, _SHELL_SCHEMA, cache=parse_cache_control(tool))
 
 
-def _parse_apply_patch(tool: Fields) -> _Declared:
-    return _Declared(
-        ToolKind.APPLY_PATCH,
+def _parse_apply_patch(tool: Fields) -> Tool:
+    return Tool(
         "apply_patch",
         _APPLY_PATCH,
         _APPLY_PATCH_SCHEMA,
@@ -320,18 +320,16 @@ def _parse_apply_patch(tool: Fields) -> _Declared:
     )
 
 
-def _parse_tool_search(tool: Fields) -> _Declared | None:
+def _parse_tool_search(tool: Fields) -> Tool | None:
     """Return a search that the client runs; ``None``: it is OpenAI's own."""
     if tool.text("execution") != "client":
         return None
     schema = tool.raw_object("parameters") or _TOOL_SEARCH_SCHEMA
     description = tool.text("description") or _TOOL_SEARCH
-    return _Declared(
-        ToolKind.TOOL_SEARCH, "tool_search", description, schema, cache=parse_cache_control(tool)
-    )
+    return Tool("tool_search", description, schema, cache=parse_cache_control(tool))
 
 
-_PARSERS: Final[MappingProxyType[str, Callable[[Fields], _Declared | None]]] = MappingProxyType(
+_PARSERS: Final[MappingProxyType[str, Callable[[Fields], Tool | None]]] = MappingProxyType(
     {
         "function": _parse_function,
         "custom": _parse_custom,

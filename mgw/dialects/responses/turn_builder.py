@@ -63,8 +63,8 @@ class TurnBuilder:
         """Messages that may have to go before that turn."""
         self._signature: Signature | None = None
         """Of the next call."""
-        self._calls: dict[str, ToolResult | None] = {}
-        """The last result of each call."""
+        self._calls: dict[str, tuple[ToolResult, str] | None] = {}
+        """The last result of each call, and the client's path of it."""
         self._replaced: set[int] = set()
         """Results that do not count, by the identity of the object."""
 
@@ -114,27 +114,25 @@ class TurnBuilder:
         """Whether there is such a call."""
         return call_id in self._calls
 
-    def add_result(self, result: ToolResult) -> bool:
-        """Add the result of a call that there is; return whether it is the first one."""
+    def add_result(self, result: ToolResult, path: str) -> None:
+        """Add the result of a call that there is; an earlier one does not count any more, and is reported."""
         call_id = result.call_id
         former = self._calls[call_id]
-        self._calls[call_id] = result
+        self._calls[call_id] = (result, path)
         if former is not None:
-            self._replaced.add(id(former))
+            self._replaced.add(id(former[0]))
+            self._ledger.leave(former[1])
         if call_id in self._waiting:
             self._waiting.discard(call_id)
             if self._held:
                 self._before += self._held
                 self._held = []
             self._results.append(result)
-        elif self._held:
-            self._close()
-            self._append(_USER, [result])
-        elif self._parts:
+        elif self._parts and not self._held:
             self._results.append(result)
         else:
+            self._close()
             self._append(_USER, [result])
-        return former is None
 
     def finish(self) -> tuple[Turn, ...]:
         """Return the turns."""
@@ -148,8 +146,7 @@ class TurnBuilder:
         if self._waiting:
             self._held.append((role, parts))
             return
-        if self._parts:
-            self._close()
+        self._close()
         self._append(role, parts)
 
     def _close(self) -> None:

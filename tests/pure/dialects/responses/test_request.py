@@ -19,6 +19,7 @@ from mgw.canonical.conversation import (
     ToolMode,
     ToolResult,
 )
+from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ClientTool, Parsed, RequestContext, ToolKind
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.encrypted_content import (
@@ -151,11 +152,7 @@ def test_signatures_come_back_to_what_they_sign() -> None:
         call(),
         call("c2"),
         output(),
-        reasoning(seal_call_signature(_GEMINI)),
-        user(),
         reasoning(seal_thought("", Signature(Family.ANTHROPIC, "c2ln", redacted=True))),
-        reasoning("gAAAA"),
-        reasoning(None),
     )
     text, first, second = found.request.turns[0].parts
     assert text == Text("I look.", signature=_GEMINI)
@@ -163,7 +160,26 @@ def test_signatures_come_back_to_what_they_sign() -> None:
     assert second == ToolCall("c2", "look", "{}")
     thought = found.request.turns[-1].parts[0]
     assert thought == Thinking("", Signature(Family.ANTHROPIC, "c2ln", redacted=True))
+    assert found.unread == frozenset()
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [reasoning(seal_call_signature(_GEMINI)), user(), call()],
+        [call(), reasoning(seal_call_signature(_GEMINI))],
+        [reasoning(seal_call_signature(_GEMINI)), reasoning(seal_call_signature(_GEMINI)), call()],
+        [user(), reasoning(seal_text_signature(_GEMINI)), message("assistant", "x")],
+        [message("assistant", "x"), call(), reasoning(seal_text_signature(_GEMINI))],
+        [reasoning("gAAAA")],
+        [reasoning(None)],
+        [reasoning(seal_thought("Hm.", _GEMINI)[:-4] + "AAAA")],
+    ],
+)
+def test_what_cannot_be_used_of_a_thought_is_reported(items: list[JsonObject]) -> None:
+    found = parsed(user(), *items)
     assert found.unread == {"input[reasoning]"}
+    assert "thought" not in " ".join(shape(found.request))
 
 
 FUNCTION: Final[JsonObject] = {"type": "function", "name": "look", "parameters": {"type": "object"}}
@@ -330,6 +346,24 @@ def test_the_last_change_of_configuration_counts() -> None:
     assert found.request.output.kind is OutputKind.JSON
     assert found.reply_options.echoed["reasoning"] == {"effort": "none", "summary": "auto"}
     assert found.unread == frozenset()
+
+
+def test_a_change_of_format_may_take_it_back() -> None:
+    update = {"type": "configuration_update", "text": {"format": {"type": "text"}}}
+    assert parsed(user(), update, text={"format": {"type": "json_object"}}).request.output is None
+
+
+def test_an_image_in_an_instruction_is_left_out() -> None:
+    image = {"type": "input_image", "image_url": "https://example.com/a.png"}
+    found = parsed(message("developer", "Be brief."), user(), {"role": "system", "content": [image]})
+    assert found.unread == {"input[].content[input_image]"}
+
+
+def test_log_probabilities_are_asked_for_at_two_places() -> None:
+    found = parsed(user(), include=["message.output_text.logprobs"], top_logprobs=2)
+    assert (found.request.sampling.logprobs, found.request.sampling.top_logprobs) == (True, 2)
+    assert found.said[Feature.LOGPROBS] == {"include[message.output_text.logprobs]"}
+    assert found.said[Feature.TOP_LOGPROBS] == {"top_logprobs"}
 
 
 def test_what_only_openai_knows_is_left_out() -> None:
