@@ -5,6 +5,7 @@ A field that changes nothing in what goes up and is not reported is lost in sile
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,11 +16,11 @@ import msgspec
 
 from mgw.canonical.conversation import Conversation
 from mgw.dialects import client_side_of, provider_side_of
-from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
+from mgw.dialects.dialect import Parsed, ProviderSide, RenderOptions, RequestContext
 from mgw.errors import GatewayError, Reason
 from mgw.families import text_dialect
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind
+from mgw.vocabulary import ChatTools, DialectName, Effort, Family, ForcedTools, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
 from tests.support.sdk_types import Json
 
@@ -32,6 +33,13 @@ class Target:
     family: Family
     kind: Kind
     row: ModelRow
+    dialect: DialectName | None = None
+    """In which it is asked, if not in its family's."""
+
+    @property
+    def side(self) -> ProviderSide:
+        """How it is asked."""
+        return provider_side_of(self.dialect or text_dialect(self.family))
 
     @property
     def setting(self) -> RenderOptions:
@@ -132,6 +140,16 @@ LEAST_TARGETS: Final = (
 """Models that take as little as any: there, what is said of the others is reported."""
 
 
+def through_responses(target: Target) -> Target:
+    """Return a target of OpenAI's family as it is asked in its other dialect."""
+    return dataclasses.replace(
+        target,
+        name=f"{target.name} through Responses",
+        row=target.row.on_responses,
+        dialect=DialectName.OPENAI_RESPONSES,
+    )
+
+
 # What becomes of them -------------------------------------------------------------------------------------
 
 CHANGED: Final = "changed"
@@ -175,9 +193,7 @@ def sent(client: Client, target: Target, body: Body) -> Sent:
     try:
         parse = client.parse or client_side_of(text_dialect(client.family)).text.parse_request
         parsed = parse(msgspec.json.encode(body), asked)
-        rendered = provider_side_of(text_dialect(target.family)).text.render_request(
-            parsed.request, target.setting
-        )
+        rendered = target.side.text.render_request(parsed.request, target.setting)
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
             raise

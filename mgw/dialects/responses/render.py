@@ -34,6 +34,8 @@ _LEAST_TOKENS: Final = 16
 """The lowest limit of an answer that OpenAI takes: "Expected a value >= 16"."""
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _LOGPROBS: Final = "message.output_text.logprobs"
+_OF_SCHEMAS: Final = frozenset({Feature.OUTPUT_NAME, Feature.OUTPUT_DESCRIPTION, Feature.OUTPUT_STRICT})
+"""What is said beside a schema."""
 _CARRIED: Final = frozenset(
     {
         Feature.SYSTEM,
@@ -78,7 +80,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     items, has_thoughts = render_items(conversation, options, names, lost)
     body: JsonObject = {"model": options.model, "input": items}
     _add_instructions(body, conversation)
-    wrapped = _render_output(body, conversation.output)
+    wrapped = _render_output(body, conversation.output, lost)
     if not items:
         raise no_messages()
     if conversation.tools:
@@ -133,7 +135,7 @@ def _flatten(nested: JsonObject, key: str) -> JsonObject:
     return {"type": nested["type"], **nested[key]}
 
 
-def _render_output(body: JsonObject, output: OutputFormat | None) -> bool:
+def _render_output(body: JsonObject, output: OutputFormat | None, lost: set[Feature]) -> bool:
     """Write ``text.format``; return whether the answer will come wrapped in an object.
 
     A format without its schema, which Responses do not take, asks for any object.
@@ -146,6 +148,7 @@ def _render_output(body: JsonObject, output: OutputFormat | None) -> bool:
     if found["type"] == "json_schema":
         found = _flatten(found, "json_schema")
     if "schema" not in found:
+        lost |= _OF_SCHEMAS
         found = {"type": "json_object"}
         _mention_json(body["input"])
     body["text"] = {"format": found}

@@ -36,12 +36,12 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects import client_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RequestContext
 from mgw.errors import GatewayError
 from mgw.families import text_dialect
 from mgw.vocabulary import Effort, Family
-from tests.support.accounting import TARGETS, Target
+from tests.support.accounting import TARGETS, Target, through_responses
 from tests.support.field_cases import CLIENTS, cases
 from tests.support.said import ESSENTIAL, FEATURES, HOLDERS, INNER, OF_ANSWERS, Place
 
@@ -104,11 +104,14 @@ MORE: Final = {
     Feature.THINKING: (said(Text("a")), said(Thinking("hm", OWN[Family.OPENAI]), Text("a"))),
 }
 """Features that a dialect may write of other things only."""
+WAYS: Final = (*TARGETS, *map(through_responses, TARGETS[:2]))
 OF_MEDIA: Final = {Feature.IMAGE, Feature.DOCUMENT, Feature.AUDIO, Feature.VIDEO}
 """Told by what the media are, and not by a field."""
 UNWRITTEN: Final[dict[str, set[Feature]]] = {
     "openai": {Feature.THINKING, Feature.THOUGHTS, Feature.TOP_K, Feature.PROMPT_CACHE_KEY},
     "openai_compat": {Feature.THOUGHTS},
+    "openai through Responses": set(),
+    "openai_compat through Responses": set(),
     "anthropic": {
         Feature.MEDIA_DETAIL,
         Feature.OUTPUT_NAME,
@@ -202,7 +205,7 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
 
 
 def render(target: Target, conversation: Conversation) -> Rendered:
-    return provider_side_of(text_dialect(target.family)).text.render_request(conversation, target.setting)
+    return target.side.text.render_request(conversation, target.setting)
 
 
 def structs(kind: object) -> set[type[Struct]]:
@@ -220,7 +223,7 @@ def test_every_field_of_a_conversation_has_its_place_here() -> None:
     assert PAIRS.keys() == FEATURES.keys() | ESSENTIAL
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
 @pytest.mark.parametrize("place", PAIRS, ids=lambda place: f"{place[0].__name__}.{place[1]}")
 def test_what_a_conversation_says_is_written_or_reported(target: Target, place: Place) -> None:
     without, conversation = (render(target, one) for one in PAIRS[place])
@@ -230,7 +233,7 @@ def test_what_a_conversation_says_is_written_or_reported(target: Target, place: 
         assert feature not in conversation.carried - conversation.lost
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
 def test_what_a_renderer_says_that_it_carries_it_writes_for_some_conversation(target: Target) -> None:
     written = {
         feature
@@ -254,7 +257,7 @@ def test_every_feature_is_said_by_some_client() -> None:
     assert found == set(Feature)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
 def test_a_feature_that_no_renderer_has_heard_of_is_reported(target: Target) -> None:
     parsed = Parsed(PLAIN, frozenset(), {NEW: frozenset({"foo_level"})})
     assert parsed.dropped(render(target, PLAIN)) == {"foo_level"}
@@ -263,7 +266,7 @@ def test_a_feature_that_no_renderer_has_heard_of_is_reported(target: Target) -> 
 def test_of_a_feature_that_one_renderer_carries_the_others_report_the_loss() -> None:
     """A field that was taught to one renderer alone is reported by all others, which know nothing of it."""
     parsed = Parsed(PLAIN, frozenset({"unread"}), {NEW: frozenset({"foo_level"})})
-    for target in TARGETS:
+    for target in WAYS:
         rendered = render(target, PLAIN)
         taught = replace(rendered, carried=rendered.carried | {NEW})
         assert parsed.dropped(taught) == {"unread"}
