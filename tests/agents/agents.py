@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.agents.running import Desk, Finished, run
+from tests.agents.running import Desk, Finished, node, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Agent:
     def ask(self, installation: Path, at: Desk, access: Access, model: str | None, prompt: str) -> Finished:
         """Run it for one answer; without a model it takes its own default."""
         program = installation / "node_modules" / self.program
-        return run([str(program), *self.arguments(model, prompt)], at, self.prepare(at, access))
+        return run([node(), str(program), *self.arguments(model, prompt)], at, self.prepare(at, access))
 
     def please_read(self, note: Path, tools: int = 1) -> str:
         """Return the words that make the simulator call so many of the agent's tools, all at once."""
@@ -75,12 +76,13 @@ def _answer_of_claude_code(stdout: str) -> str:
     return str(result["result"])
 
 
-def _prepare_codex(at: Desk, access: Access) -> Mapping[str, str]:
+def _prepare_codex(at: Desk, access: Access, settings: str = "", tables: str = "") -> Mapping[str, str]:
     folder = at.home / ".codex"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_text(f"""
 model_provider = "mgw"
 check_for_update_on_startup = false
+{settings}
 
 [analytics]
 enabled = false
@@ -92,21 +94,20 @@ env_key = "MGW_KEY"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
+{tables}
 """)
     return {"MGW_KEY": access.key}
-
-
-def _prepare_codex_for_websockets(at: Desk, access: Access) -> Mapping[str, str]:
-    environ = _prepare_codex(at, access)
-    with (at.home / ".codex" / "config.toml").open("a") as file:
-        file.write("supports_websockets = true\n")
-    return environ
 
 
 def _ask_codex(model: str | None, prompt: str) -> Sequence[str]:
     named = [] if model is None else ["--model", model]
     unasked = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     return ["exec", *named, *unasked, "--json", prompt]
+
+
+def _ask_codex_again(model: str | None, prompt: str) -> Sequence[str]:
+    execute, *asked = _ask_codex(model, prompt)
+    return [execute, "resume", "--last", *asked]
 
 
 def _answer_of_codex(stdout: str) -> str:
@@ -166,8 +167,17 @@ CODEX = Agent(
     _answer_of_codex,
     lambda note: [("exec_command", {"cmd": f"cat {note}"}), ("exec_command", {"cmd": f"cat < {note}"})],
 )
-CODEX_OVER_WEBSOCKETS = replace(CODEX, prepare=_prepare_codex_for_websockets)
-"""Codex, with the setting that has it ask for a WebSocket first."""
+CODEX_AGAIN = replace(CODEX, arguments=_ask_codex_again)
+"""Codex, going on with the last conversation of its desk."""
+
+
+def codex_with(settings: str = "", tables: str = "") -> Agent:
+    """Return Codex with more in its configuration: ``settings`` before its tables, ``tables`` behind them."""
+    return replace(CODEX, prepare=partial(_prepare_codex, settings=settings, tables=tables))
+
+
+CODEX_OVER_WEBSOCKETS = codex_with(tables="supports_websockets = true")
+"""Codex, with the setting that has it ask for a WebSocket first: it stands in the table of its provider."""
 GEMINI_CLI = Agent(
     "Gemini CLI",
     "@google/gemini-cli/bundle/gemini.js",

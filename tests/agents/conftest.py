@@ -1,7 +1,7 @@
 """A simulator for all, and for each test a gateway of its own before it, a desk and the agents' installation.
 
-``make test-agents`` installs the agents, in the versions of ``package.json``, into ``.agents``; the variable
-``MGW_AGENTS`` names another folder.
+``make test-agents`` installs the agents, in the versions of ``package.json`` and ``requirements.txt``, into
+``.agents``; the variable ``MGW_AGENTS`` names another folder.
 """
 
 from __future__ import annotations

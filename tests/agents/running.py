@@ -43,12 +43,12 @@ def desk(folder: Path) -> Desk:
 
 
 def run(command: Sequence[str], at: Desk, environ: Mapping[str, str], seconds: float = SECONDS) -> Finished:
-    """Run a program of Node.js to its end; all that it started is killed when it is over, or too slow.
+    """Run a program to its end; all that it started is killed when it is over, or too slow.
 
     Raises: AssertionError when it takes longer than ``seconds``.
     """
     process = subprocess.Popen(
-        [_node(), *command],
+        list(command),
         cwd=at.work,
         env={**_few_variables(at), **environ},
         stdin=subprocess.DEVNULL,
@@ -74,10 +74,11 @@ def _kill_group(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _node() -> str:
-    node = shutil.which("node")
-    assert node is not None, "node is missing"
-    return node
+def node() -> str:
+    """Return the path of Node.js."""
+    found = shutil.which("node")
+    assert found is not None, "node is missing"
+    return found
 
 
 def _few_variables(at: Desk) -> dict[str, str]:
@@ -85,6 +86,6 @@ def _few_variables(at: Desk) -> dict[str, str]:
     return {
         "HOME": str(at.home),
         "LANG": "C.UTF-8",
-        "PATH": os.pathsep.join([str(Path(_node()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PATH": os.pathsep.join([str(Path(node()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
         "TERM": "xterm-256color",
     }
