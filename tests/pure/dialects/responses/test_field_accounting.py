@@ -10,12 +10,15 @@ import re
 from typing import Final
 
 import pytest
+from openai.types.responses.input_token_count_params import InputTokenCountParams
 
+from mgw.dialects.dialect import RequestContext
+from mgw.dialects.responses.count import COUNT
 from mgw.errors import GatewayError
 from tests.support.accounting import TARGETS, Sent, Target, covers, sent
 from tests.support.field_cases import ABSENT, RESPONSES, Case, cases, least
 from tests.support.responses_fields import ROWS, WHOLE_ITEMS, WHOLE_TOOLS, fates, row_path
-from tests.support.sdk_types import Json, members, responses
+from tests.support.sdk_types import Json, members, of, responses
 
 COLUMNS: Final = {target.name: target for target in TARGETS if target.name != "openai"}
 ORDER: Final = ("anthropic", "gemini", "openai_compat")
@@ -86,6 +89,13 @@ def test_every_type_of_item_and_of_tool_has_a_row() -> None:
         opened = {tag for tag in tags if any(path.startswith(f"{key}[{tag}].") for path in ROWS)}
         assert tags - opened - whole == ({"local_shell"} if key == "tools" else set())  # has no fields
         assert whole <= tags
+
+
+def test_a_count_says_what_a_request_does() -> None:
+    personal = {"personality"}  # nobody reads it, so it is reported
+    assert of(InputTokenCountParams).fields.keys() - responses().fields.keys() == personal
+    found = COUNT.parse_request(b'{"model": "m", "input": "Hi.", "personality": "word"}', RequestContext("m"))
+    assert found.unread == personal
 
 
 @pytest.mark.parametrize("name", ORDER)
