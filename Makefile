@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
+.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -25,6 +25,7 @@ help:
 	@echo 'make bench-soak MINUTES=20   mixed requests for a time: memory and latency at the end and at the beginning'
 	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
 	@echo 'make bench-realtime   measure sessions over WebSockets'
+	@echo 'make bench-responses  measure what clients of Responses cost beside those of chat'
 	@echo 'make bench-workers    measure workers: cost, memory, and requests while workers die or reload'
 	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
@@ -113,6 +114,9 @@ soak: $(VENV)/dev.stamp
 
 bench-soak: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.soak --minutes $(MINUTES)
+
+bench-responses: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.responses
 
 bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 	$(BIN)/python -m bench.translation

@@ -1,4 +1,4 @@
-"""The items of a request's ``input``, parsed into the turns of a conversation (contract 11.4, 10.4.4).
+"""The items of a request's ``input``, parsed into the turns of a conversation (contract 11.4, 11.6).
 
 =======================================================  ==================================================
 ``message``, also without a type                         turns; leading ``system`` and ``developer``

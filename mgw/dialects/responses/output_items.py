@@ -1,4 +1,4 @@
-"""The items of a response's output, each in the bytes of its JSON (contract 11.7, 10.4.3).
+"""The items of a response's output, each in the bytes of its JSON (contract 11.5, 11.7).
 
 Sources: the SDK's ``ResponseOutputItem`` and its members.  What is a function towards the provider is a call
 of the client's own kind here: the arguments of the function become the fields of that call.  Arguments that

@@ -1,4 +1,4 @@
-"""Why a request of Responses is refused that a stateless translation cannot do (contract 11.3, 10.4).
+"""Why a request of Responses is refused that a stateless translation cannot do (contract 11.3, 11.4).
 
 The codes tell programs which part of the request is at fault; each message says what to send instead.
 """

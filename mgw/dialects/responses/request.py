@@ -3,7 +3,7 @@
 The items of ``input`` are :mod:`mgw.dialects.responses.items`, the tools
 :mod:`mgw.dialects.responses.tools`, all else :mod:`mgw.dialects.responses.options`.
 
-Sources: the SDK's ``response_create_params``; contract 11.3, 10.4.
+Sources: the SDK's ``response_create_params``; contract 11.3, 11.4.
 """
 
 from __future__ import annotations
