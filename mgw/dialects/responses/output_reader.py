@@ -46,7 +46,7 @@ from mgw.dialects.responses.reasoning_items import sign_thought
 
 _ENCODER: Final = Encoder()
 _MAX_ITEMS: Final = 4096
-"""As many may be remembered; an answer has some dozens."""
+"""As many are read; an answer has some dozens."""
 _INCOMPLETE: Final = MappingProxyType(
     {
         "max_output_tokens": StopReason.LENGTH,
@@ -112,12 +112,14 @@ class _Reading:
 class OutputReader:
     """Reads the items of one response."""
 
-    __slots__ = ("_calls", "_ids", "_items", "_refused", "_seed", "_thinking")
+    __slots__ = ("_begun", "_calls", "_ids", "_items", "_refused", "_seed", "_thinking")
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
         self._items: dict[int, _Reading] = {}
         """By their places in the output."""
+        self._begun = 0
+        """How many there are, some of which may have had the same place."""
         self._thinking: _Reading | None = None
         """The item whose thought is open: its words came last, and are not signed."""
         self._calls = 0
@@ -127,7 +129,7 @@ class OutputReader:
     @property
     def is_empty(self) -> bool:
         """Whether nothing has come."""
-        return not self._items
+        return not self._begun
 
     def on_added(self, place: int, item: OutputItem, events: list[ReplyEvent]) -> None:
         """Begin an item.
@@ -238,7 +240,8 @@ class OutputReader:
         before = self._items.get(place)
         if before is not None:
             self._end(before, events)
-        elif len(self._items) >= _MAX_ITEMS:
+        self._begun += 1
+        if self._begun > _MAX_ITEMS:
             raise BrokenOutputError(f"the upstream's response has more than {_MAX_ITEMS} items")
         reading = self._items[place] = _Reading(item_id)
         return reading
@@ -261,10 +264,11 @@ class OutputReader:
         has_citations, has_logprobs = reading.has_citations, reading.has_logprobs
         content = [{"type": "text", "text": item.content}] if type(item.content) is str else item.content
         for part in _objects(content):
-            if part.get("type") == "refusal":
+            kind = _string(part.get("type"))
+            if kind == "refusal":
                 if "refusal" not in said:
                     self._add_refusal(_string(part.get("refusal")), events)
-            elif part.get("type") in _TEXT_PARTS:
+            elif kind in _TEXT_PARTS:
                 if "text" not in said and (text := _string(part.get("text"))):
                     self._close_thought(events)
                     events.append(TextAdded(text))

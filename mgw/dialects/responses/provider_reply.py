@@ -24,8 +24,8 @@ from mgw.errors import GatewayError, Reason
 
 UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)
 """What bytes raise that are no JSON of the expected shape."""
-_FAILED: Final = frozenset({"failed", "cancelled"})
-_UNFINISHED: Final = frozenset({"queued", "in_progress"})
+_FAILED: Final = ("failed", "cancelled")  # no sets, as a host's status may be anything
+_UNFINISHED: Final = ("queued", "in_progress")
 
 
 class ProviderResponse(Struct):
