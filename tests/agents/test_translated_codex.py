@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.agents.agents import CODEX, CODEX_AGAIN, Access, Agent, codex_with
-from tests.agents.conftest import KEY
+from tests.agents.conftest import KEY, ROOT
 from tests.agents.running import Desk, Finished
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SeenRequest, SimulatorProcess
@@ -134,7 +134,7 @@ def test_a_patch_is_applied_through_a_custom_tool(
     ask: Ask, seat: Desk, simulator: SimulatorProcess, gateway: GatewayProcess, model: str
 ) -> None:
     catalog = seat.home / "catalog.json"
-    catalog.write_text(json.dumps({"models": [catalog_entry(model)]}))
+    catalog.write_text(catalog_of_the_page(model))
     agent = codex_with(f'model_catalog_json = "{catalog}"')
     patch = f'*** Begin Patch\n*** Add File: made.txt\n+{NOTE}\n+"quoted" \\ é\n*** End Patch\n'
     arguments = json.dumps({"input": patch}, ensure_ascii=False)
@@ -145,23 +145,13 @@ def test_a_patch_is_applied_through_a_custom_tool(
     all_went_well(gateway, simulator, model)
 
 
-def catalog_entry(model: str) -> dict[str, Any]:
-    """Return the least that Codex wants to know of a model, and that it takes patches as they are."""
-    return {
-        "slug": model,
-        "display_name": model,
-        "base_instructions": "You work on files.",
-        "shell_type": "unified_exec",
-        "apply_patch_tool_type": "freeform",
-        "supported_reasoning_levels": [],
-        "visibility": "list",
-        "supported_in_api": True,
-        "priority": 1,
-        "support_verbosity": False,
-        "truncation_policy": {"mode": "tokens", "limit": 10000},
-        "experimental_supported_tools": [],
-        "context_window": 200000,
-    }
+def catalog_of_the_page(model: str) -> str:
+    """Return the catalog of docs/clients.rst, with this model in it."""
+    page = (ROOT / "docs" / "clients.rst").read_text(encoding="utf-8")
+    begin = page.index('{"models": [')
+    entries, _ = json.JSONDecoder().raw_decode(page, begin)
+    (entry,) = entries["models"]
+    return json.dumps({"models": [{**entry, "slug": model}]})
 
 
 @pytest.mark.parametrize("model", MODELS)
