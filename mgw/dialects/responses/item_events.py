@@ -63,7 +63,7 @@ class EventLog:
         """Of the next event."""
         self.items: list[bytes] = []
         self.kept_bytes = 0
-        """How much of texts and items is kept for the end."""
+        """How much of texts and items is kept for the end; a text counts by itself and in its item."""
 
     def write(self, kind: bytes, fields: bytes) -> None:
         """Write an event with these fields."""
@@ -88,10 +88,10 @@ class EventLog:
         """End the item that has begun."""
         self.write(b"response.output_item.done", b'"output_index":%d,"item":%b' % (len(self.items), item))
         self.items.append(item)
+        self.kept_bytes += len(item)
 
     def add_item(self, begun: bytes, ended: bytes) -> None:
         """Write an item that has no events between its two ends."""
-        self.kept_bytes += len(ended)
         self.begin_item(begun)
         self.end_item(ended)
 
@@ -359,7 +359,6 @@ class OpenThought:
     def end_sealed(self, status: bytes, encrypted_content: str, summary: bytes = b"") -> None:
         """End the item with this field."""
         item = render_reasoning(self._id, status, summary, encrypted_content)
-        self._log.kept_bytes += len(encrypted_content)
         self._log.end_item(item)
 
     def render(self) -> bytes:

@@ -119,7 +119,7 @@ class ResponsesStreamWriter(StreamWriter):
         if run is not None and event.text and not event.candidate:  # as nearly always
             run.add(event.text)
             if self._log.kept_bytes > MAX_KEPT_BYTES:
-                self._break_off()
+                self._is_full()
         elif event.text and self._is_due(event, len(event.text)):
             self._output.add_text(event.text)
 
@@ -160,7 +160,7 @@ class ResponsesStreamWriter(StreamWriter):
 
     def on_call_began(self, event: CallBegan) -> None:
         """Begin a call, or hold it while another one is open."""
-        if not self._accepts(event.candidate) or event.call in self._calls:
+        if not self._accepts(event.candidate) or event.call in self._calls or self._is_full():
             return
         self._calls[event.call] = call = _Call(event)
         if self._call is None:
@@ -175,7 +175,7 @@ class ResponsesStreamWriter(StreamWriter):
             return
         if call is self._call:
             self._output.add_arguments(event.text)
-            self._limit()
+            self._is_full()
         else:
             call.held.append(event.text)
             self._count(len(event.text))
@@ -196,7 +196,7 @@ class ResponsesStreamWriter(StreamWriter):
         if self._accepts(event.candidate):
             for number in tuple(self._calls):
                 self._end_call(number)
-            if not self._closed:  # by a limit
+            if not self._is_full():
                 self._output.end_item(INCOMPLETE if is_cut(event.stop) else COMPLETED)
                 self._ending = event
 
@@ -236,8 +236,7 @@ class ResponsesStreamWriter(StreamWriter):
         if self._call is not None:
             self._hold(event, size)
             return False
-        self._limit()
-        return not self._closed
+        return not self._is_full()
 
     def _begin(self, model: str | None) -> None:
         self._began = True
@@ -264,9 +263,11 @@ class ResponsesStreamWriter(StreamWriter):
         if self._held > MAX_HELD:
             self._break_off()
 
-    def _limit(self) -> None:
+    def _is_full(self) -> bool:
+        """Whether no more can be kept, which ends the stream."""
         if self._log.kept_bytes > MAX_KEPT_BYTES:
             self._break_off()
+        return self._closed
 
     def _break_off(self) -> None:
         self._break(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is too large"))
@@ -291,7 +292,7 @@ class ResponsesStreamWriter(StreamWriter):
 
     def _write_waiting(self) -> None:
         """Write what waited for the end of a call, up to the next call that has not ended."""
-        while self._waiting and self._call is None and not self._closed:
+        while self._waiting and self._call is None and not self._is_full():
             item = self._waiting.popleft()
             if not isinstance(item, _Call):
                 self._handlers[type(item)](self, item)

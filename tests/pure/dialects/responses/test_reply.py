@@ -101,6 +101,7 @@ def test_a_call_is_told_in_the_words_of_the_clients_own_tool(
 ) -> None:
     call = ToolCall("c1", "ns__t", json.dumps(arguments))
     tools = ReplyOptions(client_tools={"ns__t": ClientTool(kind, "t")})
+    rendered(Reply((Candidate((call,), StopReason.LENGTH),)), tools)  # as legal as the whole one
     found = rendered(Reply((Candidate((call,), StopReason.TOOL_USE),)), tools)["output"][0]
     assert found.pop("id")
     assert found == {**item, "call_id": "c1", "status": "completed"}

@@ -18,6 +18,7 @@ from mgw.canonical.reply import (
     Counted,
     Ended,
     LogprobsAdded,
+    RefusalAdded,
     ReplyEvent,
     StopReason,
     TextAdded,
@@ -106,6 +107,18 @@ def test_a_break_ends_no_call_that_was_open(name: str) -> None:
     assert [item["status"] for item in failed["response"]["output"][1:]] == ["incomplete"] * (name != "shell")
 
 
+def test_a_break_takes_nothing_away_from_a_call_that_is_whole() -> None:
+    broke = Broke(UpstreamError(529, "busy"))
+    stream = streamed([CallBegan(0, "a", "f"), ArgumentsAdded(0, "{}"), CallEnded(0), broke])
+    assert [event["item"]["status"] for event in events_of(stream, "output_item.done")] == ["completed"]
+
+
+def test_a_break_leaves_the_text_that_waited_for_its_tokens() -> None:
+    tokens = LogprobsAdded((TokenLogprob("a", -1.0),))
+    stream = streamed([TextAdded("a"), tokens, TextAdded("b"), Broke(UpstreamError(529, "busy"))])
+    assert final_response(stream)["output"][0]["content"][0]["text"] == "ab"
+
+
 def test_a_failure_before_everything_is_a_whole_stream_too() -> None:
     writer = ResponsesStreamWriter(CONTEXT)
     stream = writer.fail(GatewayError(Reason.CLIENT_LIMIT, "slow down"))
@@ -141,16 +154,54 @@ def test_what_comes_behind_a_signature_of_a_text_still_finds_its_text() -> None:
     assert output[0]["content"][0]["annotations"][0]["url"] == "https://a"
 
 
+def test_citations_stand_where_they_say_or_behind_the_text_so_far() -> None:
+    """One that comes before all text waits for it."""
+    cited, placed = CitationAdded(Citation("https://a")), CitationAdded(Citation("https://b", None, 1, 2))
+    events: list[ReplyEvent] = [CitationAdded(Citation("https://c")), TextAdded("é"), cited, TextAdded("bc")]
+    events += [placed, cited, TextAdded("d"), CallBegan(0, "a", "f"), CallEnded(0), TextAdded("e")]
+    output = final_response(streamed([*events, Ended(StopReason.END)]))["output"]
+    assert output[2]["content"][0]["annotations"] == []
+    annotations = output[0]["content"][0]["annotations"]
+    assert [(found["url"][-1], found["start_index"], found["end_index"]) for found in annotations] == [
+        ("c", 1, 1),
+        ("a", 1, 1),
+        ("b", 1, 2),
+        ("a", 3, 3),
+    ]
+
+
+def test_words_of_a_refusal_are_a_part_of_their_message() -> None:
+    stream = streamed([TextAdded("a"), RefusalAdded("no"), TextAdded("b"), Ended(StopReason.END)])
+    (message,) = final_response(stream)["output"]
+    assert [part.get("text", part.get("refusal")) for part in message["content"]] == ["a", "no", "b"]
+
+
+@pytest.mark.parametrize("pieces", [[], ["null"], [" nu", "ll "], [" ", "{", "}"]], ids=str)
+def test_a_call_without_arguments_has_an_empty_object_of_them(pieces: list[str]) -> None:
+    arguments = [ArgumentsAdded(0, piece) for piece in pieces]
+    stream = streamed([CallBegan(0, "a", "f"), *arguments, CallEnded(0), TOOL_USE])
+    assert final_response(stream)["output"][0]["arguments"].strip() == "{}"
+
+
+def test_there_is_one_answer_only() -> None:
+    events: list[ReplyEvent] = [TextAdded("a"), TextAdded("x", 1), CallBegan(0, "c", "f", candidate=1)]
+    stream = streamed([*events, TextAdded("b"), Ended(StopReason.LENGTH, candidate=1), Ended(StopReason.END)])
+    (message,) = final_response(stream)["output"]
+    assert message["content"][0]["text"] == "ab"
+
+
 def test_texts_have_their_tokens_beside_them_once_there_are_any() -> None:
     events: list[ReplyEvent] = []
     for word in ("a", "b", "c"):
         events += [TextAdded(word), LogprobsAdded((TokenLogprob(word, -1.0),))]
-    stream = streamed([*events, TextAdded("d"), Ended(StopReason.END)])
+    cited = CitationAdded(Citation("https://a"))
+    stream = streamed([*events, TextAdded("d"), cited, Ended(StopReason.END)])
     deltas = events_of(stream, "output_text.delta")
     told = [(event["delta"], [token["token"] for token in event["logprobs"]]) for event in deltas]
     assert told == [("a", []), ("b", ["b"]), ("c", ["c"]), ("d", [])]
     part = final_response(stream)["output"][0]["content"][0]
     assert [token["token"] for token in part["logprobs"]] == ["a", "b", "c"]
+    assert part["annotations"][0]["end_index"] == 4
 
 
 @pytest.mark.parametrize("failed", [False, True])
@@ -178,16 +229,19 @@ def test_calls_without_an_identifier_get_one_that_no_other_response_has() -> Non
 
 
 def test_what_is_held_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_HELD", 100)
-    monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 400)
+    monkeypatch.setattr(stream_writer, "MAX_HELD", 500)
+    monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 800)
     monkeypatch.setattr(item_events, "MOST_NEW_BYTES", 50)
     waiting: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
     broken: list[list[ReplyEvent]] = [
-        [*waiting, *[ArgumentsAdded(1, "x" * 10)] * 12],
-        [*waiting, *[TextAdded("x" * 10)] * 12],
-        [TextAdded("x" * 10)] * 50,
-        [ThinkingAdded("x" * 10)] * 50,
-        [CallBegan(0, "a", "shell"), *[ArgumentsAdded(0, "x" * 10)] * 50],
+        [*waiting, *[ArgumentsAdded(1, "x" * 10)] * 60],
+        [*waiting, *[TextAdded("x" * 10)] * 60],
+        [TextAdded("x" * 10)] * 100,
+        [ThinkingAdded("x" * 10)] * 100,
+        [event for _ in range(9) for event in (CallBegan(0, "a", "f"), CallEnded(0))],
+        [CallBegan(0, "a", "f"), *[CallBegan(number, "a", "f") for number in range(1, 9)]],
+        [waiting[0], ThinkingAdded("x" * 90), ThinkingAdded("\n" * 400), TextAdded("x")],
+        [CallBegan(0, "a", "shell"), *[ArgumentsAdded(0, "x" * 10)] * 100],
     ]
     for events in broken:
         final = final_response(streamed([*events, TOOL_USE]))
