@@ -233,9 +233,9 @@ def _reason(kind: str, response: ProviderResponse) -> str | None:
 
 
 def _stream_error(data: bytes) -> UpstreamError:
-    """Return the error of an event, whose own type is no code."""
+    """Return the error of an event, whose own type is no code, and neither is a response's status."""
     error = parse_stream_error(data)
-    return replace(error, code=None) if error.code == "error" else error
+    return replace(error, code=None) if error.code in {"error", "failed"} else error
 
 
 def _parse_item(item: Raw) -> OutputItem | None:

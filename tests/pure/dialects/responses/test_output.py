@@ -216,6 +216,7 @@ FAILED = {"type": "response.failed", "response": response([], status="failed")}
             "x",
         ),
         ({"type": "future", "error": {"message": "x"}}, 502, None, "x"),
+        (FAILED, 502, None, "the upstream's stream ended with an error"),
         ({"type": "response.completed", "response": response([], error={"message": "x"})}, 502, None, "x"),
     ],
 )
@@ -248,6 +249,19 @@ def test_hosts_that_count_all_items_as_the_first_and_repeat_call_ids() -> None:
     assert isinstance(found[2], ToolCall)
     assert found[2].id != "call_1"
     assert found[2].arguments == '{"a":1}'
+
+
+def test_what_is_said_twice_or_too_late_adds_nothing() -> None:
+    events = events_of([message("msg_1", "Hi")])
+    late = {"type": "response.output_text.delta", "output_index": 0, "delta": "late"}
+    repeated = [*events[:-1], late, events[-2], events[-1], late, events[-1]]
+    assert read(*map(sse, repeated)) == read(*map(sse, events))
+
+
+def test_a_call_that_was_cut_off_ends_with_the_answer() -> None:
+    events = events_of([CALL], "max_output_tokens")
+    found = read(*(sse(event) for event in events if event["type"] != "response.output_item.done"))
+    assert found[-3:] == [Counted(USAGE), CallEnded(0), Ended(StopReason.LENGTH)]
 
 
 def test_a_host_that_sends_only_the_terminal_event() -> None:
