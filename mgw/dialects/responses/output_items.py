@@ -132,7 +132,9 @@ def render_text_call(opened: tuple[bytes, bytes], status: bytes, text: bytes) ->
     return b'%b,"status":"%b"%b%b"}' % (begin, status, key, text)
 
 
-class _LocalShell(Struct, tag_field="type", tag="exec"):
+class _LocalShell(Struct, tag_field="type", tag="exec", omit_defaults=True):
+    """What is not said is left out: some clients take no null there."""
+
     command: list[str]
     env: dict[str, str] | None = None
     timeout_ms: int | None = None
@@ -140,7 +142,7 @@ class _LocalShell(Struct, tag_field="type", tag="exec"):
     working_directory: str | None = None
 
 
-class _Shell(Struct):
+class _Shell(Struct, omit_defaults=True):
     commands: list[str]
     timeout_ms: int | None = None
     max_output_length: int | None = None

@@ -64,14 +64,7 @@ def test_the_object_says_what_was_asked_and_defaults_elsewhere() -> None:
 
 
 FILE = {"type": "update_file", "path": "a", "diff": "+b"}
-COMMAND = {
-    "type": "exec",
-    "command": ["ls"],
-    "timeout_ms": 5,
-    "env": {},
-    "user": None,
-    "working_directory": None,
-}
+COMMAND = {"type": "exec", "command": ["ls"], "timeout_ms": 5, "env": {}}
 FITTING = [
     (ToolKind.CUSTOM, {"input": "raw"}, {"type": "custom_tool_call", "name": "t", "input": "raw"}),
     (
@@ -82,7 +75,7 @@ FITTING = [
     (
         ToolKind.SHELL,
         {"commands": ["ls"], "timeout_ms": 5},
-        {"type": "shell_call", "action": {"commands": ["ls"], "timeout_ms": 5, "max_output_length": None}},
+        {"type": "shell_call", "action": {"commands": ["ls"], "timeout_ms": 5}},
     ),
     (ToolKind.APPLY_PATCH, {"operation": FILE}, {"type": "apply_patch_call", "operation": FILE}),
     (
