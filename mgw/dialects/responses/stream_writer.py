@@ -48,7 +48,7 @@ from mgw.errors import GatewayError, Reason
 KEEPALIVE: Final = b": ping\n\n"
 MAX_HELD: Final = 32 * 2**20
 """How much is held while another call is open."""
-MAX_KEPT_BYTES: Final = 64 * 2**20
+MAX_KEPT_BYTES: Final = 32 * 2**20
 """How large the output may become, which the last event has to repeat."""
 
 _HeldEvent = (
