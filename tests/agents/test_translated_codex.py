@@ -6,6 +6,7 @@ so it sends what it sends for an unknown model.
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.agents.agents import CODEX, CODEX_AGAIN, Access, Agent, codex_with
+from tests.agents.agents import CODEX, CODEX_AGAIN, CODEX_OVER_WEBSOCKETS, Access, Agent, codex_with
 from tests.agents.conftest import KEY, ROOT
 from tests.agents.running import Desk, Finished
 from tests.support.gateway import GatewayProcess, start_gateway
@@ -26,6 +27,10 @@ MODELS: Final = (CLAUDE, "gem/gemini-3-flash", "host/deep+sim-reasoning")
 PATHS: Final = {"claude": "/v1/messages", "gem": "/v1beta/models/", "host": "/v1/chat/completions"}
 PROGRAMS: Final = Path(__file__).parent / "programs"
 WITHOUT_SEARCH: Final = codex_with('web_search = "disabled"')
+DOT: Final = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGMQUDDAihiGlgQAWU8YATsut5kAAAAASUVORK5CYII="
+)
+"""An image of eight by eight pixels."""
 
 Ask = Callable[[Agent, str, str], Finished]
 
@@ -38,6 +43,7 @@ providers:
   gem: {{kind: gemini, base_url: "{url}/v1beta", api_key: AIza-canary}}
   host: {{kind: openai_compat, base_url: "{url}/v1", api_key: sk-canary-host, speaks: [chat]}}
 defaults: {{openai_dialect: host}}
+aliases: {{gpt-5.5: claude/claude-sonnet-5, gpt-5.6-sol: gem/gemini-3-flash}}
 translation: {{responses: {{enabled: true, hosted_tools: {hosted_tools}}}}}
 edge_auth: {{enabled: true, keys: [{KEY}]}}
 """
@@ -180,6 +186,52 @@ def test_a_call_in_a_namespace_of_codex_itself_starts_another_agent(
     assert finished.status == 0, finished
     assert "agent_id" in CODEX.answer(finished.stdout), finished
     all_went_well(gateway, simulator, model)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_image_that_codex_looks_at_reaches_the_model(
+    ask: Ask, seat: Desk, simulator: SimulatorProcess, gateway: GatewayProcess, model: str
+) -> None:
+    image = seat.work / "dot.png"
+    image.write_bytes(DOT)
+    finished = ask(CODEX, model, f"use tool view_image with {json.dumps({'path': str(image)})}")
+    assert finished.status == 0, finished
+    _, last = all_went_well(gateway, simulator, model)
+    assert b"image/png" in last.body
+
+
+def test_tools_that_codex_finds_by_search_are_offered_next(
+    ask: Ask, simulator: SimulatorProcess, gateway: GatewayProcess
+) -> None:
+    """What it takes for gpt-5.5 learns of subagents from a tool that searches for tools."""
+    finished = ask(CODEX, "gpt-5.5", 'use tool tool_search with {"query": "spawn agent"}')
+    assert finished.status == 0, finished
+    assert "spawn_agent" in CODEX.answer(finished.stdout), finished
+    first, second = all_went_well(gateway, simulator, CLAUDE)
+    found = {tool["name"] for tool in second.json()["tools"]} - {
+        tool["name"] for tool in first.json()["tools"]
+    }
+    assert "multi_agent_v1__spawn_agent" in found
+
+
+def test_tools_that_come_as_an_item_of_the_input_are_called(
+    ask: Ask, note: Path, simulator: SimulatorProcess, gateway: GatewayProcess
+) -> None:
+    """What it takes for gpt-5.6 is given custom tools in namespaces, and none in ``tools``."""
+    script = f"text((await tools.exec_command({{cmd: 'cat {note}'}})).output)"
+    finished = ask(CODEX, "gpt-5.6-sol", f"use tool functions__exec with {json.dumps({'input': script})}")
+    assert finished.status == 0, finished
+    assert NOTE in CODEX.answer(finished.stdout), finished
+    all_went_well(gateway, simulator, "gem/gemini-3-flash")
+
+
+def test_codex_falls_back_to_http_where_its_websocket_is_not_served(
+    ask: Ask, note: Path, simulator: SimulatorProcess
+) -> None:
+    finished = ask(CODEX_OVER_WEBSOCKETS, CLAUDE, CODEX.please_read(note))
+    assert finished.status == 0, finished
+    assert NOTE in CODEX.answer(finished.stdout), finished
+    assert [request.status for request in simulator.requests()] == [200] * 2
 
 
 def test_a_conversation_goes_on_with_other_families_models(
