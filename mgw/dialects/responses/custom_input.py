@@ -2,7 +2,8 @@
 
 The function takes ``{"input": string}`` (contract 11.5).  Arguments that begin like that object are decoded
 as they come, and what follows the string is not read.  Anything else is kept to its end: an object that has
-the string in another place gives it, and what is no such object is the input itself.
+the string in another place gives it, and what is no such object is the input itself.  An empty object is no
+input, as no arguments are: Anthropic's wire has the one in whole answers and the other in streams.
 
 The result depends on the whole text alone, not on how it was cut.  What was broken off in the string gives
 its beginning; an escape that JSON does not have stands for itself, as models write those of regular
@@ -86,7 +87,7 @@ class CustomInput:
             return ""
         text = "".join(self._held)
         self._held.clear()
-        if is_empty(text):
+        if is_empty(text) or (len(text) <= _LONGEST_BEGIN and text.split() == ["{}"]):
             return ""
         try:
             return _DECODER.decode(text).input

@@ -19,6 +19,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import Citation, JsonObject, Media
 from mgw.canonical.reply import Alternative, TokenLogprob
+from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ClientTool, ToolKind
 from mgw.dialects.responses.identifiers import item_id
 
@@ -221,7 +222,7 @@ def render_structured_call(
     """Return a call as it begins and as it is; ``None`` where its arguments do not fit its kind."""
     row = _STRUCTURED[head.tool.kind]
     try:
-        fields = row.read(arguments)
+        fields = row.read("{}" if is_empty(arguments) else arguments)
     except _UNREADABLE:
         return None
     identifier = item_id(row.type, seed, number)

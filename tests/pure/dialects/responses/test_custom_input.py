@@ -39,7 +39,7 @@ def test_the_input_does_not_depend_on_how_the_arguments_are_cut(pieces: list[str
     [
         ("", ""),
         ("null", ""),
-        ("{}", "{}"),
+        (" {}\n", ""),
         ('{"input": 1}', '{"input": 1}'),
         ("*** Begin Patch", "*** Begin Patch"),
         ('"text"', '"text"'),
