@@ -188,7 +188,8 @@ class ItemParser:
             if type(kind) is str and kind in TEXT_TYPES and type(text) is str:
                 texts.append(Text(text))
             else:
-                self._ledger.leave(f"input[agent_message].content[{str(kind)[:LONGEST_SHOWN]}]")
+                shown = kind[:LONGEST_SHOWN] if type(kind) is str else ""
+                self._ledger.leave(f"input[agent_message].content[{shown}]")
         self.turns.add_user(texts)
 
     def _parse_reasoning(self, item: Fields) -> None:

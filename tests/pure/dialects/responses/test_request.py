@@ -282,6 +282,19 @@ def test_a_tool_of_the_clients_own_is_called_and_answered_as_a_function(kind: st
     assert found.unread == frozenset()
 
 
+def test_a_search_tells_of_each_tool_as_often_as_it_found_it() -> None:
+    """Not of the whole namespace for each of its tools."""
+    other = {**FUNCTION, "name": "other"}
+    tools = [{"type": "local_shell", "name": []}, *[{**NAMESPACE, "tools": [other]}] * 3]
+    item = {"type": "tool_search_call", "call_id": "c1", "arguments": {}, "execution": "client"}
+    output = {"type": "tool_search_output", "call_id": "c1", "execution": "client", "tools": tools}
+    (result,) = parsed(additional(NAMESPACE), item, output).request.turns[1].parts
+    assert isinstance(result, ToolResult)
+    assert result.parts == (
+        Text(json.dumps({"tools": ["local_shell", *["eyes__other"] * 3]}, separators=(",", ":"))),
+    )
+
+
 def test_a_failed_output_is_an_error() -> None:
     item = {"type": "apply_patch_call_output", "call_id": "c1", "status": "failed", "output": "no"}
     (result,) = parsed(call(), item).request.turns[1].parts
