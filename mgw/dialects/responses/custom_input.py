@@ -13,6 +13,7 @@ expressions; half of a surrogate pair is U+FFFD.
 from __future__ import annotations
 
 import re
+from json import JSONDecoder
 from typing import Final
 
 from msgspec import MsgspecError, Struct
@@ -23,24 +24,17 @@ from mgw.dialects.arguments import is_empty
 _LONGEST_BEGIN: Final = 64
 """Characters in which the string must begin to be decoded as it comes."""
 _BEGIN: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
-_TOKEN: Final = re.compile(
-    r'(?P<end>")'
-    r"|(?P<cut>\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?)?\Z)"
-    r"|\\u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|\\u(?P<code>[0-9a-fA-F]{4})"
-    r"|\\(?P<one>.)",
+_CUT: Final = re.compile(
+    r"\\(?:u(?:[0-9a-fA-F]{0,3}|[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?)?\Z"
+    r"|\\(?P<whole>.)",
     re.DOTALL,
 )
-_ESCAPES: Final = {
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+"""An escape at the end that may go on, or one that is whole."""
+_LONGEST_CUT: Final = 12
+_NO_ESCAPE: Final = re.compile(r'\\(?!["/bfnrt]|u[0-9a-fA-F]{4})')
+_BACKSLASH: Final = "\\u005c"
+_BACKSLASH_TEMPLATE: Final = "\\" + _BACKSLASH
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class _Input(Struct):
@@ -48,6 +42,8 @@ class _Input(Struct):
 
 
 _DECODER: Final = Decoder(_Input)
+_STRING: Final = JSONDecoder(strict=False)
+"""Takes halves of surrogate pairs, too, and says where the string ends."""
 _UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
 
 
@@ -99,28 +95,23 @@ class CustomInput:
         if self._tail is None:
             return ""
         text = self._tail + piece
-        self._tail = ""
-        pieces: list[str] = []
-        done = 0
-        for token in _TOKEN.finditer(text):
-            pieces.append(text[done : token.start()])
-            done = token.end()
-            match token.lastgroup:
-                case "end":
-                    self._tail = None
-                    return "".join(pieces)
-                case "cut":
-                    self._tail = token[0]
-                case _:
-                    pieces.append(_unescape(token))
-        pieces.append(text[done:])
-        return "".join(pieces)
+        cut = _find_cut(text)
+        whole, self._tail = text[:cut], text[cut:]
+        try:
+            said, end = _STRING.raw_decode(f'"{whole}"')
+        except ValueError:  # escapes that JSON does not have
+            whole = _NO_ESCAPE.sub(_BACKSLASH_TEMPLATE, whole.replace("\\\\", _BACKSLASH))
+            said, end = _STRING.raw_decode(f'"{whole}"')
+        if end < len(whole) + 2:
+            self._tail = None
+        return said if said.isascii() else _HALF.sub("\ufffd", said)
 
 
-def _unescape(token: re.Match[str]) -> str:
-    if one := token["one"]:
-        return _ESCAPES.get(one, token[0])
-    if code := token["code"]:
-        number = int(code, 16)
-        return "\ufffd" if 0xD800 <= number < 0xE000 else chr(number)
-    return chr(0x10000 + ((int(token["high"], 16) - 0xD800) << 10) + int(token["low"], 16) - 0xDC00)
+def _find_cut(text: str) -> int:
+    """Return where the last escape begins, if it may go on, else the end."""
+    start = max(0, len(text) - _LONGEST_CUT)
+    start -= (start - len(text[:start].rstrip("\\"))) % 2  # not between a backslash and what it escapes
+    for escape in _CUT.finditer(text, start):
+        if escape["whole"] is None:
+            return escape.start()
+    return len(text)
