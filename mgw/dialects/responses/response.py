@@ -68,7 +68,7 @@ class ResponseRenderer:
 
     def render_begun(self) -> bytes:
         """Return the object of a response that has begun; its usage is not known yet."""
-        return _ENCODER.encode({**self._fields("in_progress"), **_SHORT, "output": [], "usage": None})
+        return _encode({**self._fields("in_progress"), **_SHORT, "output": [], "usage": None})
 
     def render_ended(self, stop: StopReason, items: Sequence[bytes], usage: TokenUsage) -> list[bytes]:
         """Return the object of a response that has ended, in pieces; ``items`` are its output."""
@@ -119,10 +119,18 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     }
 
 
+def _encode(fields: JsonObject) -> bytes:
+    """Return the object; what is nested too deeply to be repeated here is not."""
+    try:
+        return _ENCODER.encode(fields)
+    except RecursionError:
+        return _ENCODER.encode({**fields, **_DEFAULTS})
+
+
 def _insert_output(fields: JsonObject, items: Sequence[bytes], usage: TokenUsage) -> list[bytes]:
     """Return the pieces of an object, so that its items are copied once only."""
     fields["usage"] = render_usage(usage)
-    pieces = [_ENCODER.encode(fields)[:-1], b',"output":[']
+    pieces = [_encode(fields)[:-1], b',"output":[']
     for item in items:
         pieces += (item, b",")
     if items:

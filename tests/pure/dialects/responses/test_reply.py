@@ -129,3 +129,11 @@ def test_adjacent_texts_are_one_message_and_an_image_is_an_item_of_its_own() -> 
     assert [item["type"] for item in output] == ["message", "image_generation_call", "message"]
     assert output[0]["content"][0]["text"] == "ab"
     assert (output[1]["result"], output[1]["output_format"]) == ("aWs=", "webp")
+
+
+def test_what_is_nested_too_deeply_to_be_repeated_is_not() -> None:
+    deep: Json = {}
+    for _ in range(2000):
+        deep = {"a": deep}
+    found = rendered(Reply((Candidate((), StopReason.END),)), ReplyOptions(echoed={"metadata": deep}))
+    assert found["metadata"] == {}
