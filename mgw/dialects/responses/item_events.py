@@ -41,6 +41,10 @@ _EVENT: Final = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
 _NO_LOGPROBS: Final = b',"logprobs":[]'
 MOST_NEW_BYTES: Final = 16 * 1024
 """How much of a text is kept in pieces before they are joined."""
+FRAME_BYTES: Final = 256
+"""What a part of an item, or an event that waits, takes beside its text, about."""
+STRING_BYTES: Final = 64
+"""What a string takes beside its characters, about."""
 _LONGEST_EMPTY: Final = 64
 """Characters of arguments that may still turn out to be none."""
 
@@ -317,6 +321,7 @@ class OpenMessage:
         part = self._part.render()
         self._write_part(b"done", part)
         self._parts.append(part)
+        self._log.kept_bytes += FRAME_BYTES
         self._part = self.text = None
 
     def _place(self) -> bytes:
@@ -392,7 +397,7 @@ class OpenTextCall:
     def add(self, arguments: str) -> None:
         """Add arguments."""
         if self._input is not None:
-            self._log.kept_bytes += len(arguments)
+            self._log.kept_bytes += len(arguments) + STRING_BYTES
             self._write(self._input.feed(arguments))
         elif self._held is None:
             self._write(arguments)

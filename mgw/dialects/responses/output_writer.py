@@ -18,6 +18,8 @@ from mgw.canonical.reply import TokenLogprob
 from mgw.dialects.dialect import ClientTool, ReplyContext, ToolKind
 from mgw.dialects.responses.encrypted_content import seal_call_signature, seal_text_signature
 from mgw.dialects.responses.item_events import (
+    FRAME_BYTES,
+    STRING_BYTES,
     EventLog,
     OpenMessage,
     OpenTextCall,
@@ -47,7 +49,7 @@ class _StructuredCall:
 
     def add(self, arguments: str) -> None:
         """Keep more of the arguments."""
-        self._log.kept_bytes += len(arguments)
+        self._log.kept_bytes += len(arguments) + STRING_BYTES
         self._arguments.append(arguments)
 
     def end_text(self) -> None:
@@ -129,7 +131,7 @@ class OutputWriter:
             part.annotate(citation)
         else:
             self._citations.append(citation)
-            self.log.kept_bytes += len(citation.url) + len(citation.title or "")
+            self.log.kept_bytes += len(citation.url) + len(citation.title or "") + FRAME_BYTES
 
     def add_logprobs(self, tokens: tuple[TokenLogprob, ...]) -> None:
         """Add the tokens of the text that is open; further texts wait for theirs."""

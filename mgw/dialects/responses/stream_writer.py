@@ -39,6 +39,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.responses.errors import render_failure
+from mgw.dialects.responses.item_events import FRAME_BYTES, STRING_BYTES
 from mgw.dialects.responses.output_items import COMPLETED, INCOMPLETE
 from mgw.dialects.responses.output_writer import OutputWriter
 from mgw.dialects.responses.response import ResponseRenderer, is_cut, status_of
@@ -178,7 +179,7 @@ class ResponsesStreamWriter(StreamWriter):
             self._is_full()
         else:
             call.held.append(event.text)
-            self._count(len(event.text))
+            self._count(len(event.text) + STRING_BYTES)
 
     def on_call_ended(self, event: CallEnded) -> None:
         """End a call."""
@@ -256,7 +257,7 @@ class ResponsesStreamWriter(StreamWriter):
 
     def _hold(self, item: _Call | _HeldEvent, size: int) -> None:
         self._waiting.append(item)
-        self._count(size + 1)
+        self._count(size + FRAME_BYTES)
 
     def _count(self, size: int) -> None:
         self._held += size

@@ -229,19 +229,24 @@ def test_calls_without_an_identifier_get_one_that_no_other_response_has() -> Non
 
 
 def test_what_is_held_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_HELD", 500)
-    monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 800)
+    monkeypatch.setattr(stream_writer, "MAX_HELD", 1500)
+    monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 1000)
     monkeypatch.setattr(item_events, "MOST_NEW_BYTES", 50)
     waiting: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
     broken: list[list[ReplyEvent]] = [
         [*waiting, *[ArgumentsAdded(1, "x" * 10)] * 60],
         [*waiting, *[TextAdded("x" * 10)] * 60],
-        [TextAdded("x" * 10)] * 100,
-        [ThinkingAdded("x" * 10)] * 100,
+        [TextAdded("x" * 10)] * 120,
+        [ThinkingAdded("x" * 10)] * 120,
         [event for _ in range(9) for event in (CallBegan(0, "a", "f"), CallEnded(0))],
         [CallBegan(0, "a", "f"), *[CallBegan(number, "a", "f") for number in range(1, 9)]],
         [waiting[0], ThinkingAdded("x" * 90), ThinkingAdded("\n" * 400), TextAdded("x")],
         [CallBegan(0, "a", "shell"), *[ArgumentsAdded(0, "x" * 10)] * 100],
+        [CallBegan(0, "a", "shell"), *[ArgumentsAdded(0, "x")] * 20],
+        [*waiting, *[ArgumentsAdded(1, "x")] * 30],
+        [*waiting, *[TextAdded("x")] * 9],
+        [TextAdded("x"), RefusalAdded("x")] * 9,
+        [CitationAdded(Citation("u"))] * 9,
     ]
     for events in broken:
         final = final_response(streamed([*events, TOOL_USE]))
