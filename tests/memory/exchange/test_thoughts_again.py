@@ -86,6 +86,26 @@ def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool)
     assert event.dropped_fields is not None
 
 
+@pytest.mark.parametrize("status", [b"400 Bad Request", b"404 Not Found"])
+def test_an_item_that_openai_does_not_know_is_left_out_once(status: bytes) -> None:
+    thought = {"type": "thinking", "thinking": "Hm."}
+    thought["signature"] = tag_signature(Signature(Family.OPENAI, "rs_1:Y2k="), "Hm.")
+    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "b"}]}
+    messages = [{"role": "user", "content": "a"}, said, {"role": "user", "content": "c"}]
+    asked = {"model": "main/gpt-5.6", "max_tokens": 99, "messages": messages}
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask("/v1/messages", json.dumps(asked).encode())
+    _, _, body = pipeline.received()
+    assert b'"rs_1"' in body
+    before = pipeline.connection.received
+    pipeline.connection.send(refused("Item with id 'rs_1' not found.", status))
+    assert b'"rs_1"' not in pipeline.connection.received.removeprefix(before)
+    pipeline.connection.send(answered(b'{"object": "response", "output": []}'))
+    assert client.status == 200
+    assert value_of(client.headers, b"x-gateway-dropped-fields") == b"messages[].content[thinking]"
+    assert pipeline.event().attempts == 2
+
+
 def test_a_second_refusal_is_the_clients() -> None:
     pipeline, client = began()
     pipeline.connection.send(refused(BOUND))
