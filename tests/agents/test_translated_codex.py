@@ -31,6 +31,8 @@ DOT: Final = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR4nGMQUDDAihiGlgQAWU8YATsut5kAAAAASUVORK5CYII="
 )
 """An image of eight by eight pixels."""
+THOUGHTS: Final = ('"signature": "c2lt', '"thoughtSignature": "c2lt', '"reasoning_content": "The user')
+"""How thoughts come back to the simulator: with a signature of its own, where its provider signs them."""
 
 Ask = Callable[[Agent, str, str], Finished]
 
@@ -91,7 +93,7 @@ def all_went_well(gateway: GatewayProcess, simulator: SimulatorProcess, model: s
 def shows_its_thought(body: dict[str, Any]) -> bool:
     """Whether a request brings a thought back to its provider, with its signature where there are any."""
     text = json.dumps(body)
-    return any(sign in text for sign in ('"signature": ', '"thoughtSignature": ', '"reasoning_content": '))
+    return any(sign in text for sign in THOUGHTS)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -179,13 +181,14 @@ args = ["{PROGRAMS / "drawers.py"}"]
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_call_in_a_namespace_of_codex_itself_starts_another_agent(
-    ask: Ask, simulator: SimulatorProcess, gateway: GatewayProcess, model: str
+    ask: Ask, simulator: SimulatorProcess, model: str
 ) -> None:
+    """Codex does not wait for it, and may leave before it is answered."""
     arguments = json.dumps({"message": "hello from above"})
     finished = ask(CODEX, model, f"use tool multi_agent_v1__spawn_agent with {arguments}")
     assert finished.status == 0, finished
     assert "agent_id" in CODEX.answer(finished.stdout), finished
-    all_went_well(gateway, simulator, model)
+    assert {request.status for request in simulator.requests()} <= {200, None}
 
 
 @pytest.mark.parametrize("model", MODELS)

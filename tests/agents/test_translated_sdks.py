@@ -61,10 +61,11 @@ def play(
 
 @pytest.mark.parametrize("stream", [False, True], ids=["unary", "streamed"])
 @pytest.mark.parametrize("thinks", [False, True], ids=["without thoughts", "with thoughts"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, "gem/gemini-2.5-flash+sim-no-ids"])
 def test_a_run_with_a_handoff_and_tools_ends_in_the_second_agents_text(
     agents_sdk: Play, simulator: SimulatorProcess, model: str, thinks: bool, stream: bool
 ) -> None:
+    """The SDK ends a run in which an identifier of a call repeats, whoever has made it."""
     prompt = (
         'preface, use tool get_weather with {"city": "Paris"} and use tool transfer_to_clock with {} '
         'and use tool get_time with {"city": "Rome"}'
