@@ -156,12 +156,13 @@ def test_an_answer_that_finds_no_room_is_incomplete_whole_and_streamed(sdk: Any,
 
 @each_model
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("phrase", ["", "think between, afterword, "], ids=["plain", "mixed"])
 def test_what_the_sdk_returned_goes_back_and_the_loop_ends(
-    sdk: Any, simulator: SimulatorProcess, model: str, stream: bool
+    sdk: Any, simulator: SimulatorProcess, model: str, phrase: str, stream: bool
 ) -> None:
     simulator.clear()
     request = {"model": model, "tools": TOOLS, "reasoning": {"summary": "auto"}}
-    history: list[Any] = [{"role": "user", "content": EVERY_CALL}]
+    history: list[Any] = [{"role": "user", "content": phrase + EVERY_CALL}]
     first = answer(sdk, stream, **request, input=history)
     history += first.output
     for item in first.output:
