@@ -159,7 +159,7 @@ class TextRun:
         log.out.append(self._template % (log.number, encoded))
         log.number += 1
         self._new.append(encoded)
-        self._new_bytes += len(encoded)
+        self._new_bytes += len(encoded) + STRING_BYTES
         if self._new_bytes > MOST_NEW_BYTES:
             self._join()
 
