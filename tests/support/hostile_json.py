@@ -7,21 +7,30 @@ from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.errors import GatewayError, Reason
-from mgw.families import text_dialect
-from mgw.vocabulary import Family
-from tests.support.accounting import TARGETS
+from mgw.vocabulary import DialectName
+from tests.support.accounting import TARGETS, through_responses
 
 Json = Any  # JSON of whatever type
 Path = tuple[str | int, ...]
 
-FAMILIES: Final = list(Family)
+DIALECTS: Final = [
+    DialectName.OPENAI_CHAT,
+    DialectName.OPENAI_RESPONSES,
+    DialectName.ANTHROPIC,
+    DialectName.GEMINI,
+]
+WAYS: Final = (*TARGETS, through_responses(TARGETS[0]))
+"""Whom requests are written for."""
 WRONG: Final[list[Json]] = [None, True, 7, -1, 1e308, "x", "", [], {}, [None], [[]], {"type": "x"}]
 DEEP: Final = 10_000
 ANSWERING: Final = ReplyContext("req_1", "a-model", 1)
+NOTHING: Final = Reply((Candidate((), StopReason.END),))
 
 
 def random_json() -> st.SearchStrategy[Json]:
@@ -68,21 +77,20 @@ def is_for(error: GatewayError, reason: Reason) -> None:
     assert error.reason is reason, error
 
 
-def translate_request(family: Family, body: bytes) -> None:
-    """Translate a request for all others; anything but a refusal of the client's request rises."""
+def translate_request(dialect: DialectName, body: bytes) -> None:
+    """Translate a request for all, and answer it; anything but a refusal of the client's request rises."""
     for stream in (False, True):
         try:
-            parsed = client_side_of(text_dialect(family)).text.parse_request(
-                body, RequestContext("a-model", stream, b"alt=sse")
+            parsed = client_side_of(dialect).text.parse_request(
+                body, RequestContext("a-model", stream, b"alt=sse", drop_hosted_tools=True)
             )
         except GatewayError as error:
             is_for(error, Reason.MALFORMED)
             return
-    for target in TARGETS:
+    client_side_of(dialect).text.render_reply(NOTHING, replace(ANSWERING, options=parsed.reply_options))
+    for target in WAYS:
         try:
-            rendered = provider_side_of(text_dialect(target.family)).text.render_request(
-                parsed.request, target.setting
-            )
+            rendered = target.side.text.render_request(parsed.request, target.setting)
         except GatewayError as error:
             is_for(error, Reason.MALFORMED)
         else:
@@ -90,24 +98,24 @@ def translate_request(family: Family, body: bytes) -> None:
             assert all(type(path) is str for path in parsed.dropped(rendered))
 
 
-def translate_reply(family: Family, body: bytes) -> None:
+def translate_reply(dialect: DialectName, body: bytes) -> None:
     """Translate a whole answer for all others; anything but a broken upstream rises."""
     try:
-        reply = provider_side_of(text_dialect(family)).text.parse_reply(body, ReplySource("seed"))
+        reply = provider_side_of(dialect).text.parse_reply(body, ReplySource("seed"))
     except GatewayError as error:
         is_for(error, Reason.UPSTREAM_BROKEN)
         return
-    for other in FAMILIES:
+    for other in DIALECTS:
         try:
-            client_side_of(text_dialect(other)).text.render_reply(reply, ANSWERING)
+            client_side_of(other).text.render_reply(reply, ANSWERING)
         except GatewayError as error:
             is_for(error, Reason.UPSTREAM_BROKEN)
 
 
-def translate_stream(family: Family, chunks: list[bytes]) -> int:
+def translate_stream(dialect: DialectName, chunks: list[bytes]) -> int:
     """Translate a stream for all others, and return how much was written."""
-    reader = provider_side_of(text_dialect(family)).stream_reader("seed")
-    writers = [client_side_of(text_dialect(other)).stream_writer(ANSWERING) for other in FAMILIES]
+    reader = provider_side_of(dialect).stream_reader("seed")
+    writers = [client_side_of(other).stream_writer(ANSWERING) for other in DIALECTS]
     written = 0
     try:
         for chunk in chunks:
@@ -121,9 +129,9 @@ def translate_stream(family: Family, chunks: list[bytes]) -> int:
     return written
 
 
-def framed(family: Family, event: Json) -> bytes:
+def framed(dialect: DialectName, event: Json) -> bytes:
     """Return an event as the provider sends it."""
     data = b"data: " + msgspec.json.encode(event) + b"\n\n"
-    if family is Family.ANTHROPIC and type(event) is dict and type(event.get("type")) is str:
+    if dialect is DialectName.ANTHROPIC and type(event) is dict and type(event.get("type")) is str:
         return b"event: " + str(event["type"]).encode("utf-8", "replace") + b"\n" + data
     return data

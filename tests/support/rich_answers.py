@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mgw.vocabulary import Family
+from mgw.vocabulary import DialectName
 from tests.support.rich_requests import PNG
 
 Body = dict[str, Any]  # Any: JSON
@@ -119,15 +119,86 @@ _GEMINI_STREAM: Final[list[Body]] = [
     },
 ]
 
-STREAMS: Final = {
-    Family.OPENAI: _CHAT_STREAM,
-    Family.ANTHROPIC: _MESSAGES_STREAM,
-    Family.GEMINI: _GEMINI_STREAM,
+_TEXT: Final[Body] = {
+    "type": "output_text",
+    "text": "Hi",
+    "annotations": [{"type": "url_citation", "url": "u", "title": "t", "start_index": 1, "end_index": 2}],
+    "logprobs": [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1}]}],
 }
-"""The events of one rich stream of each family's providers."""
+_ITEMS: Final[list[Body]] = [
+    {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "content": [{"type": "reasoning_text", "text": "hm"}],
+        "encrypted_content": "gA+A=",
+    },
+    {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "content": [_TEXT, {"type": "refusal", "refusal": "No"}],
+    },
+    {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"a":1}'},
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "b", "name": "g", "input": "x"},
+    {"type": "image_generation_call", "id": "ig_1", "result": PNG, "output_format": "png"},
+    {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+]
+_RESPONSE: Final[Body] = {
+    "id": "resp_1",
+    "object": "response",
+    "model": "m",
+    "status": "completed",
+    "error": None,
+    "incomplete_details": None,
+    "output": _ITEMS,
+    "usage": {
+        "input_tokens": 5,
+        "input_tokens_details": {"cached_tokens": 1},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 2},
+    },
+}
 
-REPLIES: Final[dict[Family, Body]] = {
-    Family.OPENAI: {
+
+def _item_event(word: str, place: int) -> Body:
+    item = (
+        _ITEMS[place] if word == "done" else {**_ITEMS[place], "summary": [], "content": [], "arguments": ""}
+    )
+    return {"type": f"response.output_item.{word}", "output_index": place, "item": item}
+
+
+def _delta(kind: str, place: int, **fields: Any) -> Body:  # Any: JSON
+    return {"type": f"response.{kind}", "output_index": place, "content_index": 0, **fields}
+
+
+_RESPONSES_STREAM: Final[list[Body]] = [
+    {"type": "response.created", "response": {**_RESPONSE, "status": "in_progress", "output": []}},
+    _item_event("added", 0),
+    _delta("reasoning_summary_text.delta", 0, summary_index=0, delta="hm"),
+    _delta("reasoning_text.delta", 0, delta="hm"),
+    _item_event("done", 0),
+    _delta("output_text.delta", 1, delta="Hi", logprobs=_TEXT["logprobs"]),
+    _delta("output_text.annotation.added", 1, annotation=_TEXT["annotations"][0]),
+    _delta("refusal.delta", 1, delta="No"),
+    _item_event("added", 2),
+    _delta("function_call_arguments.delta", 2, delta='{"a":1}'),
+    _item_event("done", 2),
+    *(_item_event("done", place) for place in (3, 4, 5)),
+    {"type": "response.completed", "response": {**_RESPONSE, "output": _ITEMS[:1]}},
+]
+
+STREAMS: Final = {
+    DialectName.OPENAI_CHAT: _CHAT_STREAM,
+    DialectName.OPENAI_RESPONSES: _RESPONSES_STREAM,
+    DialectName.ANTHROPIC: _MESSAGES_STREAM,
+    DialectName.GEMINI: _GEMINI_STREAM,
+}
+"""The events of one rich stream of each dialect's providers."""
+
+REPLIES: Final[dict[DialectName, Body]] = {
+    DialectName.OPENAI_RESPONSES: _RESPONSE,
+    DialectName.OPENAI_CHAT: {
         "id": "c",
         "object": "chat.completion",
         "model": "m",
@@ -153,7 +224,7 @@ REPLIES: Final[dict[Family, Body]] = {
         ],
         "usage": _CHAT_USAGE,
     },
-    Family.ANTHROPIC: {
+    DialectName.ANTHROPIC: {
         "id": "m",
         "type": "message",
         "role": "assistant",
@@ -169,7 +240,7 @@ REPLIES: Final[dict[Family, Body]] = {
         "stop_sequence": "s",
         "usage": {"input_tokens": 5, "output_tokens": 7, "cache_read_input_tokens": 1},
     },
-    Family.GEMINI: {
+    DialectName.GEMINI: {
         **_GEMINI_STREAM[-1],
         "candidates": [
             {
@@ -186,4 +257,4 @@ REPLIES: Final[dict[Family, Body]] = {
         ],
     },
 }
-"""One rich whole answer of each family's providers."""
+"""One rich whole answer of each dialect's providers."""

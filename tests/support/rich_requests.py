@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mgw.vocabulary import Family
+from mgw.canonical.conversation import Signature
+from mgw.dialects.responses.encrypted_content import (
+    seal_call_signature,
+    seal_text_signature,
+    seal_thought,
+)
+from mgw.vocabulary import DialectName, Family
 
 Body = dict[str, Any]  # Any: JSON
 
@@ -241,5 +247,183 @@ _GENERATE_CONTENT: Final[Body] = {
     },
 }
 
-REQUESTS: Final = {Family.OPENAI: _CHAT, Family.ANTHROPIC: _MESSAGES, Family.GEMINI: _GENERATE_CONTENT}
-"""One rich request of each family's clients."""
+_CLAUDE: Final = Signature(Family.ANTHROPIC, "c2ln")
+_GOOGLE: Final = Signature(Family.GEMINI, "c2ln")
+_GRAMMAR: Final = {"type": "grammar", "syntax": "lark", "definition": "start: /a/"}
+_FUNCTION: Final = {"type": "function", "name": "weather", "description": "d", "parameters": SCHEMA}
+_NAMESPACE: Final = {
+    "type": "namespace",
+    "name": "mcp",
+    "description": "d",
+    "tools": [
+        {"type": "function", "name": "find.it", "parameters": SCHEMA, "strict": True, "defer_loading": True},
+        {"type": "custom", "name": "patch"},
+    ],
+}
+
+
+def _reasoning(encrypted_content: str) -> Body:
+    summary = [{"type": "summary_text", "text": "Oslo"}]
+    return {"type": "reasoning", "id": "rs_1", "summary": summary, "encrypted_content": encrypted_content}
+
+
+def _called(kind: str, call_id: str, said: Body, answer: Body) -> list[Body]:
+    """Return a call and its output."""
+    ids = {"id": "x_1", "call_id": call_id, "status": "completed"}
+    return [{"type": f"{kind}_call", **ids, **said}, {"type": f"{kind}_call_output", **ids, **answer}]
+
+
+_RESPONSES: Final[Body] = {
+    "model": "a-model",
+    "instructions": "Be brief.",
+    "input": [
+        {"role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]},
+        {
+            "type": "additional_tools",
+            "role": "developer",
+            "tools": [_NAMESPACE, {**_FUNCTION, "name": "more"}],
+        },
+        {
+            "type": "message",
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Weather?", "prompt_cache_breakpoint": {"mode": "explicit"}},
+                {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "low"},
+                {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}},
+                {
+                    "type": "input_file",
+                    "filename": "a.pdf",
+                    "file_data": "data:application/pdf;base64,JVBE",
+                },
+                {"type": "input_file", "file_url": "https://example.com/a.pdf"},
+                {"type": "input_file", "file_id": "file_1"},
+            ],
+        },
+        {"type": "agent_message", "content": [{"type": "encrypted_content", "text": "x"}]},
+        _reasoning(seal_thought("Oslo", _CLAUDE)),
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "status": "completed",
+            "phase": "commentary",
+            "content": [
+                {
+                    "type": "output_text",
+                    "text": "Let me look.",
+                    "annotations": [{"type": "url_citation", "url": "u", "start_index": 0}],
+                    "logprobs": [],
+                },
+                {"type": "refusal", "refusal": "No."},
+            ],
+        },
+        {"role": "assistant", "content": "Well."},
+        _reasoning(seal_text_signature(_GOOGLE)),
+        _reasoning(seal_call_signature(_GOOGLE)),
+        {
+            "type": "function_call",
+            "call_id": "call_1",
+            "name": "find.it",
+            "namespace": "mcp",
+            "arguments": "{}",
+        },
+        {"role": "developer", "content": "Now in verse."},
+        {
+            "type": "function_call_output",
+            "call_id": "call_1",
+            "output": [
+                {"type": "input_text", "text": "Rain"},
+                {"type": "input_image", "image_url": "https://example.com/a.png"},
+            ],
+        },
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "patch", "input": "a"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "Sun"},
+        *_called(
+            "local_shell",
+            "call_3",
+            {"action": {"type": "exec", "command": ["ls"], "env": {}, "timeout_ms": 9}},
+            {"output": "a"},
+        ),
+        *_called(
+            "shell",
+            "call_4",
+            {"action": {"commands": ["ls"]}, "environment": {"type": "local"}},
+            {"output": [{"stdout": "a", "outcome": {"type": "exit", "exit_code": 0}}]},
+        ),
+        *_called(
+            "apply_patch",
+            "call_5",
+            {"operation": {"type": "update_file", "path": "a", "diff": "+b"}},
+            {"output": "ok"},
+        ),
+        {
+            "type": "tool_search_call",
+            "call_id": "call_6",
+            "arguments": {"query": "a"},
+            "execution": "client",
+        },
+        {
+            "type": "tool_search_output",
+            "call_id": "call_6",
+            "execution": "client",
+            "tools": [_NAMESPACE, {"type": "local_shell"}],
+        },
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}},
+        {"type": "item_reference", "id": "rs_2"},
+        {
+            "type": "configuration_update",
+            "reasoning": {"effort": "low"},
+            "text": {"format": {"type": "json_object"}},
+        },
+        {"role": "user", "content": "Go on"},
+    ],
+    "tools": [
+        {**_FUNCTION, "strict": True, "cache_control": {"type": "ephemeral"}},
+        {"type": "custom", "name": "patch", "description": "d", "format": _GRAMMAR},
+        _NAMESPACE,
+        {"type": "shell", "environment": {"type": "local"}},
+        {"type": "local_shell"},
+        {"type": "apply_patch"},
+        {"type": "tool_search", "execution": "client", "description": "d", "parameters": SCHEMA},
+        {"type": "web_search", "filters": {"allowed_domains": ["a"]}},
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [
+            {"type": "function", "name": "weather"},
+            {"type": "namespace", "name": "mcp"},
+            {"type": "custom", "name": "patch", "namespace": "mcp"},
+            {"type": "web_search"},
+        ],
+    },
+    "parallel_tool_calls": False,
+    "text": {
+        "verbosity": "medium",
+        "format": {"type": "json_schema", "name": "n", "description": "d", "schema": SCHEMA, "strict": True},
+    },
+    "reasoning": {"effort": "high", "summary": "auto", "context": "auto"},
+    "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
+    "max_output_tokens": 9000,
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "top_logprobs": 2,
+    "user": "u",
+    "safety_identifier": "s",
+    "prompt_cache_key": "k",
+    "service_tier": "auto",
+    "truncation": "disabled",
+    "background": False,
+    "store": False,
+    "metadata": {"a": "b"},
+    "stream": True,
+    "stream_options": {"include_obfuscation": False},
+}
+
+REQUESTS: Final = {
+    DialectName.OPENAI_CHAT: _CHAT,
+    DialectName.OPENAI_RESPONSES: _RESPONSES,
+    DialectName.ANTHROPIC: _MESSAGES,
+    DialectName.GEMINI: _GENERATE_CONTENT,
+}
+"""One rich request of each dialect's clients."""

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.families import text_dialect
-from mgw.vocabulary import Family
-from tests.support.accounting import TARGETS
+from mgw.vocabulary import DialectName
 from tests.support.field_cases import CLIENTS, Client, cases
 from tests.support.hostile_json import (
     DEEP,
-    FAMILIES,
+    DIALECTS,
+    WAYS,
     WRONG,
     Path,
     paths,
@@ -32,36 +32,40 @@ from tests.support.rich_requests import REQUESTS
 
 NEARLY: Final = (700, 850, 900, 940)
 """Depths that the decoder takes, where those who walk through the values may not."""
+HOLDING_SCHEMAS: Final = {"parameters", "input_schema", "responseSchema", "args", "input", "schema"}
 CLIENT_IDS: Final = [client.name for client in CLIENTS]
 
 # Requests -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_rich_request_is_translated(family: Family) -> None:
-    body = msgspec.json.encode(REQUESTS[family])
-    parsed = client_side_of(text_dialect(family)).text.parse_request(body, RequestContext("a-model"))
-    for target in TARGETS:
-        provider_side_of(text_dialect(target.family)).text.render_request(parsed.request, target.setting)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_rich_request_is_translated(dialect: DialectName) -> None:
+    body = msgspec.json.encode(REQUESTS[dialect])
+    parsed = client_side_of(dialect).text.parse_request(
+        body, RequestContext("a-model", drop_hosted_tools=True)
+    )
+    for target in WAYS:
+        target.side.text.render_request(parsed.request, target.setting)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
-def test_any_json_in_any_place_is_translated_or_refused(family: Family, data: st.DataObject) -> None:
-    body = REQUESTS[family]
+def test_any_json_in_any_place_is_translated_or_refused(dialect: DialectName, data: st.DataObject) -> None:
+    body = REQUESTS[dialect]
     place = data.draw(st.sampled_from(list(paths(body))))
-    translate_request(family, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+    translate_request(dialect, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_wrong_type_in_any_place_is_translated_or_refused(family: Family) -> None:
-    body = REQUESTS[family]
-    for place in paths(body):
-        for wrong in WRONG:
-            translate_request(family, msgspec.json.encode(replaced(body, place, wrong)))
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_wrong_type_in_any_place_is_translated_or_refused(dialect: DialectName) -> None:
+    body = REQUESTS[dialect]
+    for number, place in enumerate(paths(body)):
+        few = dialect is DialectName.OPENAI_RESPONSES  # which has many places, many of them alike
+        for wrong in WRONG[number % 6 :: 6] if few else WRONG:
+            translate_request(dialect, msgspec.json.encode(replaced(body, place, wrong)))
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=CLIENT_IDS)
@@ -69,15 +73,19 @@ def test_a_wrong_type_in_any_field_of_the_sdk_is_translated_or_refused(client: C
     for number, case in enumerate(cases(client)):
         if case.path in {client.top, "contents[user].parts", "contents[model].parts"}:
             continue  # the walk puts more around these; the rich request has them, too
-        translate_request(client.family, msgspec.json.encode(case.say(WRONG[number % len(WRONG)])))
-        translate_request(client.family, msgspec.json.encode(case.say(WRONG[(number + 5) % len(WRONG)])))
+        translate_request(
+            text_dialect(client.family), msgspec.json.encode(case.say(WRONG[number % len(WRONG)]))
+        )
+        translate_request(
+            text_dialect(client.family), msgspec.json.encode(case.say(WRONG[(number + 5) % len(WRONG)]))
+        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_any_depth_in_any_place_is_translated_or_refused(family: Family) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_depth_in_any_place_is_translated_or_refused(dialect: DialectName) -> None:
     """In brackets and braces, and in the schema's own ways of holding schemas."""
-    body = REQUESTS[family]
+    body = REQUESTS[dialect]
     marked = "@deep@"
     ways = [
         b"[" * DEEP + b"]" * DEEP,
@@ -90,15 +98,15 @@ def test_any_depth_in_any_place_is_translated_or_refused(family: Family) -> None
     for place in paths(body):
         data = msgspec.json.encode(replaced(body, place, marked))
         way = ways[len(place) % len(ways)]
-        translate_request(family, data.replace(b'"@deep@"', way))
-        if {"parameters", "input_schema", "responseSchema", "args", "input", "schema"} & set(map(str, place)):
+        translate_request(dialect, data.replace(b'"@deep@"', way))
+        if HOLDING_SCHEMAS.intersection(map(str, place[-1:])):
             for way in ways:
-                translate_request(family, data.replace(b'"@deep@"', way))
+                translate_request(dialect, data.replace(b'"@deep@"', way))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_odd_numbers_and_texts_in_any_place_are_translated_or_refused(family: Family) -> None:
-    body = REQUESTS[family]
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_odd_numbers_and_texts_in_any_place_are_translated_or_refused(dialect: DialectName) -> None:
+    body = REQUESTS[dialect]
     odd = [
         b"1e400",
         b"-0",
@@ -113,13 +121,19 @@ def test_odd_numbers_and_texts_in_any_place_are_translated_or_refused(family: Fa
     for number, place in enumerate(paths(body)):
         data = msgspec.json.encode(replaced(body, place, "@odd@"))
         for one in (odd[number % len(odd)], *odd[4:6]):
-            translate_request(family, data.replace(b'"@odd@"', one))
+            translate_request(dialect, data.replace(b'"@odd@"', one))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_arguments_may_be_any_text(family: Family) -> None:
-    body = REQUESTS[Family.OPENAI]
-    place: Path = ("messages", 2, "tool_calls", 0, "function", "arguments")
+ARGUMENTS: Final[dict[DialectName, Path]] = {
+    DialectName.OPENAI_CHAT: ("messages", 2, "tool_calls", 0, "function", "arguments"),
+    DialectName.OPENAI_RESPONSES: ("input", 9, "arguments"),
+}
+"""Where those of a call stand as text."""
+
+
+@pytest.mark.parametrize("dialect", ARGUMENTS)
+def test_arguments_may_be_any_text(dialect: DialectName) -> None:
+    body = REQUESTS[dialect]
     for text in [
         "[" * DEEP,
         '{"a":' * DEEP,
@@ -129,15 +143,15 @@ def test_arguments_may_be_any_text(family: Family) -> None:
         "[]",
         "\x00",
     ]:
-        translate_request(Family.OPENAI, msgspec.json.encode(replaced(body, place, text)))
+        translate_request(dialect, msgspec.json.encode(replaced(body, ARGUMENTS[dialect], text)))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @given(
     body=st.binary(max_size=60)
     | st.text(max_size=20).map(str.encode)
     | random_json().map(msgspec.json.encode)
 )
 @settings(max_examples=60, deadline=None)
-def test_any_bytes_are_translated_or_refused(family: Family, body: bytes) -> None:
-    translate_request(family, body)
+def test_any_bytes_are_translated_or_refused(dialect: DialectName, body: bytes) -> None:
+    translate_request(dialect, body)

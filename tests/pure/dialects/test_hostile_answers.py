@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
-from mgw.families import text_dialect
-from mgw.vocabulary import Family
+from mgw.vocabulary import DialectName
 from tests.support.hostile_json import (
     ANSWERING,
     DEEP,
-    FAMILIES,
+    DIALECTS,
     WRONG,
     Json,
     framed,
@@ -37,38 +36,40 @@ from tests.support.rich_answers import REPLIES, STREAMS
 # Answers --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_rich_answer_and_stream_are_translated(family: Family) -> None:
-    reply = provider_side_of(text_dialect(family)).text.parse_reply(
-        msgspec.json.encode(REPLIES[family]), ReplySource("seed")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_rich_answer_and_stream_are_translated(dialect: DialectName) -> None:
+    reply = provider_side_of(dialect).text.parse_reply(
+        msgspec.json.encode(REPLIES[dialect]), ReplySource("seed")
     )
     assert len(reply.candidates[0].parts) >= 3
-    reader = provider_side_of(text_dialect(family)).stream_reader("seed")
-    events = [one for event in STREAMS[family] for one in reader.feed(framed(family, event))]
+    reader = provider_side_of(dialect).stream_reader("seed")
+    events = [one for event in STREAMS[dialect] for one in reader.feed(framed(dialect, event))]
     assert len(events + reader.finish()) >= 8
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_wrong_type_in_any_place_of_an_answer_is_skipped_or_broken(family: Family) -> None:
-    body = REPLIES[family]
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_wrong_type_in_any_place_of_an_answer_is_skipped_or_broken(dialect: DialectName) -> None:
+    body = REPLIES[dialect]
     for place in paths(body):
         for wrong in WRONG:
-            translate_reply(family, msgspec.json.encode(replaced(body, place, wrong)))
+            translate_reply(dialect, msgspec.json.encode(replaced(body, place, wrong)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
-def test_any_json_in_any_place_of_an_answer_is_skipped_or_broken(family: Family, data: st.DataObject) -> None:
-    body = REPLIES[family]
+def test_any_json_in_any_place_of_an_answer_is_skipped_or_broken(
+    dialect: DialectName, data: st.DataObject
+) -> None:
+    body = REPLIES[dialect]
     place = data.draw(st.sampled_from(list(paths(body))))
-    translate_reply(family, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+    translate_reply(dialect, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_any_depth_and_odd_text_in_any_place_of_an_answer_is_skipped_or_broken(family: Family) -> None:
-    body = REPLIES[family]
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_depth_and_odd_text_in_any_place_of_an_answer_is_skipped_or_broken(dialect: DialectName) -> None:
+    body = REPLIES[dialect]
     for place in paths(body):
         data = msgspec.json.encode(replaced(body, place, "@odd@"))
         for odd in (
@@ -77,38 +78,38 @@ def test_any_depth_and_odd_text_in_any_place_of_an_answer_is_skipped_or_broken(f
             b"1e400",
             b'{"a":' * 900 + b"1" + b"}" * 900,
         ):
-            translate_reply(family, data.replace(b'"@odd@"', odd))
+            translate_reply(dialect, data.replace(b'"@odd@"', odd))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
 @settings(max_examples=60, deadline=None)
-def test_any_bytes_of_an_answer_are_skipped_or_broken(family: Family, body: bytes) -> None:
-    translate_reply(family, body)
+def test_any_bytes_of_an_answer_are_skipped_or_broken(dialect: DialectName, body: bytes) -> None:
+    translate_reply(dialect, body)
 
 
 # Streams --------------------------------------------------------------------------------------------------
 
 
-def spoilt(family: Family, new: Json) -> Iterator[list[bytes]]:
+def spoilt(dialect: DialectName, new: Json) -> Iterator[list[bytes]]:
     """Yield streams with another value in one place, each place once."""
-    events = STREAMS[family]
-    whole = [framed(family, event) for event in events]
+    events = STREAMS[dialect]
+    whole = [framed(dialect, event) for event in events]
     for number, event in enumerate(events):
         for place in paths(event):
-            marked = framed(family, replaced(event, place, "@odd@"))
+            marked = framed(dialect, replaced(event, place, "@odd@"))
             yield [*whole[:number], marked.replace(b'"@odd@"', new), *whole[number + 1 :]]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_wrong_type_in_any_place_of_a_stream_is_skipped_or_broken(family: Family) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_wrong_type_in_any_place_of_a_stream_is_skipped_or_broken(dialect: DialectName) -> None:
     for wrong in WRONG:
-        for chunks in spoilt(family, msgspec.json.encode(wrong)):
-            translate_stream(family, [b"".join(chunks)])
+        for chunks in spoilt(dialect, msgspec.json.encode(wrong)):
+            translate_stream(dialect, [b"".join(chunks)])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(family: Family) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(dialect: DialectName) -> None:
     for odd in (
         b'{"a":' * 900 + b"1" + b"}" * 900,
         b"[" * DEEP,
@@ -117,51 +118,54 @@ def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(fa
         b"1e400",
         b"1" * 400,
     ):
-        for chunks in spoilt(family, odd):
-            translate_stream(family, [b"".join(chunks)])
+        for chunks in spoilt(dialect, odd):
+            translate_stream(dialect, [b"".join(chunks)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
-def test_any_events_in_any_order_are_skipped_or_broken(family: Family, data: st.DataObject) -> None:
-    known = st.sampled_from(STREAMS[family]).map(lambda event: framed(family, event))
-    random = random_json().map(lambda event: framed(family, event))
+def test_any_events_in_any_order_are_skipped_or_broken(dialect: DialectName, data: st.DataObject) -> None:
+    known = st.sampled_from(STREAMS[dialect]).map(lambda event: framed(dialect, event))
+    random = random_json().map(lambda event: framed(dialect, event))
     noise = st.binary(max_size=20) | st.sampled_from(
         [b"data: [DONE]\n\n", b"\n\n", b": x\n", b"event: error\n"]
     )
-    translate_stream(family, data.draw(st.lists(known | random | noise, max_size=16)))
+    translate_stream(dialect, data.draw(st.lists(known | random | noise, max_size=16)))
 
 
-def deltas(family: Family) -> tuple[bytes, Callable[[str], bytes], bytes]:
+def deltas(dialect: DialectName) -> tuple[bytes, Callable[[str], bytes], bytes]:
     """Return the head of a stream, how a piece of text is sent, and the head of one of arguments."""
-    events = [framed(family, event) for event in STREAMS[family]]
-    if family is Family.OPENAI:
+    events = [framed(dialect, event) for event in STREAMS[dialect]]
+    if dialect is DialectName.OPENAI_CHAT:
         return (
             events[0],
-            lambda text: framed(family, {"choices": [{"index": 0, "delta": {"content": text}}]}),
+            lambda text: framed(dialect, {"choices": [{"index": 0, "delta": {"content": text}}]}),
             events[7],
         )
-    if family is Family.ANTHROPIC:
+    if dialect is DialectName.ANTHROPIC:
         delta = {"type": "content_block_delta", "index": 1}
         return (
             events[0] + events[5],
-            lambda text: framed(family, {**delta, "delta": {"type": "text_delta", "text": text}}),
+            lambda text: framed(dialect, {**delta, "delta": {"type": "text_delta", "text": text}}),
             events[0] + events[10],
         )
+    if dialect is DialectName.OPENAI_RESPONSES:
+        delta = {"type": "response.output_text.delta", "output_index": 1}
+        return events[0], lambda text: framed(dialect, {**delta, "delta": text}), events[8]
     parts: Callable[[str], Json] = lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}}]}  # noqa: E731 - two lambdas beside it
-    return b"", lambda text: framed(family, parts(text)), b""
+    return b"", lambda text: framed(dialect, parts(text)), b""
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> None:
-    head, piece, _ = deltas(family)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_many_small_deltas_cost_linear_time_and_no_memory(dialect: DialectName) -> None:
+    head, piece, _ = deltas(dialect)
     small = piece("ab") * 50
-    for other in FAMILIES:
+    for other in DIALECTS:
         reader, writer = (
-            provider_side_of(text_dialect(family)).stream_reader("s"),
-            client_side_of(text_dialect(other)).stream_writer(ANSWERING),
+            provider_side_of(dialect).stream_reader("s"),
+            client_side_of(other).stream_writer(ANSWERING),
         )
         writer.write(reader.feed(head))
 
@@ -183,31 +187,36 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> Non
         assert min(run(5) for _ in range(3)) < 20 * first
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_one_huge_delta_is_translated_or_broken(family: Family) -> None:
-    head, piece, _ = deltas(family)
-    translate_stream(family, [head, piece("x" * 50_000_000)])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_one_huge_delta_is_translated_or_broken(dialect: DialectName) -> None:
+    head, piece, _ = deltas(dialect)
+    translate_stream(dialect, [head, piece("x" * 50_000_000)])
 
 
-@pytest.mark.parametrize("family", [Family.OPENAI, Family.ANTHROPIC])
-def test_arguments_that_never_end_break_before_they_fill_the_memory(family: Family) -> None:
-    _, _, begun = deltas(family)
+@pytest.mark.parametrize(
+    "dialect", [DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC]
+)
+def test_arguments_that_never_end_break_before_they_fill_the_memory(dialect: DialectName) -> None:
+    _, _, begun = deltas(dialect)
     text = '{"a":"' + "x" * 1_000_000
-    if family is Family.OPENAI:
+    if dialect is DialectName.OPENAI_CHAT:
         more = framed(
-            family,
+            dialect,
             {
                 "choices": [
                     {"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}}
                 ]
             },
         )
+    elif dialect is DialectName.OPENAI_RESPONSES:
+        delta = {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": text}
+        more = framed(dialect, delta)
     else:
         delta = {"type": "input_json_delta", "partial_json": text}
-        more = framed(family, {"type": "content_block_delta", "index": 2, "delta": delta})
-    head = begun if family is Family.ANTHROPIC else framed(family, STREAMS[family][0]) + begun
-    reader = provider_side_of(text_dialect(family)).stream_reader("s")
-    writer = client_side_of(text_dialect(Family.GEMINI)).stream_writer(ANSWERING)
+        more = framed(dialect, {"type": "content_block_delta", "index": 2, "delta": delta})
+    head = begun if dialect is DialectName.ANTHROPIC else framed(dialect, STREAMS[dialect][0]) + begun
+    reader = provider_side_of(dialect).stream_reader("s")
+    writer = client_side_of(DialectName.GEMINI).stream_writer(ANSWERING)
     writer.write(reader.feed(head))
     written = b"".join(writer.write(reader.feed(more)) for _ in range(80))
     assert b'"error"' in written
