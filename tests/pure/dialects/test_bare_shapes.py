@@ -16,15 +16,15 @@ import pytest
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import CacheMark, Conversation, Role, Signature, Text, Turn
-from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects import client_side_of
 from mgw.dialects.anthropic import plain as plain_messages
 from mgw.dialects.dialect import PLAIN, RequestContext
 from mgw.dialects.gemini import plain as plain_content
 from mgw.dialects.openai import plain as plain_chat
 from mgw.families import text_dialect
 from mgw.vocabulary import Family
-from tests.support.accounting import TARGETS, Target
-from tests.support.hostile_json import Path, paths, replaced
+from tests.support.accounting import Target
+from tests.support.hostile_json import WAYS, Path, paths, replaced
 
 JsonObject = dict[str, Any]  # Any: JSON
 
@@ -277,9 +277,9 @@ _HISTORIES: Final = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
 @pytest.mark.parametrize("turns", _HISTORIES.values(), ids=_HISTORIES)
 def test_an_empty_text_beside_each_other_changes_nothing(turns: tuple[Turn, ...], target: Target) -> None:
-    render = provider_side_of(text_dialect(target.family)).text.render_request
+    render = target.side.text.render_request
     longer = tuple(replace(turn, parts=(*turn.parts, Text(""))) for turn in turns)
     assert render(Conversation(turns), target.setting) == render(Conversation(longer), target.setting)
