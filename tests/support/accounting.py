@@ -249,8 +249,10 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_within(reported: str, path: str, value: Json) -> bool:
-    """Whether a report is of what a field holds, where it holds objects."""
+    """Whether a report is of what a field holds: of objects, or of one word among several."""
     inner = value[0] if isinstance(value, list) and value else value
+    if isinstance(inner, str) and inner is not value:
+        return reported == f"{path}[{inner}]"
     if not isinstance(inner, dict):
         return False
     bare, said = _BARE.sub("", path), _BARE.sub("", reported)

@@ -138,6 +138,8 @@ _VALUES: Final[Mapping[str, tuple[Json, ...]]] = {
 
 _BESIDE: Final[Mapping[tuple[str, str], Body]] = {
     ("ResponseFormatJSONSchema", "*"): {},
+    ("JSONSchema", "name"): {"schema": _SCHEMA},
+    ("JSONSchema", "description"): {"name": "word", "schema": _SCHEMA},
     ("JSONSchema", "strict"): {"name": "word", "schema": _SCHEMA},
     ("FunctionDefinition", "strict"): _FUNCTION,
     ("File", "*"): {},

@@ -11,11 +11,13 @@ is ``D`` or ``R`` for all targets speaks for everything in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Final
 
-from tests.support.field_cases import SEALED
+from tests.support.field_cases import SEALED, Case
+from tests.support.sdk_types import Json
 
 Row = str | Mapping[str, str]
 
@@ -290,3 +292,45 @@ def fates(path: str, label: str) -> list[str] | None:
     row = ROWS.get(row_path(path))
     found = row.get(label) if isinstance(row, Mapping) else row
     return None if found is None else found.split()
+
+
+ORDER: Final = ("anthropic", "gemini", "openai_compat")
+"""The targets of a row's letters."""
+_HOLDERS: Final = re.compile(
+    r"input|(.+\.)?tools|.+\.content|input\[(function|custom_tool)_call_output\]\.output"
+)
+"""Lists that say nothing but what they hold."""
+
+
+def label(value: Json) -> str:
+    """Return what a row calls a value."""
+    if isinstance(value, dict):
+        return str(value.get("type"))
+    if isinstance(value, list) and value:
+        return label(value[0])
+    return str(value)
+
+
+def is_walked(case: Case) -> bool:
+    """Whether a field says something of its own."""
+    if case.path in ROWS:
+        return True
+    return not case.holder and not _HOLDERS.fullmatch(case.path)
+
+
+def says_nothing(path: str, value: Json, target: str) -> bool:
+    """Whether it is decided that nothing becomes of a value, since that happens anyway."""
+    found = fates(path, label(value))
+    return found is not None and found[ORDER.index(target)] == "N"
+
+
+def is_told_elsewhere(path: str) -> bool:
+    """Whether another field's row tells of a field: that of a thought, or of what stands elsewhere, too."""
+    if path.startswith("input[reasoning]"):
+        return path != "input[reasoning].encrypted_content"
+    return path.startswith((*(place for place, _ in _SAME), "input[configuration_update]"))
+
+
+def is_whole(path: str) -> bool:
+    """Whether a row speaks for an object and for everything in it."""
+    return ROWS.get(path) in (D, R)

@@ -8,6 +8,14 @@ from typing import Final
 
 from tests.support.sdk_types import Json
 
+THROUGH_RESPONSES: Final = "through Responses"
+"""What the names of targets end with that are asked so."""
+
+
+def _is_of(target: str, named: str) -> bool:
+    """Whether a target is what is named: a kind of providers, in whichever dialect, or a dialect."""
+    return target.startswith(named) or target.endswith(named)
+
 
 @dataclass(frozen=True)
 class Unsaid:
@@ -25,7 +33,7 @@ class Unsaid:
         """Whether this is said of a value."""
         return (
             self.client in {client, ""}
-            and target.startswith(self.target)
+            and _is_of(target, self.target)
             and re.fullmatch(self.path, path) is not None
             and (not self.values or any(value == one and type(value) is type(one) for one in self.values))
         )
@@ -47,7 +55,7 @@ class Note:
         """Whether this is said of a field."""
         return (
             self.client in {client, ""}
-            and target.startswith(self.target)
+            and _is_of(target, self.target)
             and re.fullmatch(self.path, path) is not None
         )
 
@@ -79,6 +87,21 @@ NOTHING_LOST: Final = (
         ("summarized",),
         "gemini",
     ),
+    Unsaid(
+        "messages",
+        r"thinking\[.*\]\.display",
+        "thoughts are shown if requested",
+        ("summarized",),
+        THROUGH_RESPONSES,
+    ),
+    Unsaid(
+        "generateContent",
+        r".*\.includeThoughts",
+        "thoughts are shown if requested",
+        (True,),
+        THROUGH_RESPONSES,
+    ),
+    Unsaid("generateContent", r".*\.responseLogprobs", "the default", (False,), THROUGH_RESPONSES),
     Unsaid("generateContent", r".*\.thought", "the default", (False,)),
     Unsaid(
         "generateContent",
@@ -142,7 +165,112 @@ NOTHING_LOST: Final = (
 _WITH_RESULT: Final = "connects the call and its result"
 _WHERE_IT_FITS: Final = "if the schema follows the rules of the provider's strict mode"
 _BY_NAME: Final = "by name or in tokens, see `models.rst <models.rst>`_"
+_DECOMPOSED: Final = "``data:`` URLs are decomposed, the provider fetches all others"
+_ONE_RESOLUTION: Final = "one resolution for all images; different ones are dropped"
+_ARGUMENTS: Final = "the parsed JSON object; any other text under the key ``arguments``"
+_FORMAT: Final = "any JSON object, or one with a schema"
+_IN_WORDS: Final = "told in words, not enforced"
+_OWN_THOUGHTS: Final = "a thought of the provider's own becomes a ``reasoning`` item, any other is dropped"
+_TO_RESPONSES: Final[tuple[Note, ...]] = (
+    Note("chat", r".*image_url\.detail", "``original`` as ``high``", THROUGH_RESPONSES),
+    Note("chat", "logprobs", "as ``message.output_text.logprobs``", THROUGH_RESPONSES),
+    Note(
+        "generateContent", r".*\.responseLogprobs", "as ``message.output_text.logprobs``", THROUGH_RESPONSES
+    ),
+    Note("chat", "response_format", _FORMAT, THROUGH_RESPONSES),
+    Note("chat", r"reasoning\.exclude", "``false`` becomes ``auto``", THROUGH_RESPONSES),
+    Note(
+        "messages",
+        r"thinking.*\.display",
+        "``auto``, unless it is ``omitted``",
+        THROUGH_RESPONSES,
+    ),
+    Note("generateContent", r".*\.includeThoughts", "``true`` becomes ``auto``", THROUGH_RESPONSES),
+    Note(
+        "messages",
+        r".*\.content\[tool_result\]\.content",
+        "a string, or each part separately",
+        THROUGH_RESPONSES,
+    ),
+    Note(
+        "messages",
+        r"messages\[assistant\]\.content\[(thinking|redacted_thinking)\]\.(signature|data)",
+        _OWN_THOUGHTS,
+        THROUGH_RESPONSES,
+        partly=True,
+    ),
+    Note(
+        "generateContent",
+        r"contents\[model\]\.parts\[\]\.thoughtSignature",
+        _OWN_THOUGHTS,
+        THROUGH_RESPONSES,
+        partly=True,
+    ),
+)
+_ENFORCED: Final = (
+    "a schema is always enforced, as far as it follows the provider's rules; ``false`` is dropped"
+)
+_OF_RESPONSES: Final[tuple[Note, ...]] = (
+    Note("responses", r".*\[input_image\]\.image_url", _DECOMPOSED),
+    Note("responses", r".*\[input_image\]\.detail", _ONE_RESOLUTION, "gemini"),
+    Note("responses", r".*\[input_image\]\.detail", "``original`` as ``high``", "openai"),
+    Note("responses", r".*\[input_file\]\.file_data", "as a ``data:`` URL", "openai"),
+    Note("responses", r".*\[input_file\]\.file_data", "a ``data:`` URL is decomposed"),
+    Note("responses", r"input\[user\]\.content\[input_text\]\.text", "adjacent texts are joined", "openai"),
+    Note("responses", r".*\.arguments", _ARGUMENTS),
+    Note("responses", r".*_output\]\.(call_id|id)", _WITH_RESULT),
+    Note("responses", r"input\[.*_call\]\.namespace|tools\[namespace\]\.name", "``NAMESPACE__NAME``"),
+    Note("responses", r".*\.execution", "a search on OpenAI's servers is dropped"),
+    Note("responses", r"input\[.*\]\.(action|operation|input).*", "as JSON text", "openai"),
+    Note("responses", r"input\[shell_call_output\]\.output\[\].*", "the list as JSON text"),
+    Note(
+        "responses",
+        r"input\[apply_patch_call_output\]\.status",
+        "JSON text with ``status`` and ``output``; ``failed`` is an error, which chat cannot say",
+        "openai",
+    ),
+    Note(
+        "responses",
+        r"input\[apply_patch_call_output\]\.(status|output)",
+        "JSON text with ``status`` and ``output``; ``failed`` is an error",
+    ),
+    Note("responses", r"input\[reasoning\]\..*", "if the target's family signed it, otherwise dropped"),
+    Note("responses", "include", "log probabilities; anything else is dropped"),
+    Note("responses", "parallel_tool_calls", "only ``false`` is sent"),
+    Note("responses", r"reasoning\.effort", _BY_NAME),
+    Note("responses", r"reasoning\.(generate_)?summary", "any value asks for thoughts; which, is dropped"),
+    Note("responses", r"text\.format", "only one with a schema", "anthropic"),
+    Note(
+        "responses",
+        r"text\.format",
+        f"{_FORMAT}; not together with tools if the model rejects that",
+        "gemini",
+    ),
+    Note("responses", r"text\.format", _FORMAT),
+    *(
+        Note(
+            "responses",
+            r"tool_choice\[allowed_tools\]\.tools",
+            "the only one that may be called; several are dropped",
+            target,
+            partly=True,
+        )
+        for target in ("anthropic", "openai")
+    ),
+    Note("responses", r"tool_choice\[custom\]\.name", "the function that stands for the tool"),
+    Note("responses", r"tools\[function\]\.strict", _WHERE_IT_FITS, "anthropic", partly=True),
+    Note("responses", r"tools\[function\]\.strict", _WHERE_IT_FITS, "openai", partly=True),
+    Note("responses", r"tools\[custom\]\.description", "followed by what the input is"),
+    Note("responses", r"tools\[custom\]\.format.*", _IN_WORDS),
+)
 NOTES: Final[tuple[Note, ...]] = (
+    *_TO_RESPONSES,
+    *_OF_RESPONSES,
+    *(
+        Note(client, r".*json_schema\]?\.strict", _ENFORCED, target, partly=True)
+        for client in ("chat", "responses")
+        for target in ("anthropic", "gemini")
+    ),
     Note("chat", r".*\[input_audio\]\.cache_control.*", "set on the text that replaces it", "anthropic"),
     Note(
         "chat",
@@ -154,17 +282,15 @@ NOTES: Final[tuple[Note, ...]] = (
     Note(
         "chat",
         r".*image_url\.url",
-        "``data:`` URLs are decomposed, the provider fetches all others",
+        _DECOMPOSED,
     ),
-    Note(
-        "chat", r".*image_url\.detail", "one resolution for all images; different ones are dropped", "gemini"
-    ),
+    Note("chat", r".*image_url\.detail", _ONE_RESOLUTION, "gemini"),
     Note("chat", r".*input_audio\.format", "as a media type"),
     Note("chat", r".*file\.file_data", "its ``data:`` URL is decomposed"),
     Note(
         "chat",
         r".*\.arguments",
-        "the parsed JSON object; any other text under the key ``arguments``",
+        _ARGUMENTS,
     ),
     Note("chat", r".*\.tool_call_id|messages\[function\]\.name", _WITH_RESULT),
     Note("messages", r".*\.tool_use_id", _WITH_RESULT),
@@ -194,12 +320,6 @@ NOTES: Final[tuple[Note, ...]] = (
         "chat",
         "response_format",
         "any JSON object, or one with a schema; only the latter if the provider enforces nothing else",
-    ),
-    Note(
-        "chat",
-        r".*\.json_schema\.strict",
-        "a schema is always enforced, as far as it follows the provider's rules; ``false`` is dropped",
-        partly=True,
     ),
     Note("chat", r".*\.function\.strict", _WHERE_IT_FITS, "anthropic", partly=True),
     Note("messages", r"tools\[custom\]\.strict", _WHERE_IT_FITS, "openai", partly=True),

@@ -16,8 +16,20 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from tests.support.accounting import CHANGED, REFUSED, REPORTED, SILENT, TARGETS, Outcome, Target, outcome
-from tests.support.field_cases import CLIENTS, Case, Client, cases
+from mgw.vocabulary import DialectName, Family, Kind
+from tests.support import responses_fields
+from tests.support.accounting import (
+    CHANGED,
+    REFUSED,
+    REPORTED,
+    SILENT,
+    TARGETS,
+    Outcome,
+    Target,
+    outcome,
+    through_responses,
+)
+from tests.support.field_cases import CLIENTS, RESPONSES, Case, Client, cases
 from tests.support.sdk_types import Json
 from tests.support.translation_notes import NOTES, NOTHING_LOST, Unsaid
 
@@ -25,14 +37,18 @@ DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "translation.rs
 MAPPED: Final = "mapped"
 ADAPTED: Final = "adapted"
 DROPPED: Final = "dropped"
+TABLES: Final = (*CLIENTS, RESPONSES)
+"""Whose fields the document tells of."""
 COLUMNS: Final = {
-    "openai": "chat",
-    "openai_compat": "chat",
-    "anthropic": "messages",
-    "gemini": "generateContent",
+    Kind.OPENAI: "chat",
+    Kind.OPENAI_COMPAT: "chat",
+    Kind.ANTHROPIC: "messages",
+    Kind.GEMINI: "generateContent",
 }
 _WHOLE: Final = frozenset({REFUSED, DROPPED})
 """What may be said of an object and all in it at once."""
+ANYWAY: Final = Unsaid("responses", ".*", "that is so anyway")
+"""Of what Responses say in so many words (:mod:`tests.support.responses_fields`)."""
 _BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -43,12 +59,15 @@ class Cell:
     word: str
     places: tuple[str, ...] = ()
     note: str = ""
+    """How it is adapted; of what is dropped or refused, which values are not."""
 
     def text(self) -> str:
         """Return it as the document says it."""
         told = self.word
         if self.places:
             told += " to " + ", ".join(f"``{place}``" for place in self.places)
+        if self.note and self.word in _WHOLE:
+            return f"{told}, except {self.note}"
         return f"{told}: {self.note}" if self.note else told
 
 
@@ -57,17 +76,31 @@ Cells = tuple[Cell, ...]
 
 @cache
 def outcomes(client: Client, target: Target) -> dict[str, tuple[Case, Outcome]]:
-    """Return what becomes of every field."""
-    return {case.path: (case, outcome(client, target, case)) for case in cases(client)}
+    """Return what becomes of every field; of Responses, of those that have a row."""
+    told = [case for case in cases(client) if client is not RESPONSES or has_row(client, case)]
+    return {case.path: (case, outcome(client, target, case)) for case in told}
 
 
 def targets_of(client: Client) -> list[Target]:
     """Return those that a client's requests are translated for."""
-    return [target for target in TARGETS if target.family is not client.family]
+    foreign = [target for target in TARGETS if target.family is not client.family]
+    host = next(target for target in TARGETS if target.kind is Kind.OPENAI_COMPAT)
+    if client is RESPONSES:
+        return [*foreign, host]
+    if client.family is Family.OPENAI:
+        return [*foreign, through_responses(host)]
+    return foreign + [through_responses(target) for target in foreign if target.family is Family.OPENAI]
+
+
+def column_of(target: Target) -> str:
+    """Return what the document calls the dialect in which a target is asked."""
+    return "Responses" if target.dialect is DialectName.OPENAI_RESPONSES else COLUMNS[target.kind]
 
 
 def unsaid(client: Client, target: Target, path: str, value: Json) -> Unsaid | None:
     """Return why nothing is lost where a value changes nothing and is not reported."""
+    if client is RESPONSES and path != "model" and responses_fields.says_nothing(path, value, target.name):
+        return ANYWAY
     return next((one for one in NOTHING_LOST if one.covers(client.name, target.name, path, value)), None)
 
 
@@ -96,12 +129,21 @@ def cell(client: Client, target: Target, case: Case, found: Outcome) -> Cell | N
     if word is None:
         reasons = [unsaid(client, target, case.path, value) for value in case.values]
         reason = next((one for one in reasons if one is not None), None)
-        return None if reason is None else Cell(MAPPED, note=reason.why)
+        return None if reason is None or reason is ANYWAY else Cell(MAPPED, note=reason.why)
     noted = next((one for one in NOTES if one.covers(client.name, target.name, case.path)), None)
     if noted is not None and noted.partly:
         word = ADAPTED
     note = noted.text if noted is not None and word == ADAPTED else ""
+    if client is RESPONSES and word in _WHOLE:
+        note = _excepted(target, case)
     return Cell(word, _told(found.places) if word in {MAPPED, ADAPTED} else (), note)
+
+
+def _excepted(target: Target, case: Case) -> str:
+    """Return which values of a field of Responses say nothing."""
+    values = [value for value in case.values if responses_fields.says_nothing(case.path, value, target.name)]
+    said = (one if isinstance(one, str) else responses_fields.label(one).lower() for one in values)
+    return " and ".join(f"``{one}``" for one in said)
 
 
 def _told(places: list[str]) -> tuple[str, ...]:
@@ -113,18 +155,26 @@ def _told(places: list[str]) -> tuple[str, ...]:
     return (common,) if common else ()
 
 
+def has_row(client: Client, case: Case) -> bool:
+    """Whether a field is told of apart from what it holds."""
+    if client is not RESPONSES:
+        return not case.holder
+    is_told = not responses_fields.is_told_elsewhere(case.path)
+    return is_told and not case.holder and responses_fields.is_walked(case)
+
+
 @cache
 def rows(client: Client) -> dict[str, Cells]:
     """Return the fields of a wire that have a row of their own, with a cell for each target."""
     found: dict[str, Cells] = {}
     targets = targets_of(client)
     for case in cases(client):
-        if case.holder:
+        if not has_row(client, case):
             continue
         told = [cell(client, target, case, outcomes(client, target)[case.path][1]) for target in targets]
         if all(one is not None for one in told):
             found[case.path] = tuple(one for one in told if one is not None)
-    return _gathered(_merged(dict(_collapsed(found))))
+    return _gathered(_merged(dict(_collapsed(client, found))))
 
 
 def _prefixes(path: str) -> Iterator[str]:
@@ -136,21 +186,24 @@ def _prefixes(path: str) -> Iterator[str]:
             yield path[: place + 1]
 
 
-def _collapsed(found: dict[str, Cells]) -> Iterator[tuple[str, Cells]]:
+def _collapsed(client: Client, found: dict[str, Cells]) -> Iterator[tuple[str, Cells]]:
     under: dict[str, set[Cells]] = {}
     for path, cells in found.items():
         plain = tuple(Cell(one.word) for one in cells)
         for prefix in (*_prefixes(path), path):
             under.setdefault(prefix, set()).add(plain)
     for path, cells in found.items():
-        whole = next((prefix for prefix in _prefixes(path) if _is_whole(under[prefix])), None)
+        whole = next((one for one in _prefixes(path) if _is_whole(client, one, under[one])), None)
         if whole is None:
             yield path, cells
         else:
             yield whole, next(iter(under[whole]))
 
 
-def _is_whole(cells: set[Cells]) -> bool:
+def _is_whole(client: Client, path: str, cells: set[Cells]) -> bool:
+    """Whether one row tells of an object and of all in it; of Responses it is decided which."""
+    if client is RESPONSES and not responses_fields.is_whole(path):
+        return False
     return len(cells) == 1 and all(one.word in _WHOLE for one in next(iter(cells)))
 
 
@@ -197,8 +250,8 @@ def _gathered(found: dict[str, Cells]) -> dict[str, Cells]:
 
 def table(client: Client) -> str:
     """Return the reStructuredText table of one wire's fields."""
-    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 30 35 35", "", "   * - field"]
-    heads = list(dict.fromkeys(COLUMNS[target.name] for target in targets_of(client)))
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 25 25 25 25", "", "   * - field"]
+    heads = list(dict.fromkeys(map(column_of, targets_of(client))))
     lines += [f"     - to {head}" for head in heads]
     for path, cells in rows(client).items():
         lines.append("   * - " + ", ".join(f"``{one}``" for one in path.split(", ")))
@@ -210,7 +263,7 @@ def _texts(client: Client, cells: Cells) -> Iterator[str]:
     """Yield a cell for each column; OpenAI's two kinds share one."""
     columns: dict[str, dict[str, str]] = {}
     for target, one in zip(targets_of(client), cells, strict=True):
-        columns.setdefault(COLUMNS[target.name], {})[target.name] = one.text()
+        columns.setdefault(column_of(target), {})[target.kind.value] = one.text()
     for said in columns.values():
         if len(set(said.values())) == 1:
             yield next(iter(said.values()))
@@ -225,7 +278,7 @@ def marks(client: Client) -> tuple[str, str]:
 
 def with_tables(text: str) -> str:
     """Return the document with its tables as they should be."""
-    for client in CLIENTS:
+    for client in TABLES:
         begin, end = marks(client)
         head, _, rest = text.partition(begin)
         _, _, tail = rest.partition(end)

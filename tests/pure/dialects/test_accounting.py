@@ -21,6 +21,7 @@ from tests.support.translation_notes import NOTES, NOTHING_LOST
 from tests.support.translation_table import (
     ADAPTED,
     DOCUMENT,
+    TABLES,
     outcomes,
     rows,
     silent,
@@ -37,6 +38,7 @@ WAYS: Final = [
     if target.family is not client.family
 ]
 CLIENT_IDS: Final = [client.name for client in CLIENTS]
+TABLE_IDS: Final = [client.name for client in TABLES]
 CONTENT: Final = ("messages", "contents", "tools", "functions", "system", "generationConfig.responseSchema")
 FEWEST: Final = {"chat": 150, "messages": 1000, "generateContent": 500}
 """So many fields there are at least: an empty walk proves nothing."""
@@ -103,7 +105,7 @@ def test_the_least_request_is_taken_by_every_target(client: Client) -> None:
         assert not isinstance(sent(client, target, client.around({})), GatewayError)
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=CLIENT_IDS)
+@pytest.mark.parametrize("client", TABLES, ids=TABLE_IDS)
 def test_the_document_tells_what_the_code_does(client: Client) -> None:
     """A field without a row, or one that is treated otherwise now: decide, then write the tables anew.
 
@@ -119,7 +121,7 @@ def test_the_document_has_no_row_of_former_times() -> None:
     assert with_tables(text) == text
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=CLIENT_IDS)
+@pytest.mark.parametrize("client", TABLES, ids=TABLE_IDS)
 def test_every_adapted_field_says_how(client: Client) -> None:
     mute = [
         path
@@ -132,10 +134,7 @@ def test_every_adapted_field_says_how(client: Client) -> None:
 
 def test_every_note_and_exception_is_of_a_field_that_there_is() -> None:
     ways = [
-        (client, target, case)
-        for client in CLIENTS
-        for target in targets_of(client)
-        for case in cases(client)
+        (client, target, case) for client in TABLES for target in targets_of(client) for case in cases(client)
     ]
     idle_notes = [
         note.path

@@ -6,7 +6,6 @@ decided what becomes of it (:mod:`tests.support.responses_fields`).
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import pytest
@@ -17,32 +16,20 @@ from mgw.dialects.responses.count import COUNT
 from mgw.errors import GatewayError
 from tests.support.accounting import TARGETS, Sent, Target, covers, sent
 from tests.support.field_cases import ABSENT, RESPONSES, Case, cases, least
-from tests.support.responses_fields import ROWS, WHOLE_ITEMS, WHOLE_TOOLS, fates, row_path
+from tests.support.responses_fields import (
+    ORDER,
+    ROWS,
+    WHOLE_ITEMS,
+    WHOLE_TOOLS,
+    fates,
+    is_walked,
+    label,
+    row_path,
+)
 from tests.support.sdk_types import Json, members, of, responses
 
 COLUMNS: Final = {target.name: target for target in TARGETS if target.name != "openai"}
-ORDER: Final = ("anthropic", "gemini", "openai_compat")
-HOLDERS: Final = re.compile(
-    r"input|(.+\.)?tools|.+\.content|input\[(function|custom_tool)_call_output\]\.output"
-)
-"""Lists that say nothing but what they hold."""
 ALLOWED: Final = {"M": {"M"}, "A": {"M", "A"}, "D": {"D", "A"}, "R": {"R"}, "N": {"N"}}
-
-
-def label(value: Json) -> str:
-    """Return what a row calls a value."""
-    if isinstance(value, dict):
-        return str(value.get("type"))
-    if isinstance(value, list) and value:
-        return label(value[0])
-    return str(value)
-
-
-def is_walked(case: Case) -> bool:
-    """Whether a field says something of its own."""
-    if case.path in ROWS:
-        return True
-    return not case.holder and not HOLDERS.fullmatch(case.path)
 
 
 def reported(case: Case, value: Json, paths: list[str]) -> bool:
