@@ -20,7 +20,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import Modality
+from mgw.vocabulary import DialectName, Modality, TextApi
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings
@@ -197,9 +197,14 @@ def has_foreign_history(exchange: Exchange, opened: RequestBody) -> bool:
     Nothing of it concerns a body that is not looked at because of its content coding.
     """
     body = opened.decoded
-    if body is None or TAG_BYTES not in body or exchange.route.treatment not in _TREATMENTS_WITH_HISTORY:
+    if body is None or TAG_BYTES not in body or not _takes_history(exchange.route):
         return False
     return exchange.generation.config.translation.clean_history
+
+
+def _takes_history(route: Route) -> bool:
+    """Whether a request has a conversation: one to compact a conversation has, though it is only relayed."""
+    return route.treatment in _TREATMENTS_WITH_HISTORY or route.text_api is not None
 
 
 async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> RequestBody:
@@ -211,7 +216,8 @@ async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> Requ
 
 
 def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestBody:
-    body = clean_history(route.dialect, before)
+    dialect = DialectName.OPENAI_RESPONSES if route.text_api is TextApi.RESPONSES else route.dialect
+    body = clean_history(dialect, before)
     if body is before:
         return opened
     model = None if opened.model is None else find_model(body)

@@ -128,6 +128,21 @@ def test_what_the_gateway_put_into_a_history_does_not_reach_a_native_provider() 
     assert json.loads(pipeline.received()[2]) == body
 
 
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/compact", "/v1/responses/input_tokens"])
+def test_a_thought_of_another_family_does_not_reach_openai(path: str) -> None:
+    thought = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [],
+        "encrypted_content": "bWd3c2ln" + "Z3J0" + "QUJD",
+    }
+    body = {"model": "fast", "input": [*HELLO, thought, {"type": "compaction", "encrypted_content": "x"}]}
+    pipeline = Pipeline()
+    pipeline.ask(path, json.dumps(body).encode())
+    body["input"].remove(thought)  # type: ignore[attr-defined]  # a document, not a type
+    assert json.loads(pipeline.received()[2]) == {**body, "model": "gpt-b"}
+
+
 def test_a_history_is_left_alone_where_the_operator_says_so() -> None:
     thought = {"type": "thinking", "thinking": "", "signature": "bWd3c2ln" + "Z3J0" + "QUJD"}
     body = json.dumps(
