@@ -67,6 +67,9 @@ _TYPES_BY_STATUS: Final = MappingProxyType(
 _STATUSES: Final = MappingProxyType(
     {
         "invalid_request_error": 400,
+        "context_length_exceeded": 400,
+        "invalid_prompt": 400,
+        "invalid_encrypted_content": 400,
         "authentication_error": 401,
         "invalid_api_key": 401,
         "permission_error": 403,
@@ -79,6 +82,7 @@ _STATUSES: Final = MappingProxyType(
         "insufficient_quota": 429,
         "overloaded_error": 503,
         "overloaded": 503,
+        "server_is_overloaded": 503,
         "server_error": 500,
     }
 )

@@ -174,6 +174,14 @@ def test_why_it_ended(items: list[Json], reason: str | None, stop: StopReason, u
             429,
             "slow",
         ),
+        *(
+            (response([], status="failed", error={"code": code, "message": "no"}), status, "no")
+            for code, status in (
+                ("context_length_exceeded", 400),
+                ("invalid_prompt", 400),
+                ("server_is_overloaded", 503),
+            )
+        ),
         ({"error": {"message": "no", "type": "server_error", "code": None}}, 500, "no"),
         ({"detail": "gone"}, 502, "gone"),
     ],
