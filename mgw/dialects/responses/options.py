@@ -11,6 +11,7 @@ Sources: the SDK's ``response_create_params``; contract 11.3.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -86,8 +87,12 @@ def collect_echoed(request: Fields) -> dict[str, Any]:  # Any: JSON of whatever 
     return {
         key: _copy(value, _COPIED_LEVELS) if key in _OPENED else value
         for key in _ECHOED
-        if (value := unread.get(key)) is not None
+        if (value := unread.get(key)) is not None and (key not in _UNREAD or _UNREAD[key](value))
     }
+
+
+def _is_metadata(value: Any) -> bool:  # Any: JSON of whatever type
+    return type(value) is dict and all(type(one) is str for one in value.values())
 
 
 def _copy(value: Any, levels: int) -> Any:  # Any: JSON of whatever type
@@ -97,6 +102,12 @@ def _copy(value: Any, levels: int) -> Any:  # Any: JSON of whatever type
     if type(value) is list and levels:
         return [_copy(inner, levels - 1) for inner in value]
     return value
+
+
+_UNREAD: Final[Mapping[str, Callable[[Any], bool]]] = MappingProxyType(  # Any: JSON of whatever type
+    {"metadata": _is_metadata, "max_tool_calls": lambda value: type(value) is int}
+)
+"""Fields that nobody reads, so that nothing has refused another type; clients read none but these."""
 
 
 def refuse_state(request: Fields) -> None:

@@ -203,7 +203,9 @@ class ToolSet:
     def _read_tool(self, holder: Fields, index: int, tool: JsonObject, group: _Group) -> JsonObject | None:
         opened = holder.open_element("tools", index, dict(tool))  # what was sent may be told again
         kind = opened.required_text("type")
-        if kind == "namespace" and group.namespace is None:
+        if kind == "namespace":
+            if group.namespace is not None:
+                raise opened.wrong("type", "a namespace cannot hold another one")
             return self._read_namespace(opened, tool, group)
         parse = _PARSERS.get(kind) if group.namespace is None or kind in _INNER else None
         found = None if parse is None else parse(opened)

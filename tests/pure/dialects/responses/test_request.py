@@ -445,3 +445,19 @@ def test_a_request_has_a_model() -> None:
 def test_a_count_is_asked_like_a_request() -> None:
     found = COUNT.parse_request(b'{"model": "m", "input": "Hi.", "stream": true}', RequestContext("m"))
     assert (found.request.turns[0].role, found.request.stream) == (Role.USER, False)
+
+
+def test_what_nobody_reads_is_repeated_only_if_clients_can_read_it() -> None:
+    odd = {"metadata": {"a": 1}, "max_tool_calls": "many"}
+    fine = {"metadata": {"a": "1"}, "max_tool_calls": 3}
+    for fields, repeated in ((odd, {}), ({"metadata": 3}, {}), (fine, fine)):
+        body = json.dumps({"model": "m", "input": "Hi", **fields}).encode()
+        assert parse_request(body, RequestContext("m")).reply_options.echoed == repeated
+
+
+def test_a_namespace_in_a_namespace_is_refused_for_what_it_is() -> None:
+    inner = {"type": "namespace", "name": "b", "tools": [{"type": "function", "name": "f"}]}
+    tools = [{"type": "namespace", "name": "a", "tools": [inner]}]
+    body = json.dumps({"model": "m", "input": "Hi", "tools": tools}).encode()
+    with pytest.raises(GatewayError, match=r"tools\[0\]\.tools\[0\]\.type: a namespace cannot hold"):
+        parse_request(body, RequestContext("m"))
