@@ -33,7 +33,15 @@ GATEWAY: Final = "8787"
 SIMULATOR: Final = "8788"
 _FILE: Final = re.compile(r"\b(into|to) ([\w.-]+\.\w+)[^:]*:$", re.DOTALL)
 _STARTS: Final = {"mgw run": GATEWAY, "mgw sim": SIMULATOR}
-_READERS: Final = ("tail ", "grep ", "cat ", "mgw usage ")
+_READERS: Final = (
+    "tail ",
+    "grep ",
+    "cat ",
+    "mgw usage ",
+    "curl -s 'http://127.0.0.1:8787/v1/dashboard/usage",
+    "curl -s http://127.0.0.1:8787/v1/dashboard/usage",
+    "curl -s http://127.0.0.1:8787/metrics",
+)
 """Commands that look at what others write, which may take a moment: they are tried until it is there."""
 _OVER: Final = "-- over --"
 
