@@ -70,7 +70,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         raise _no_reply(body, "the upstream's response is not a response object") from None
     if response.has_failed:
         raise AnswerError(parse_stream_error(body))
-    if response.output is NO_VALUE or response.status in _UNFINISHED:
+    if memoryview(response.output)[:1].tobytes() != b"[" or response.status in _UNFINISHED:
         raise _no_reply(body, "the upstream's response has no output")
     reader = OutputReader(f"{source.seed}/0")
     events: list[ReplyEvent] = []

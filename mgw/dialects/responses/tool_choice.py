@@ -15,7 +15,7 @@ from mgw.canonical.conversation import ToolChoice, ToolMode
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.responses.tools import ToolSet
+from mgw.dialects.responses.tools import ToolSet, leave_tool
 
 _MODES: Final = MappingProxyType({"none": ToolMode.NONE, "auto": ToolMode.AUTO, "required": ToolMode.ANY})
 _ALLOWED_MODES: Final = ("auto", "required")
@@ -77,6 +77,8 @@ def _parse_allowed_tools(choice: Fields, tools: ToolSet) -> ToolChoice:
         kind = entry.required_text("type")
         if kind == "namespace":
             namespaces[entry.required_text("name")] = None
+        elif kind not in _KINDS:  # whether it may be there at all, its declaration has decided
+            leave_tool(entry, kind)
         else:
             names.update(dict.fromkeys(_parse_names(entry, kind, tools)))
     for namespace in namespaces:

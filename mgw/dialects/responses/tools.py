@@ -181,8 +181,7 @@ class ToolSet:
         """Report a tool that only OpenAI's servers run, or raise its refusal."""
         if not self._drop_hosted:
             raise hosted_tool(tool, kind)
-        tool.unread.clear()
-        tool.ledger.leave(f"{tool.path().removesuffix('[]')}[{kind[:LONGEST_SHOWN]}]")
+        leave_tool(tool, kind)
 
     def _read_group(self, holder: Fields, group: _Group) -> list[JsonObject]:
         kept: list[JsonObject] = []
@@ -245,6 +244,12 @@ class ToolSet:
             return False
         self._named.add(key[1:])
         return True
+
+
+def leave_tool(tool: Fields, kind: str) -> None:
+    """Report a tool, or an entry that names one, by its type."""
+    tool.unread.clear()
+    tool.ledger.leave(f"{tool.path().removesuffix('[]')}[{kind[:LONGEST_SHOWN]}]")
 
 
 def _bare_function(tool: JsonObject) -> Tool | None:

@@ -193,7 +193,8 @@ def test_a_whole_answer_may_be_an_error(body: Json, status: int, words: str) -> 
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"7", b'{"id":"r"}', b'{"output":[],"status":"queued"}', b"<p>x</p>"]
+    "body",
+    [b"", b"[]", b"7", b'{"id":"r"}', b'{"output":null}', b'{"output":[],"status":"queued"}', b"<p>x</p>"],
 )
 def test_what_is_no_answer_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError):

@@ -322,11 +322,15 @@ def test_hosted_tools_are_refused_or_left_out() -> None:
     error = refused(user(), tools=[FUNCTION, *tools])
     assert (error.code, error.param) == ("unsupported_tool", "tools[1]")
     assert "translation.responses.hosted_tools" in error.message
-    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}
+    allowed: Any = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}  # Any: JSON
     found = parsed(user(), drop=True, tools=[FUNCTION, *tools], tool_choice=allowed)
     assert found.unread == {"tools[web_search]", "tools[shell]", "tool_choice.tools[web_search]"}
     assert found.request.tool_choice == ToolChoice(ToolMode.NONE)
     assert found.reply_options.echoed["tools"] == [FUNCTION]
+    allowed["tools"].append({"type": "function", "name": "look"})
+    refusing = parsed(user(), tools=[FUNCTION], tool_choice=allowed)
+    assert refusing.unread == {"tool_choice.tools[web_search]"}
+    assert refusing.request.tool_choice == ToolChoice(ToolMode.AUTO, ("look",))
 
 
 def test_without_tools_nobody_is_told_how_to_call_them() -> None:
