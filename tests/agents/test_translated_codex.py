@@ -183,11 +183,12 @@ args = ["{PROGRAMS / "drawers.py"}"]
 def test_a_call_in_a_namespace_of_codex_itself_starts_another_agent(
     ask: Ask, simulator: SimulatorProcess, model: str
 ) -> None:
-    """Codex does not wait for it, and may leave before it is answered."""
+    """Codex does not wait for it, and may leave before it is answered, or hear from it at once."""
     arguments = json.dumps({"message": "hello from above"})
     finished = ask(CODEX, model, f"use tool multi_agent_v1__spawn_agent with {arguments}")
     assert finished.status == 0, finished
-    assert "agent_id" in CODEX.answer(finished.stdout), finished
+    answer = CODEX.answer(finished.stdout)  # to what the call gave back, or to what the agent said since
+    assert "agent_id" in answer or "<subagent_notification>" in answer, finished
     assert {request.status for request in simulator.requests()} <= {200, None}
 
 
