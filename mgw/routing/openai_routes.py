@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.route import ANY_METHOD, ModelAt, Resource, Route, Treatment, routes_of
-from mgw.vocabulary import DialectName, Modality, TextApi
+from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
 _GRADER: Final = (("grader", "model"),)
@@ -135,14 +135,6 @@ _RESOURCES: Final = (
         query_model=True,
     ),
     Resource("/v1/realtime/translations/client_secrets", "POST", models=_SESSION),
-    Resource(
-        "/v1/responses/compact",
-        "POST",
-        models=_MODEL,
-        modality=Modality.TEXT,
-        metered=True,
-        text_api=TextApi.RESPONSES,
-    ),
     Resource("/v1/responses/{response_id}", "GET DELETE", unstored=_TRANSLATED_RESPONSE),
     Resource("/v1/responses/{response_id}/cancel", "POST", unstored=_TRANSLATED_RESPONSE),
     Resource("/v1/responses/{response_id}/input_items", "GET", unstored=_TRANSLATED_RESPONSE),

@@ -221,8 +221,7 @@ class Resource(Struct, frozen=True):
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
     query_model: bool = False
-    """As in :class:`Route`, and so are the next two."""
-    text_api: TextApi | None = None
+    """As in :class:`Route`, and so is the next."""
     unstored: bytes | None = None
 
 
@@ -282,7 +281,6 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         query_model=resource.query_model and changing,
         model_optional=model_at is not ModelAt.PATH,
         translated_for=resource.translated_for,
-        text_api=resource.text_api,
         unstored=resource.unstored,
         metered=resource.metered and (changing or "POST" not in resource.methods),
         max_body_bytes=resource.max_body_bytes,

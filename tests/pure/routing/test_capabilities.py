@@ -18,6 +18,7 @@ GRID = {
     "chat": "PPTT",
     "responses": "PPUU",
     "responses_input_tokens": "PPUU",
+    "responses_compact": "PPUU",
     "completions": "PPUU",
     "beta_completions": "PPUU",
     "embeddings": "PPUT",
