@@ -5,11 +5,8 @@ Source: the SDK's ``RawMessageStreamEvent``.  The grammar::
     message_start (ping | BLOCK)* message_delta message_stop  -- or, anywhere, error
     BLOCK = content_block_start (ping | content_block_delta)* content_block_stop
 
-Blocks are numbered from 0, and one is open at a time.  Calls whose arguments interleave are therefore
-written one after another: the first as it comes, the others from what was held meanwhile, and so is whatever
-else comes while a call is open.  ``message_delta`` carries the final counts; those of some providers come
-after the end of the response, so it waits for them, or for the end of the stream.  A ping may come before
-``message_start``: the SDKs skip that event by its name.
+Blocks are numbered from 0, and one is open at a time (:mod:`mgw.dialects.serial_writer`).  ``message_delta``
+carries the final counts.  A ping may come before ``message_start``: the SDKs skip that event by its name.
 
 A text that is only white space is none: the vendor refuses it when the client sends it back ("text content
 blocks must contain non-whitespace text").
@@ -17,7 +14,6 @@ blocks must contain non-whitespace text").
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from msgspec.json import Encoder
@@ -25,12 +21,9 @@ from msgspec.json import Encoder
 from mgw.canonical.conversation import JsonObject, Signature
 from mgw.canonical.identifiers import ANTHROPIC_ID, make_unique_id
 from mgw.canonical.reply import (
-    ArgumentsAdded,
     Began,
     CallBegan,
-    CallEnded,
     CitationAdded,
-    Counted,
     Ended,
     LogprobsAdded,
     MediaAdded,
@@ -52,14 +45,12 @@ from mgw.dialects.anthropic.reply import (
 from mgw.dialects.anthropic.usage import render_usage
 from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.dialect import ReplyContext
+from mgw.dialects.serial_writer import SerialStreamWriter
 from mgw.dialects.signatures import Digest
-from mgw.dialects.stream import StreamWriter, incomplete
-from mgw.errors import GatewayError, Reason
+from mgw.errors import GatewayError
 from mgw.wire.sse import render_event
 
 KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
-MAX_HELD_BYTES: Final = 32 * 1024 * 1024
-"""How much is held while another call is open."""
 MAX_BLANK: Final = 32_768
 """So many characters of white space are believed to be text."""
 
@@ -78,38 +69,11 @@ _EMPTY_THOUGHT: Final = b'{"type":"thinking","thinking":"","signature":""}'
 _EMPTY_BLOCKS: Final = {_TEXT: b'{"type":"text","text":""}', _THINKING: _EMPTY_THOUGHT}
 _DELTA_TYPES: Final = {_TEXT: b"text_delta", _THINKING: b"thinking_delta"}
 
-_HeldEvent = TextAdded | ThinkingAdded | ThinkingSigned | RefusalAdded | MediaAdded
 
-
-class _HeldCall:
-    """A call that is open, or waits for its turn."""
-
-    __slots__ = ("began", "ended", "held", "is_object")
-
-    def __init__(self, began: CallBegan) -> None:
-        self.began = began
-        self.ended = False
-        self.held: list[str] = []
-        """Arguments that are not written yet."""
-        self.is_object: bool | None = None
-        """Whether they begin like an object; ``None``: not known yet."""
-
-
-class MessagesStreamWriter(StreamWriter):
+class MessagesStreamWriter(SerialStreamWriter):
     """Writes one message, of the first candidate, block by block."""
 
-    __slots__ = (
-        "_began",
-        "_blocks",
-        "_call",
-        "_calls",
-        "_context",
-        "_ending",
-        "_has_calls",
-        "_has_refusal",
-        "_held_bytes",
-        "_waiting",
-    )
+    __slots__ = ("_blocks", "_context", "_has_calls", "_has_refusal", "_is_object", "_unsure")
 
     content_type = b"text/event-stream; charset=utf-8"
 
@@ -117,123 +81,48 @@ class MessagesStreamWriter(StreamWriter):
         super().__init__(context.request_id)
         self._context = context
         self._blocks = _BlockWriter(self._out)
-        self._began = False
-        self._call: _HeldCall | None = None
-        """The one that is open."""
-        self._calls: dict[int, _HeldCall] = {}
-        """Those that have not ended, by their number."""
-        self._waiting: deque[_HeldCall | _HeldEvent] = deque()
-        """What comes after the open call."""
-        self._held_bytes = 0
         self._has_calls = False
         self._has_refusal = False
-        self._ending: Ended | None = None
-
-    def on_began(self, event: Began) -> None:
-        """Begin the message."""
-        super().on_began(event)
-        if not self._began:
-            self._begin(event)
+        self._is_object: bool | None = None
+        """Whether the open call's arguments begin like an object; ``None``: not known yet."""
+        self._unsure: list[str] = []
+        """Its arguments, as long as they do not."""
 
     def on_text(self, event: TextAdded) -> None:
         """Write text."""
         is_due = self._began and self._ending is None and not event.candidate  # as nearly always
-        if is_due or self._accepts(event.candidate):
-            if self._call is None:
-                self._blocks.add_text(event.text)
-            else:
-                self._hold(event, len(event.text))
+        if (is_due and self._call is None) or self._is_due(event, len(event.text)):
+            self._blocks.add_text(event.text)
 
     def on_text_signed(self, event: TextSigned) -> None:
         """Skip the signature of a text: texts have none here."""
 
     def on_thinking(self, event: ThinkingAdded) -> None:
         """Write a part of a thought."""
-        if self._accepts(event.candidate):
-            if self._call is None:
-                self._blocks.add_thinking(event.text)
-            else:
-                self._hold(event, len(event.text))
+        if self._is_due(event, len(event.text)):
+            self._blocks.add_thinking(event.text)
 
     def on_thinking_signed(self, event: ThinkingSigned) -> None:
         """Write the signature of a thought."""
-        if self._accepts(event.candidate):
-            if self._call is None:
-                self._blocks.sign(event.signature)
-            else:
-                self._hold(event, 0)
+        if self._is_due(event, len(event.signature.value)):
+            self._blocks.sign(event.signature)
 
     def on_refusal(self, event: RefusalAdded) -> None:
         """Write the words of a refusal, as text."""
-        if self._accepts(event.candidate):
-            if self._call is None:
-                self._has_refusal = True
-                self._blocks.add_text(event.text)
-            else:
-                self._hold(event, len(event.text))
+        if self._is_due(event, len(event.text)):
+            self._has_refusal = True
+            self._blocks.add_text(event.text)
 
     def on_citation(self, event: CitationAdded) -> None:
         """Skip where a text comes from: citations of URLs come from the vendor's own search here."""
 
     def on_media(self, event: MediaAdded) -> None:
         """Describe media in a text of its own."""
-        if self._accepts(event.candidate):
-            if self._call is None:
-                self._blocks.write_text(describe_media(event.media))
-            else:
-                self._hold(event, len(event.media.data or ""))
+        if self._is_due(event, len(event.media.data or "")):
+            self._blocks.write_text(describe_media(event.media))
 
     def on_logprobs(self, event: LogprobsAdded) -> None:
         """Skip log-probabilities, which this API does not have."""
-
-    def on_call_began(self, event: CallBegan) -> None:
-        """Begin a call, or hold it while another one is open."""
-        if not self._accepts(event.candidate) or event.call in self._calls:
-            return
-        self._calls[event.call] = call = _HeldCall(event)
-        if self._call is None:
-            self._open_call(call)
-        else:
-            self._hold(call, len(event.name))
-
-    def on_arguments(self, event: ArgumentsAdded) -> None:
-        """Write a part of the open call's arguments, or hold it."""
-        call = self._calls.get(event.call) if self._accepts(event.candidate) else None
-        if call is None or not event.text:
-            return
-        if call is self._call and call.is_object:
-            self._blocks.add_arguments(event.text)
-            return
-        call.held.append(event.text)
-        if call is self._call:
-            self._flush(call, event.text)
-        self._count(len(event.text))
-
-    def on_call_ended(self, event: CallEnded) -> None:
-        """End a call."""
-        if self._accepts(event.candidate):
-            self._end_call(event.call)
-
-    def on_counted(self, event: Counted) -> None:
-        """Take the counts so far; those that come after the end were all that was missing."""
-        super().on_counted(event)
-        if self._ending is not None:
-            self._conclude(self._ending)
-
-    def on_ended(self, event: Ended) -> None:
-        """End the content; the message itself may wait for its counts."""
-        if self._accepts(event.candidate):
-            for number in tuple(self._calls):
-                self._end_call(number)
-            self._blocks.close()
-            self._ending = event
-
-    def on_finish(self) -> None:
-        """Write the end of the message."""
-        if self._ending is None:
-            self._break(incomplete())
-        else:
-            self._conclude(self._ending)
 
     def on_error(self, error: GatewayError | UpstreamError) -> None:
         """Write the ``error`` event."""
@@ -242,19 +131,10 @@ class MessagesStreamWriter(StreamWriter):
         else:
             body = upstream_error_body(error, self._request_id)
         self._out.append(render_event(b"error", body))
-        self._waiting.clear()
-        self._calls.clear()
+        self._forget_held()
 
     def _keepalive(self) -> bytes:
         return KEEPALIVE
-
-    def _accepts(self, candidate: int) -> bool:
-        """Whether an event of a candidate belongs to the message, which begins with it at the latest."""
-        if candidate or self._ending is not None:
-            return False
-        if not self._began:
-            self._begin(Began())
-        return True
 
     def _begin(self, began: Began) -> None:
         self._began = True
@@ -277,63 +157,42 @@ class MessagesStreamWriter(StreamWriter):
         self._out += (render_event(b"message_delta", _ENCODER.encode(event)), _MESSAGE_STOP)
         self._closed = True
 
-    def _hold(self, item: _HeldCall | _HeldEvent, size: int) -> None:
-        self._waiting.append(item)
-        self._count(size)
-
-    def _count(self, size: int) -> None:
-        self._held_bytes += size
-        if self._held_bytes > MAX_HELD_BYTES:
-            error = "the upstream's parallel tool calls are too large to be put in order"
-            self._break(GatewayError(Reason.UPSTREAM_BROKEN, error))
-
-    def _open_call(self, call: _HeldCall) -> None:
-        self._blocks.open_call(call.began)
-        self._call = call
+    def _begin_call(self, began: CallBegan) -> None:
+        self._blocks.open_call(began)
         self._has_calls = True
+        self._is_object = None
 
-    def _flush(self, call: _HeldCall, unseen: str) -> None:
-        """Write what is held of the open call, if it begins like an object; ``unseen`` ends what is held.
+    def _add_arguments(self, text: str) -> None:
+        """Write arguments of the open call, if they begin like an object.
 
         What does not is held to its end: clients parse the text as it comes, and fail on what is no JSON.
         """
-        if call.is_object is None:
-            begin = unseen.lstrip()  # all before it was blank
-            if begin:
-                call.is_object = begin.startswith("{")
-        if call.is_object and call.held:
-            text = "".join(call.held)
-            call.held.clear()
+        if self._is_object:
             self._blocks.add_arguments(text)
-
-    def _end_call(self, number: int) -> None:
-        call = self._calls.pop(number, None)
-        if call is None:
             return
-        call.ended = True
-        if call is self._call:
-            self._close_call(call)
-            self._write_waiting()
+        self._unsure.append(text)
+        if self._is_object is None:
+            begin = text.lstrip()  # all before it was blank
+            if begin:
+                self._is_object = begin.startswith("{")
+        if self._is_object:
+            self._blocks.add_arguments(self._take_unsure())
+        else:
+            self._count_held(len(text))
 
-    def _close_call(self, call: _HeldCall) -> None:
-        if call.is_object is False:
-            self._blocks.add_arguments(bytes(embed_arguments("".join(call.held))).decode())
+    def _end_arguments(self) -> None:
+        unsure = self._take_unsure()
+        if self._is_object is False:
+            self._blocks.add_arguments(bytes(embed_arguments(unsure)).decode())
         self._blocks.close_call()
-        self._call = None
 
-    def _write_waiting(self) -> None:
-        """Write what waited for the end of a call, up to the next call that has not ended."""
-        while self._waiting and self._call is None:
-            item = self._waiting.popleft()
-            if not isinstance(item, _HeldCall):
-                self._handlers[type(item)](self, item)
-                continue
-            self._open_call(item)
-            self._flush(item, "".join(item.held))
-            if item.ended:
-                self._close_call(item)
-        if not self._waiting:
-            self._held_bytes = 0
+    def _take_unsure(self) -> str:
+        text = "".join(self._unsure)
+        self._unsure.clear()
+        return text
+
+    def _end_content(self, ending: Ended) -> None:  # noqa: ARG002 - all ends are alike here
+        self._blocks.close()
 
 
 class _BlockWriter:

@@ -34,6 +34,7 @@ from mgw.dialects.responses.output_items import (
     render_text_call,
     render_text_part,
 )
+from mgw.dialects.serial_writer import FRAME_BYTES, STRING_BYTES
 
 _ENCODER: Final = Encoder()
 _STRING: Final = Decoder(str)
@@ -41,10 +42,6 @@ _EVENT: Final = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
 _NO_LOGPROBS: Final = b',"logprobs":[]'
 MOST_NEW_BYTES: Final = 16 * 1024
 """How much of a text is kept in pieces before they are joined."""
-FRAME_BYTES: Final = 256
-"""What a part of an item, or an event that waits, takes beside its text, about."""
-STRING_BYTES: Final = 64
-"""What a string takes beside its characters, about."""
 _LONGEST_EMPTY: Final = 64
 """Characters of arguments that may still turn out to be none."""
 

@@ -18,8 +18,6 @@ from mgw.canonical.reply import TokenLogprob
 from mgw.dialects.dialect import ClientTool, ReplyContext, ToolKind
 from mgw.dialects.responses.encrypted_content import seal_call_signature, seal_text_signature
 from mgw.dialects.responses.item_events import (
-    FRAME_BYTES,
-    STRING_BYTES,
     EventLog,
     OpenMessage,
     OpenTextCall,
@@ -34,6 +32,7 @@ from mgw.dialects.responses.output_items import (
     render_image,
     render_structured_call,
 )
+from mgw.dialects.serial_writer import FRAME_BYTES, STRING_BYTES
 
 
 class _StructuredCall:

@@ -47,7 +47,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.anthropic import stream_writer
+from mgw.dialects import serial_writer
 from mgw.dialects.anthropic.reply import render_reply
 from mgw.dialects.anthropic.stream_writer import MessagesStreamWriter
 from mgw.dialects.dialect import ReplyContext
@@ -333,7 +333,7 @@ def test_a_thought_of_unknown_origin_is_signed_for_no_family() -> None:
 
 
 def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(serial_writer, "MAX_HELD", 1000)
     events: list[ReplyEvent] = [Began(), CallBegan(0, "1", "a"), CallBegan(1, "2", "b")]
     writer = MessagesStreamWriter(ANSWERING)
     data = writer.write(events)

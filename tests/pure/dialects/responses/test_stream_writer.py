@@ -28,6 +28,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects import serial_writer
 from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
 from mgw.dialects.responses import item_events, stream_writer
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
@@ -229,7 +230,7 @@ def test_calls_without_an_identifier_get_one_that_no_other_response_has() -> Non
 
 
 def test_what_is_held_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_writer, "MAX_HELD", 1500)
+    monkeypatch.setattr(serial_writer, "MAX_HELD", 1500)
     monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 1000)
     monkeypatch.setattr(item_events, "MOST_NEW_BYTES", 50)
     waiting: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
