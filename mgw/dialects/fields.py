@@ -17,13 +17,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import DecodeError
-from msgspec.json import Decoder
+from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.features import Feature
 from mgw.errors import GatewayError, Reason
 
 _DECODER: Final = Decoder()
+_ENCODER: Final = Encoder()
 _KINDS: Final = {
     dict: "an object",
     list: "an array",
@@ -331,6 +332,21 @@ def open_request(body: bytes, ledger: Ledger) -> Fields:
     if type(values) is not dict:
         raise GatewayError(Reason.MALFORMED, "the request body must be a JSON object")
     return Fields(values, ledger)
+
+
+def encode_request(body: JsonObject) -> bytes:
+    """Return the bytes of a request that was rendered, in which are values of the client's own.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for those that JSON does not take back.
+    """
+    try:
+        return _ENCODER.encode(body)
+    except RecursionError:
+        raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
+    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
+        raise GatewayError(
+            Reason.MALFORMED, "the request contains a value that JSON cannot represent"
+        ) from None
 
 
 def bare_text(block: JsonObject) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import Conversation, JsonObject, Text, Turn
@@ -25,7 +24,7 @@ from mgw.dialects.dialect import (
     RequestContext,
     finish_parsing,
 )
-from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.fields import Fields, Ledger, encode_request, open_request
 from mgw.dialects.openai.messages import parse_turns
 from mgw.dialects.openai.options import (
     parse_candidates,
@@ -52,9 +51,7 @@ from mgw.dialects.openai.tools import (
 from mgw.dialects.openai.turns import render_turns
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.tool_names import ToolNames
-from mgw.errors import GatewayError, Reason
 
-_ENCODER: Final = Encoder()
 _TARGET: Final = b"/chat/completions"
 _CARRIED: Final = frozenset(
     {
@@ -197,16 +194,5 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
         body["stream"] = True
         if options.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    data, renamed = _encode(body), names.renamed
+    data, renamed = encode_request(body), names.renamed
     return Rendered(_TARGET, data, _CARRIED, frozenset(lost), renamed=renamed, wrapped=wrapped)
-
-
-def _encode(body: JsonObject) -> bytes:
-    try:
-        return _ENCODER.encode(body)
-    except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
-    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
-        raise GatewayError(
-            Reason.MALFORMED, "the request contains a value that JSON cannot represent"
-        ) from None

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.json import Encoder
-
 from mgw.canonical.conversation import NO_SAMPLING, Conversation, JsonObject, OutputFormat
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import Rendered, RenderOptions
+from mgw.dialects.fields import encode_request
 from mgw.dialects.openai.options import render_output as render_chat_output
 from mgw.dialects.openai.options import render_prompt_cache_key as render_chat_prompt_cache_key
 from mgw.dialects.openai.options import render_user
@@ -25,10 +24,8 @@ from mgw.dialects.reasoning import map_to_responses
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.responses.rendered_items import render_instruction, render_items
 from mgw.dialects.tool_names import ToolNames
-from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
 
-_ENCODER: Final = Encoder()
 _TARGET: Final = b"/responses"
 _LEAST_TOKENS: Final = 16
 """The lowest limit of an answer that OpenAI takes: "Expected a value >= 16"."""
@@ -95,7 +92,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
         body["stream"] = True
     return Rendered(
         _TARGET,
-        _encode(body),
+        encode_request(body),
         _CARRIED,
         frozenset(lost),
         renamed=names.renamed,
@@ -227,14 +224,3 @@ def _render_prompt_cache_key(body: JsonObject, key: str, options: RenderOptions,
         body["prompt_cache_key"] = key
     else:
         render_chat_prompt_cache_key(body, key, options, lost)
-
-
-def _encode(body: JsonObject) -> bytes:
-    try:
-        return _ENCODER.encode(body)
-    except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
-    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
-        raise GatewayError(
-            Reason.MALFORMED, "the request contains a value that JSON cannot represent"
-        ) from None
