@@ -2,10 +2,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 20
+# How "make pins" looks versions up; "make pins UPGRADE=" keeps those that are pinned and still allowed.
+UPGRADE ?= --upgrade
+LOOK_UP = .venv-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make pins' $(UPGRADE)
+PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
+.PHONY: help run check test pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -14,6 +18,7 @@ help:
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
+	@echo 'make pins     look up the newest versions of what the tests need, and pin them in constraints.txt'
 	@echo 'make site     build the site of the documents into build/site/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make deb      build the Debian package, on Debian 12'
@@ -67,6 +72,11 @@ docs: $(VENV)/run.stamp
 
 site: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -c docs -d build/site/.doctrees . build/site
+
+pins: .venv-pins/install.stamp
+	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(LOOK_UP) setup.py - --extra dev --extra release -o constraints.txt
+	$(LOOK_UP) setup.py --extra bench -o bench/constraints.txt
+	$(LOOK_UP) tests/agents/requirements.txt -o tests/agents/constraints.txt
 
 schema routes: $(VENV)/run.stamp
 	$(BIN)/python -m tools.generate $@
@@ -123,18 +133,18 @@ bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 
 dist: $(VENV)/run.stamp
 	$(PYTHON) -m venv .venv-dist
-	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build
-	.venv-dist/bin/python -m build
+	.venv-dist/bin/$(PIP) -c constraints.txt build
+	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt .venv-dist/bin/python -m build
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .venv-release .portkey .agents .browser build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .venv-pins .venv-release .portkey .agents .browser build dist *.egg-info
 
-.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt
+.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt tests/agents/constraints.txt
 	mkdir -p .agents && cp $^ .agents/
 	npm ci --prefix .agents --ignore-scripts --no-audit --no-fund
 	$(PYTHON) -m venv .agents/python
-	.agents/python/bin/python -m pip install --quiet --disable-pip-version-check -r .agents/requirements.txt
+	.agents/python/bin/$(PIP) -c .agents/constraints.txt -r .agents/requirements.txt
 	touch $@
 
 .browser/install.stamp: tests/browser/package.json tests/browser/package-lock.json
@@ -142,24 +152,29 @@ clean:
 	npm ci --prefix .browser --ignore-scripts --no-audit --no-fund
 	touch $@
 
-.venv-bench/install.stamp: setup.py
+.venv-bench/install.stamp: setup.py bench/constraints.txt
 	$(PYTHON) -m venv .venv-bench
-	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	.venv-bench/bin/$(PIP) -c bench/constraints.txt '.[bench]'
 	touch $@
 
-.venv-release/install.stamp: setup.py
+.venv-release/install.stamp: setup.py constraints.txt
 	$(PYTHON) -m venv .venv-release
-	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check '.[release]'
+	.venv-release/bin/$(PIP) -c constraints.txt '.[release]'
+	touch $@
+
+.venv-pins/install.stamp:
+	$(PYTHON) -m venv .venv-pins
+	.venv-pins/bin/$(PIP) uv==0.13.9
 	touch $@
 
 .portkey/install.stamp:
 	npm install --prefix .portkey --ignore-scripts --no-audit --no-fund @portkey-ai/gateway@1.15.2
 	touch $@
 
-$(VENV)/run.stamp: setup.py
+$(VENV)/run.stamp: setup.py constraints.txt
 	@.ci/install $(VENV) '$(PYTHON)' '.[dashboard]'
 	@touch $@
 
-$(VENV)/dev.stamp: setup.py
+$(VENV)/dev.stamp: setup.py constraints.txt
 	@.ci/install $(VENV) '$(PYTHON)' '.[dev]'
 	@touch $(VENV)/run.stamp $@

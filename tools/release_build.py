@@ -1,7 +1,7 @@
 """Build the source archive, the wheel and the Debian package from a clone, which has only what is committed.
 
 Archives have the time of the last commit (https://reproducible-builds.org/specs/source-date-epoch/): whoever
-builds the same commit with the same setuptools gets the same bytes.
+builds the same commit gets the same bytes, since ``constraints.txt`` says with which setuptools.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Final
 
 _UMASK: Final = 0o022
 """Modes of files get into archives."""
+_PINNED: Final = dict.fromkeys(("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"), "constraints.txt")
+"""So is what builds; pip up to 25.2 reads the first."""
 _DEBIAN_TOOLS: Final = ("dpkg-buildpackage", "dpkg-checkbuilddeps", "dh", "dh_virtualenv")
 
 
@@ -67,7 +69,7 @@ def build_archives(sources: Path, out: Path) -> tuple[Path, Path]:
     """Build the source archive, and the wheel from it; return their paths in ``out``."""
     seconds = int(run(["git", "log", "-1", "--format=%ct"], sources))
     command = [sys.executable, "-m", "build", "--outdir", str(out), str(sources)]
-    run(command, sources, {"SOURCE_DATE_EPOCH": str(seconds)})
+    run(command, sources, {"SOURCE_DATE_EPOCH": str(seconds), **_PINNED})
     [archive], [wheel] = out.glob("*.tar.gz"), out.glob("*.whl")
     archive.write_bytes(level(archive.read_bytes(), seconds))
     return archive, wheel

@@ -59,7 +59,7 @@ def test_the_wheel_holds_every_file_of_the_dashboard(made: Path) -> None:
 def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> None:
     listed = set((made / "mgw.egg-info/SOURCES.txt").read_text(encoding="utf-8").splitlines())
     wanted = {"CHANGELOG.rst", "CONTRIBUTING.rst", "LICENSE", "Makefile", "MANIFEST.in", "README.rst"}
-    wanted |= {"pyproject.toml", "setup.py"}
+    wanted |= {"constraints.txt", "pyproject.toml", "setup.py"}
     wanted |= {f"etc/{name}" for name in EXAMPLES}
     wanted |= {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.rst")}
     wanted |= {

@@ -177,6 +177,16 @@ def test_an_installation_says_how_long_it_takes_and_is_whole(tmp_path: Path) -> 
     assert [file.name for file in (tmp_path / "env").iterdir()] == ["bin"]
 
 
+def test_an_installation_takes_the_pinned_versions_of_all_that_it_installs_and_of_what_builds_it(
+    tmp_path: Path,
+) -> None:
+    stdout, stderr = install(tmp_path, 'echo "$PIP_CONSTRAINT and $PIP_BUILD_CONSTRAINT"').communicate(
+        timeout=WAIT_SECONDS
+    )
+    assert stderr == ""
+    assert stdout.splitlines()[-1] == "constraints.txt and constraints.txt"
+
+
 def test_an_installation_that_fails_leaves_no_environment(tmp_path: Path) -> None:
     made = install(tmp_path, "exit 1")
     made.communicate(timeout=WAIT_SECONDS)
