@@ -14,12 +14,12 @@ HERE = Path(__file__).parent
 
 TESTS = [
     "docutils>=0.21,<1",
-    "anthropic>=2.12,<3",
+    "anthropic>=2.14,<3",
     "google-auth>=2.60,<3",  # verifies what we sign for service accounts
-    "google-genai>=3.4,<4",
+    "google-genai>=3.6,<4",
     "hypothesis>=6.170,<7",
     "jsonschema>=4.26,<5",  # what an editor says of a file, to compare it with what the loader says
-    "openai>=3.54,<4",
+    "openai>=3.57,<4",
     "pytest>=9.2,<10",
     "pytest-timeout>=2.4,<3",
     "pytest-xdist>=3.8,<4",

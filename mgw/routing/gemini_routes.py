@@ -85,6 +85,8 @@ _RESOURCES: Final = (
     Resource("/v1beta/interactions", "POST", _MODEL, metered=True),
     Resource("/v1beta/interactions/{interaction}", "GET DELETE"),
     Resource("/v1beta/interactions/{interaction}/cancel", "POST"),
+    Resource("/v1beta/interactions/{interaction}/auth_tokens", "POST"),
+    Resource("/v1beta/interactions/{interaction}/auth_tokens/{auth_token}", "DELETE"),
     Resource("/v1beta/agents", "GET POST"),
     Resource("/v1beta/agents/{agent}", "GET DELETE"),
     Resource("/v1beta/environments", "GET POST"),

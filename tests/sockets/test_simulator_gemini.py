@@ -1,5 +1,6 @@
 """The simulator, judged by Google's own SDK over real sockets."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +8,14 @@ from google import genai
 from google.genai import errors as genai_errors
 from google.genai import types as genai_types
 
+from mgw.simulator.api import Family
+from mgw.simulator.routes import ROUTER
+from tests.support.sdk_walk.arguments import MODEL
+from tests.support.sdk_walk.calls import gemini_client, run
+from tests.support.sdk_walk.gemini import GEMINI
+from tests.support.sdk_walk.methods import methods
+from tests.support.sdk_walk.records import Recorded
+from tests.support.sdk_walk.upstream import recording_upstream
 from tests.support.weather import ARGUMENTS, SCHEMA, Weather
 
 GOOGLE_TOOLS: list[Any] = [
@@ -18,6 +27,26 @@ GOOGLE_TOOLS: list[Any] = [
     )
 ]
 AUTOMATIC_OFF = genai_types.AutomaticFunctionCallingConfig(disable=True)
+
+
+def every_request() -> Iterator[Recorded]:
+    """What each method of the SDK sends."""
+    with recording_upstream("google") as upstream:
+        client = gemini_client(upstream.url, "key")
+        for name, method in methods(client).items():
+            for case in GEMINI[name](method):
+                yield from run(method, case, [upstream], MODEL).requests["google"]
+
+
+def has_row(sent: Recorded) -> bool:
+    found = ROUTER.find(sent.path)
+    return found is not None and sent.method in found.routes.get(Family.GEMINI, {})
+
+
+def test_every_request_of_the_sdk_has_its_row() -> None:
+    sent = list(every_request())
+    assert len({(one.method, one.path) for one in sent}) > 80
+    assert {f"{one.method} {one.path}" for one in sent if not has_row(one)} == set()
 
 
 class TestGemini:

@@ -1,6 +1,6 @@
 """The paths of Anthropic's API below ``/v1``: each with its methods.
 
-Source: the resources of ``anthropic`` 2.12.  ``{}`` is an identifier.  Lists page by ``next_page``; the few
+Source: the resources of ``anthropic`` 2.14.  ``{}`` is an identifier.  Lists page by ``next_page``; the few
 that page by the identifiers of their entries stand in ``PAGED_BY_ID``.
 """
 
@@ -12,6 +12,11 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/agents/{}/archive", "POST"),
     ("/agents/{}/versions", "GET"),
     ("/complete", "POST"),
+    ("/compliance/review/cases", "GET"),
+    ("/compliance/review/cases/{}", "GET"),
+    ("/compliance/review/cases/{}/respond", "POST"),
+    ("/compliance/review/items/{}", "GET"),
+    ("/compliance/review/notices", "GET"),
     ("/deployment_runs", "GET"),
     ("/deployment_runs/{}", "GET"),
     ("/deployments", "GET POST"),
@@ -82,6 +87,9 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/organizations/external_keys", "GET POST"),
     ("/organizations/external_keys/{}", "GET POST DELETE"),
     ("/organizations/external_keys/{}/validate", "POST"),
+    ("/organizations/external_storage", "GET POST"),
+    ("/organizations/external_storage/{}", "GET POST DELETE"),
+    ("/organizations/external_storage/{}/activate", "POST"),
     ("/organizations/federation_issuers", "GET POST"),
     ("/organizations/federation_issuers/{}", "GET POST"),
     ("/organizations/federation_issuers/{}/archive", "POST"),
@@ -105,6 +113,7 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/organizations/plugins/{}/versions", "GET POST"),
     ("/organizations/plugins/{}/versions/{}", "GET"),
     ("/organizations/plugins/{}/versions/{}/content", "GET"),
+    ("/organizations/providers/google/projects/{}/data_controls", "GET POST"),
     ("/organizations/rate_limits", "GET"),
     ("/organizations/rbac_groups", "GET POST"),
     ("/organizations/rbac_groups/{}", "GET POST DELETE"),
@@ -176,6 +185,7 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/user_profiles/{}", "GET POST DELETE"),
     ("/user_profiles/{}/action_urls", "POST"),
     ("/user_profiles/{}/enrollment_url", "POST"),
+    ("/user_profiles/{}/providers/google/data_controls", "GET POST"),
     ("/vaults", "GET POST"),
     ("/vaults/{}", "GET POST DELETE"),
     ("/vaults/{}/archive", "POST"),

@@ -1,6 +1,6 @@
 """The paths of Google's Gemini API below its versions: each with its methods.
 
-Source: ``google.genai`` 3.4 in its Developer API mode: the modules of files, caches, batches, file search
+Source: ``google.genai`` 3.6 in its Developer API mode: the modules of files, caches, batches, file search
 stores, documents, models, operations, tokens and tunings, and the resources of ``_gaos``.  ``{}`` is an
 identifier, ``{...}`` whatever is left; a verb stands behind its colon.
 """
@@ -46,6 +46,8 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/generatedFiles/{}/operations/{}", "GET"),
     ("/interactions", "POST"),
     ("/interactions/{}", "GET DELETE"),
+    ("/interactions/{}/auth_tokens", "POST"),
+    ("/interactions/{}/auth_tokens/{}", "DELETE"),
     ("/interactions/{}/cancel", "POST"),
     ("/models/{...}", "PATCH DELETE"),
     ("/models/{...}:asyncBatchEmbedContent", "POST"),

@@ -2,7 +2,7 @@
 
 The operations are batches of contents and embeddings, videos, tuned models, imports into a store; a batch is
 pending in the answer to its making, and done whenever it is asked for.  Source: the converters of
-``google.genai.batches``, ``operations`` and ``tunings`` 3.4.
+``google.genai.batches``, ``operations`` and ``tunings`` 3.4, and of 3.6 what interactions send.
 """
 
 from typing import Any, Final
@@ -29,6 +29,7 @@ from mgw.simulator.platform.resources import fill_template, find_resource, store
 from mgw.simulator.platform.store import GeneratedContent
 from mgw.simulator.validation import Shape, array, integer, mapping, string
 
+_TOKEN_SECONDS: Final = 30 * 60
 _REQUEST: Final = Shape({"request": mapping(), "metadata": mapping()}, required=("request",))
 _INPUT_CONFIG: Final = Shape(
     {"requests": mapping(Shape({"requests": array(mapping(_REQUEST))})), "fileName": string()},
@@ -241,6 +242,15 @@ def create_interaction(request: Request) -> Response:
     )
 
 
+def create_interaction_token(request: Request) -> Response:
+    """``POST …/interactions/{}/auth_tokens``: what a client dials this one interaction with."""
+    find_resource(request, request.template.rpartition("/")[0])
+    expires = request.body.get("expire_time") or rfc3339(request.now + _TOKEN_SECONDS)
+    name = request.id("")
+    store_new(request, request.template, {"expires_at": expires}, name)
+    return pretty_json_response({"auth_token": f"auth_tokens/{name}", "expires_at": expires})
+
+
 def _input_text(value: Any) -> str:  # text, a part, parts or steps
     match value:
         case str():
@@ -266,4 +276,5 @@ HANDLERS: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/webhooks/{}:rotateSigningSecret"): rotate_signing_secret,
     ("GET", "/environments/{}/files/{...}"): get_environment_file,
     ("POST", "/interactions"): create_interaction,
+    ("POST", "/interactions/{}/auth_tokens"): create_interaction_token,
 }

@@ -94,6 +94,9 @@ _OPENAI_TYPES: Final[Mapping[str, ResourceType]] = {
 }
 _ANTHROPIC_TYPES: Final[Mapping[str, ResourceType]] = {
     "agents": ResourceType("agent_", "agent", {"version": 1}),
+    "compliance/review/cases": ResourceType("rvc_", "compliance_review_case", {"status": {"type": "open"}}),
+    "compliance/review/items": ResourceType("msg_", "compliance_review_item"),
+    "compliance/review/notices": ResourceType("rvn_", "compliance_review_notice"),
     "deployment_runs": ResourceType("drun_", "deployment_run"),
     "deployments": ResourceType("dep_", "deployment"),
     "dreams": ResourceType("dream_", "dream"),
@@ -105,6 +108,12 @@ _ANTHROPIC_TYPES: Final[Mapping[str, ResourceType]] = {
     "memory_stores/memory_versions": ResourceType("memver_", "memory_version"),
     "messages/batches": ResourceType("msgbatch_", "message_batch"),
     "organizations/api_keys": ResourceType("apikey_", "api_key"),
+    "organizations/external_storage": ResourceType(
+        "estrg_", "external_storage", {"status": {"type": "available"}}
+    ),
+    "organizations/providers/google/projects/data_controls": ResourceType(
+        "", "google_managed_project_data_controls"
+    ),
     "organizations/rbac_groups/members": ResourceType("user_", "rbac_group_member"),
     "organizations/workspaces": ResourceType("wrkspc_", "workspace"),
     "organizations/workspaces/members": ResourceType("user_", "workspace_member"),
@@ -115,6 +124,7 @@ _ANTHROPIC_TYPES: Final[Mapping[str, ResourceType]] = {
     "skills/versions": ResourceType("skillver_", "skill_version"),
     "tunnels": ResourceType("tun_", "tunnel"),
     "user_profiles": ResourceType("uprof_", "user_profile"),
+    "user_profiles/providers/google/data_controls": ResourceType("", "google_managed_data_controls"),
     "vaults": ResourceType("vlt_", "vault"),
     "vaults/credentials": ResourceType("vcrd_", "vault_credential"),
 }

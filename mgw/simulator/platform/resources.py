@@ -50,6 +50,7 @@ _CREATE_ONLY: Final = ("api_keys", "file_batches", "messages")
 """Collections below an identifier that have no list, so that they look like something to be done with it."""
 _SINGLETONS: Final = (
     "compliance_settings",
+    "data_controls",
     "hosted_tool_permissions",
     "model_permissions",
     "service_tier_settings",
@@ -69,10 +70,12 @@ _COLLECTIONS: Final = (
 )
 """Collections that do not end like ones."""
 _ACTION_RESULTS: Final[dict[str, Json]] = {
+    "activate": {"status": {"type": "active"}},
     "archive": {"archived": True},
     "cancel": {"status": "cancelled"},
     "complete": {"status": "completed"},
     "pause": {"status": "paused"},
+    "respond": {"status": {"type": "closed"}},
     "resume": {"status": "queued"},
     "unpause": {"status": "active"},
 }

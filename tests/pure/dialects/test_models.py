@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from anthropic.types import Model as AnthropicModel
-from google.genai._gaos.types.interactions.model import Model as GeminiModel
+from google.genai.interactions import Model as GeminiModel
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.shared import ChatModel

@@ -268,6 +268,13 @@ _GENERATED: Final[Mapping[str, list[Case]]] = {
     "webhooks.ping": _generated(id="webhook-1"),
     "webhooks.rotate_signing_secret": _generated(id="webhook-1"),
     "webhooks.update": _generated(id="webhook-1", uri="https://example.com/hook", update_mask="uri"),
+    "interactions.auth_tokens.create": [
+        *_generated(interaction_id="interaction-1"),
+        _call("expiring", interaction_id="interaction-1", expire_time="2026-01-02T03:04:05Z"),
+    ],
+    "interactions.auth_tokens.delete": _generated(
+        interaction_id="interaction-1", auth_token="auth_tokens/token-1"
+    ),
     "interactions.cancel": _generated(id="interaction-1"),
     "interactions.delete": _generated(id="interaction-1"),
     "interactions.get": [

@@ -57,3 +57,17 @@ def test_an_interaction_is_answered_and_streamed() -> None:
     assert isinstance(answer, StreamResponse)
     events = [piece.split(b"\n")[0].removeprefix(b"event: ") for piece in answer.pieces]
     assert (events[0], events[-1]) == (b"interaction.created", b"interaction.completed")
+
+
+def test_a_token_of_an_interaction_is_made_for_a_time_and_revoked_by_its_last_word() -> None:
+    google = Client(GOOGLE)
+    name = google.json("POST", "/v1beta/interactions", {"model": "m", "input": "hi"})["id"]
+    tokens = f"/v1beta/interactions/{name}/auth_tokens"
+    made = google.json("POST", tokens, {"expire_time": "2026-01-02T04:00:00Z"})
+    assert made["auth_token"].startswith("auth_tokens/")
+    assert made["expires_at"] == "2026-01-02T04:00:00Z"
+    one = f"{tokens}/{made['auth_token'].removeprefix('auth_tokens/')}"
+    assert google.json("DELETE", one) == {}
+    assert google.error("DELETE", one)[0] == 404
+    assert google.json("POST", tokens)["expires_at"] == "2026-01-02T03:33:05Z"
+    assert google.error("POST", "/v1/interactions/missing-1/auth_tokens")[0] == 404

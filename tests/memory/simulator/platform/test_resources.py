@@ -205,6 +205,39 @@ def test_a_session_of_anthropics_tells_its_events(claude: Client) -> None:
     assert b"session.status_idle" in answer.pieces[0]
 
 
+def test_a_bucket_of_anthropics_is_activated(claude: Client) -> None:
+    made = claude.json("POST", "/v1/organizations/external_storage", {"display_name": "d"})
+    assert (made["id"][:6], made["type"]) == ("estrg_", "external_storage")
+    path = f"/v1/organizations/external_storage/{made['id']}"
+    assert claude.json("POST", f"{path}/activate")["status"] == {"type": "active"}
+    assert claude.json("DELETE", path) == {"id": made["id"], "type": "external_storage_deleted"}
+
+
+def test_a_review_case_of_anthropics_is_closed_by_a_response(claude: Client) -> None:
+    path = "/v1/compliance/review/cases/rvc_1"
+    assert claude.json("GET", "/v1/compliance/review/cases")["data"] == []
+    assert claude.json("GET", path, x_sim_lenient="1")["status"] == {"type": "open"}
+    response = {"determination": "no_violation"}
+    answered = claude.json("POST", f"{path}/respond", response, x_sim_lenient="1")
+    assert (answered["type"], answered["status"]) == ("compliance_review_case", {"type": "closed"})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (
+            "/v1/organizations/providers/google/projects/7/data_controls",
+            "google_managed_project_data_controls",
+        ),
+        ("/v1/user_profiles/uprof_1/providers/google/data_controls", "google_managed_data_controls"),
+    ],
+)
+def test_data_controls_of_anthropics_are_one_object(claude: Client, path: str, kind: str) -> None:
+    assert claude.json("GET", path)["type"] == kind
+    assert claude.json("POST", path, {"cmek": {"us": "key"}})["cmek"] == {"us": "key"}
+    assert claude.json("GET", path)["cmek"] == {"us": "key"}
+
+
 def test_what_there_is_one_of_can_be_changed(ours: Client) -> None:
     path = "/v1/organization/projects/p/spend_limit"
     assert ours.json("POST", path, {"amount": 5})["amount"] == 5
