@@ -1,4 +1,4 @@
-"""The shipped rows: the current models of the three vendors, as their references stood on 2026-11-22.
+"""The shipped rows: the current models of the three vendors, as their references stood on 2026-11-27.
 
 The first match counts, so the specific stands before the general.  Efforts of OpenAI's models are those of
 chat completions, which ends at ``xhigh`` also where Responses knows ``max``.  Where a reference is silent, a
@@ -157,6 +157,13 @@ _EFFORT_LIST: Final = (
     "https://community.openai.com/t/request-for-compatibility-matrix-reasoning-effort-sampling-parameters"
     "-across-gpt-5-series/1371738"
 )
+_EFFORTS_TRIED: Final = "https://github.com/anomalyco/opencode/pull/26268"
+_RESEARCH_EFFORTS: Final = "https://github.com/anomalyco/opencode/pull/26273"
+_CODEX_EFFORTS: Final = "https://github.com/anomalyco/models.dev/pull/2439"
+_MAX_EFFORTS: Final = "https://github.com/openai/codex/pull/7449"
+_SDK_MODELS: Final = (
+    "https://github.com/openai/openai-python/blob/main/src/openai/types/shared/responses_model.py"
+)
 _TOOLS_5_2: Final = "https://github.com/livekit/agents/pull/5088"
 _ONE_CALL: Final = (
     "https://community.openai.com/t/what-models-support-parallel-tool-calls-and-when-to-use-it/1310788"
@@ -214,16 +221,17 @@ def _only(match: str, *efforts: Effort, default: Effort = _MEDIUM) -> ModelRow:
     return replace(_NEW_GPT, match=match, source=_EFFORT_LIST, efforts=efforts, default=default)
 
 
-def _on_responses_only(match: str, *efforts: Effort, default: Effort = _MEDIUM) -> ModelRow:
+def _on_responses_only(
+    match: str, *efforts: Effort, default: Effort = _MEDIUM, source: str = _EFFORTS_TRIED
+) -> ModelRow:
     """Return such a row of models that chat completions does not have."""
-    return replace(_only(match, *efforts, default=default), through_responses=_ALWAYS)
+    return replace(_only(match, *efforts, default=default), source=source, through_responses=_ALWAYS)
 
 
 _OPENAI_ROWS: Final = (
-    replace(_GPT_6, match="gpt-6*-pro*", through_responses=_ALWAYS),
-    replace(_GPT_6, match="gpt-6*-codex*", through_responses=_ALWAYS),
-    replace(_GPT_6, match="gpt-5.6*-pro*", through_responses=_ALWAYS),
-    replace(_GPT_6, match="gpt-5.6*-codex*", through_responses=_ALWAYS),
+    replace(_NEW_GPT, match="gpt-*-cyber*", source=_SDK_MODELS, through_responses=_ALWAYS),
+    replace(_NEW_GPT, match="gpt-*rosalind*", source=_SDK_MODELS, through_responses=_ALWAYS),
+    replace(_GPT_6, match="gpt-6.2-astra-law*", source=_SDK_MODELS, through_responses=_ALWAYS),
     replace(_GPT_6, match="gpt-6.2-*", source=f"{_OPENAI}models/gpt-6.2-astra"),
     replace(_GPT_OFF, match="gpt-6.1-terra*", source=f"{_OPENAI}models/gpt-6.1-terra"),
     replace(_GPT_6, match="gpt-6.1-*"),
@@ -235,13 +243,13 @@ _OPENAI_ROWS: Final = (
     replace(_GPT_5_5, match="gpt-5.5*", source=_REASONING),
     _on_responses_only("gpt-5.4-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
     replace(_GPT_5_5, match="gpt-5.4*", source=f"{_OPENAI}models/gpt-5.4", default=Effort.NONE),
-    _on_responses_only("gpt-5.3-codex*", *_TO_XHIGH),
+    _on_responses_only("gpt-5.3-codex*", *_TO_XHIGH, source=_CODEX_EFFORTS),
     replace(_only("gpt-5.?-chat*", _MEDIUM), max_output=16_384),
     _on_responses_only("gpt-5.2-pro*", _MEDIUM, _HIGH, Effort.XHIGH),
-    _on_responses_only("gpt-5.2-codex*", *_TO_XHIGH),
+    _on_responses_only("gpt-5.2-codex*", *_TO_XHIGH, source=_CODEX_EFFORTS),
     replace(_GPT_5_5, match="gpt-5.2*", source=_TOOLS_5_2, default=Effort.NONE),
-    _on_responses_only("gpt-5.1-codex-max*", *_TO_XHIGH),
-    _on_responses_only("gpt-5.1-codex*", *_TO_HIGH),
+    _on_responses_only("gpt-5.1-codex-max*", *_TO_XHIGH, source=_MAX_EFFORTS),
+    _on_responses_only("gpt-5.1-codex*", *_TO_HIGH, source=_CODEX_EFFORTS),
     replace(_GPT_5_1, match="gpt-5.1*"),
     replace(_UNREASONING, match="gpt-5-chat*", source=_EFFORT_LIST, max_output=16_384),
     _on_responses_only("gpt-5-pro*", _HIGH, default=_HIGH),
@@ -259,10 +267,17 @@ _OPENAI_ROWS: Final = (
     replace(_UNREASONING, match="gpt-audio*", source=f"{_OPENAI}models/gpt-audio", max_output=16_384),
     replace(_UNREASONING, match="chatgpt-4o*"),
     replace(_only("chat-latest*", _MEDIUM), source=_CATALOGUE, max_output=128_000),
-    replace(_NEW_GPT, match="*daybreak-*", source=_CATALOGUE, max_output=128_000),
+    replace(_NEW_GPT, match="*daybreak-*", source=_SDK_MODELS, through_responses=_ALWAYS, max_output=128_000),
     replace(_NEW_GPT, match="gpt-*"),
-    _on_responses_only("codex-mini*", *_TO_HIGH),
-    replace(_O, match="o?-*deep-research*", efforts=(_MEDIUM,), through_responses=_ALWAYS),
+    _on_responses_only("codex-mini*", *_TO_HIGH, source=f"{_OPENAI}models/codex-mini-latest"),
+    _on_responses_only("computer-use-preview*", source=_SDK_MODELS),
+    replace(
+        _O,
+        match="o?-*deep-research*",
+        source=_RESEARCH_EFFORTS,
+        efforts=(_MEDIUM,),
+        through_responses=_ALWAYS,
+    ),
     replace(_NEW_GPT, match="o1-preview*", efforts=()),
     replace(_NEW_GPT, match="o1-mini*", efforts=()),
     replace(_O, match="o1-pro*", through_responses=_ALWAYS),
@@ -333,6 +348,13 @@ _GEMINI_ROWS: Final = (
     ),
     replace(
         _NEW_GEMINI, match="gemini-4-*-cyber-permissive*", source=f"{_GUIDES}gemini-4-carbon", default=_HIGH
+    ),
+    replace(
+        _NEW_GEMINI,
+        match="gemini-4-neon*",
+        source=f"{_GUIDES}gemini-4-neon",
+        efforts=_TO_XHIGH,
+        default=_HIGH,
     ),
     replace(_NEW_GEMINI, match="gemini-4-argon*", source=f"{_GUIDES}gemini-4-argon"),
     replace(_NEW_GEMINI, match="gemini-4-carbon*", source=f"{_GUIDES}gemini-4-carbon"),

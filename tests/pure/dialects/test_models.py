@@ -11,12 +11,13 @@ from anthropic.types import Model as AnthropicModel
 from google.genai.interactions import Model as GeminiModel
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.shared import ChatModel
+from msgspec.structs import replace
+from openai.types.shared import ChatModel, ResponsesModel
 
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.models import OPERATOR, Models, OverrideRow, bare_model
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
 from tools.models_page import table
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "models.rst"
@@ -31,9 +32,12 @@ def literals(union: Any) -> list[str]:  # Any: unions of literals have no type o
     return found
 
 
+ON_RESPONSES_ONLY = sorted(set(literals(ResponsesModel)) - set(literals(ChatModel)))
+"""Those that OpenAI's SDK names for Responses and not for chat completions."""
 NAMED: list[tuple[Family, str]] = [
     *((Family.ANTHROPIC, name) for name in literals(AnthropicModel)),
     *((Family.OPENAI, name) for name in literals(ChatModel)),
+    *((Family.OPENAI, name) for name in ON_RESPONSES_ONLY),
     *((Family.GEMINI, name) for name in literals(GeminiModel) if not name.startswith(NO_CHAT)),
 ]
 
@@ -48,6 +52,22 @@ def test_every_model_that_the_sdks_name_has_a_row_of_its_own(family: Family, mod
     assert row in ROWS
     assert row.family is family
     assert row.match not in {"gpt-*", "claude-*-[5-9]-[0-9]"}
+
+
+@pytest.mark.parametrize("model", ON_RESPONSES_ONLY)
+def test_a_model_that_chat_completions_does_not_have_is_asked_through_responses(model: str) -> None:
+    assert Models().row(model, Family.OPENAI).through_responses is ThroughResponses.ALWAYS
+
+
+@pytest.mark.parametrize("name", ["gpt-5.6-pro", "gpt-6-pro", "gpt-5.6-codex", "gpt-6.1-codex"])
+def test_a_name_that_openai_does_not_have_is_a_model_like_its_generation(name: str) -> None:
+    assert not [row.match for row in ROWS if row.match.startswith(("gpt-5.6*-", "gpt-6*-"))]
+    assert Models().row(name, Family.OPENAI).through_responses is ThroughResponses.TOOLS
+
+
+def test_gemini_4_neon_thinks_as_hard_as_hydrogen() -> None:
+    neon, hydrogen = (Models().row(f"gemini-4-{name}", Family.GEMINI) for name in ("neon", "hydrogen"))
+    assert replace(neon, match="", source="") == replace(hydrogen, match="", source="")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +108,9 @@ def test_what_clouds_put_around_a_name_does_not_count(model: str, bare: str) -> 
         (Family.OPENAI, "gpt-5", "gpt-5"),
         (Family.OPENAI, "gpt-5-mini-2025-08-07", "gpt-5-*"),
         (Family.OPENAI, "gpt-5.7", "gpt-*"),
-        (Family.OPENAI, "gpt-6.2-astra-law", "gpt-6.2-*"),
+        (Family.OPENAI, "gpt-6.2-astra-law", "gpt-6.2-astra-law*"),
+        (Family.OPENAI, "gpt-6.2-sol", "gpt-6.2-*"),
+        (Family.OPENAI, "gpt-6-cyber", "gpt-*-cyber*"),
         (Family.OPENAI, "o3-mini-2025-01-31", "o3-mini*"),
         (Family.OPENAI, "ft:gpt-4o-mini-2024-07-18:acme::abc", "gpt-4o*"),
         (Family.OPENAI, "ft:o4-mini-2025-04-16:acme::abc", "o4-mini*"),
