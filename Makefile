@@ -9,7 +9,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
+.PHONY: help run check test test-newest pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -18,6 +18,7 @@ help:
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
+	@echo 'make test-newest   say what the newest SDKs bring, and run the tests that use an SDK with them'
 	@echo 'make pins     look up the newest versions of what the tests need, and pin them in constraints.txt'
 	@echo 'make site     build the site of the documents into build/site/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
@@ -50,6 +51,11 @@ check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)
+
+test-newest: $(VENV)/dev.stamp
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/$(PIP) --config-settings editable_mode=compat --editable '.[dev]'
+	$(BIN)/python -m tools.newest .venv-newest/bin/python
 
 test-agents: $(VENV)/dev.stamp .agents/install.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents
@@ -138,7 +144,7 @@ dist: $(VENV)/run.stamp
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .venv-pins .venv-release .portkey .agents .browser build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .venv-newest .venv-pins .venv-release .portkey .agents .browser build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt tests/agents/constraints.txt
 	mkdir -p .agents && cp $^ .agents/

@@ -4,7 +4,6 @@ Google's SDK does not spell its paths out: ``tests/sockets/test_simulator_gemini
 """
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,29 +16,17 @@ from mgw.simulator.api import Family
 from mgw.simulator.http.router import BodyKind, Route
 from mgw.simulator.routes import ROUTES
 from tests.memory.simulator.client import CLAUDE, GOOGLE, KEYS, Client
+from tools.sdk_inventory import sent_paths
 
-_CALLS: Final = ("_get", "_post", "_put", "_patch", "_delete", "_get_api_list")
 _BY_FAMILY: Final = {Family.OPENAI: KEYS, Family.ANTHROPIC: CLAUDE, Family.GEMINI: GOOGLE}
-
-
-def _shape(path: str) -> str:
-    return re.sub(r"\{[^}]*\}", "{}", path)
 
 
 def _sdk_paths(package: Path) -> Iterator[tuple[str, str]]:
     """Method and path of each call that the resources of an SDK make, read from their source."""
     for file in sorted((package / "resources").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
-                continue
-            [said, *_] = node.args[0].args or node.args if isinstance(node.args[0], ast.Call) else node.args
-            if node.func.attr not in _CALLS or not isinstance(said, ast.Constant):
-                continue
-            method = node.func.attr[1:].upper()
-            for keyword in node.keywords:
-                if keyword.arg == "method" and isinstance(keyword.value, ast.Constant):
-                    method = str(keyword.value.value).upper()
-            yield method.replace("GET_API_LIST", "GET"), _shape(str(said.value)).partition("?")[0]
+        for sent in sent_paths(ast.parse(file.read_text())):
+            method, _, path = sent.partition(" ")
+            yield method, path
 
 
 @pytest.mark.parametrize(
