@@ -18,6 +18,7 @@
 from __future__ import annotations
 
 import re
+from codecs import utf_8_decode
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -105,6 +106,21 @@ def check_json(body: bytes) -> bytes:
     except RecursionError:
         raise too_deep_error() from None
     return neutral
+
+
+def check_utf8(body: bytes) -> None:
+    """Refuse what is not UTF-8, in pieces that stay in the processor's cache.
+
+    Raises: :class:`GatewayError` (``MALFORMED``).
+    """
+    view = memoryview(body)
+    position, size = 0, len(body)
+    try:
+        while position < size:
+            end = position + BLOCK_BYTES
+            position += utf_8_decode(view[position:end], "strict", end >= size)[1]
+    except UnicodeDecodeError:
+        raise GatewayError(Reason.MALFORMED, "the body is not valid UTF-8") from None
 
 
 def neutralize_surrogates(body: bytes) -> bytes:

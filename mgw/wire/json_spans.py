@@ -21,7 +21,6 @@ time is bounded, and functions call one another as deep as the paths are, not as
 from __future__ import annotations
 
 import re
-from codecs import utf_8_decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import count
@@ -33,9 +32,9 @@ from msgspec.json import encode
 
 from mgw.errors import GatewayError, Reason
 from mgw.wire.json_document import (
-    BLOCK_BYTES,
     Span,
     check_json,
+    check_utf8,
     decode_string,
     invalid_json_error,
     iter_outside_strings,
@@ -114,8 +113,13 @@ class NestedString(Struct, frozen=True, gc=False):
     @property
     def name(self) -> str:
         """The path as people write it, like ``requests[3].params.model``."""
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
-        return "".join(steps).removeprefix(".")
+        return path_name(self.path)
+
+
+def path_name(path: tuple[str | int, ...]) -> str:
+    """Return a path as people write it, like ``requests[3].params.model``."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
 
 
 def apply_edits(body: bytes, edits: Sequence[Edit]) -> bytes:
@@ -177,7 +181,7 @@ class _KeyFinder:
 
     def find(self, body: bytes) -> FoundString | None:
         if not body.isascii():
-            _check_utf8(body)
+            check_utf8(body)
         try:
             return self._find_plain(body) or self._find_any(body)
         except RecursionError:
@@ -305,18 +309,6 @@ def _no_object_error() -> GatewayError:
     return GatewayError(Reason.MALFORMED, "the body must be a JSON object")
 
 
-def _check_utf8(body: bytes) -> None:
-    """Refuse what is not UTF-8, in pieces that stay in the processor's cache."""
-    view = memoryview(body)
-    position, size = 0, len(body)
-    try:
-        while position < size:
-            end = position + BLOCK_BYTES
-            position += utf_8_decode(view[position:end], "strict", end >= size)[1]
-    except UnicodeDecodeError:
-        raise GatewayError(Reason.MALFORMED, "the body is not valid UTF-8") from None
-
-
 def find_nested_strings(body: bytes, *paths: JsonPath, max_values: int = MAX_VALUES) -> list[NestedString]:
     """Return each string value that stands at one of ``paths``, in the body's order.
 
@@ -332,14 +324,19 @@ def find_nested_strings(body: bytes, *paths: JsonPath, max_values: int = MAX_VAL
     return search.found
 
 
-def _next_member(wanted: Iterable[str]) -> re.Pattern[bytes]:
+def _next_wanted(wanted: Iterable[str]) -> re.Pattern[bytes]:
+    names = b"|".join(re.escape(name.encode()) for name in wanted)
+    return next_member_pattern(rb'"(?!(?:%b)")[^"\\]{0,99}+"' % names)
+
+
+def next_member_pattern(key: bytes) -> re.Pattern[bytes]:
     """Return a pattern for the members of an object, up to the next that has to be looked at.
 
-    It matches the comma before, short members that are not wanted, then the key of one that may be, or the
-    object's end.
+    It matches the comma before, short members that are not wanted, then the key of one that may be (its first
+    group), or the object's end.
+
+    :param key: a pattern for the keys of members that are not wanted.
     """
-    names = b"|".join(re.escape(name.encode()) for name in wanted)
-    key = rb'"(?!(?:%b)")[^"\\]{0,99}+"' % names
     others = rb"(?:%b%b:%b%b%b(?:,%b|(?=\}))){0,400}" % (key, _SPACE, _SPACE, _SHORT, _SPACE, _SPACE)
     return re.compile(
         rb"%b,?+%b%b(?:(%b)%b:%b|\})" % (_SPACE, _SPACE, others, _STRING, _SPACE, _SPACE), re.DOTALL
@@ -356,7 +353,7 @@ class _PathNode:
         self.element: Final = below.get(None)
         self.members: Final = {key: node for key, node in below.items() if key is not None}
         self.spelled: Final = {b'"%b"' % key.encode(): (key, node) for key, node in self.members.items()}
-        self.next_member: Final = _next_member(self.members).match
+        self.next_member: Final = _next_wanted(self.members).match
 
     def match_escaped(self, literal: bytes) -> tuple[str, _PathNode] | None:
         """Return what is wanted by a key that may be spelled with escapes."""
@@ -386,13 +383,13 @@ class _NestedSearch:
         """Walk over a value that a path leads to."""
         self._left -= 1
         if self._left < 0:
-            raise _too_many_values(self._max_values)
+            raise too_many_values(self._max_values)
         first = self._text[start]
         if first == _QUOTE and node.is_end:
             match = _ANY_STRING.match(self._body, start)
             assert match is not None, "the body has been checked"
             if len(self.found) == MAX_FOUND:
-                raise GatewayError(Reason.MALFORMED, f"the body names more than {MAX_FOUND} models")
+                raise too_many_models()
             self.found.append(NestedString(decode_string(match[0]), match.span(), path))
             return match.end()
         if first == _BRACE and node.members:
@@ -414,7 +411,7 @@ class _NestedSearch:
             if wanted is None:
                 self._left -= 1
                 if self._left < 0:
-                    raise _too_many_values(self._max_values)
+                    raise too_many_values(self._max_values)
                 position = skip_value(self._view, position)
             else:
                 key, child = wanted
@@ -434,7 +431,13 @@ class _NestedSearch:
         return skip_space(text, position) + 1
 
 
-def _too_many_values(limit: int) -> GatewayError:
+def too_many_models() -> GatewayError:
+    """Return the refusal of a body with too many values that are found."""
+    return GatewayError(Reason.MALFORMED, f"the body names more than {MAX_FOUND} models")
+
+
+def too_many_values(limit: int) -> GatewayError:
+    """Return the refusal of a body with too many values that are looked at."""
     return GatewayError(
         Reason.MALFORMED, f"the body has too many values to search for models: more than {limit}"
     )
