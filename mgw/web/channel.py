@@ -149,6 +149,20 @@ class GatewayChannel(ClosingChannel, Protocol):
             self._body_paused = False
             self._process_input()
 
+    def skip_body(self) -> bool:
+        """Drop the body of the request that is being refused, if all of it has come; whether it has."""
+        body = self._body
+        if body is _HELD_BODY:  # whoever put it there drops it
+            self._body = None
+        elif isinstance(body, ChunkedRequestBody):
+            try:
+                self._input = body.feed(self._input)[1]
+            except GatewayError:
+                return False
+            if body.ended:
+                self._body = None
+        return self._body is None
+
     def switch_protocols(self, upgraded: UpgradedConnection) -> None:
         """Let another protocol be spoken from now on: ``upgraded`` reads and writes in our place."""
         self._end_serving()
@@ -296,6 +310,8 @@ class GatewayChannel(ClosingChannel, Protocol):
         self._body = _HELD_BODY if is_whole else request_body(head)
         receiver = self._context.handler.on_request(self, head, key)
         if not self._serving:  # responded already
+            if is_whole and self._body is None and self._state is ChannelState.OPEN:
+                self._input = self._input[length:]
             return
         self._receiver = receiver
         if self._body is None:

@@ -238,7 +238,7 @@ class ServerRequest:
             return
         if self.exchange is not None:
             self.exchange.refused(error)
-        if self._work is None:
+        if self._work is None and not (error.reason is Reason.CLIENT_LIMIT and self.channel.skip_body()):
             self.channel.close_after()
         self._send_error(error)
         self._end(error.status)

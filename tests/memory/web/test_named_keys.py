@@ -210,6 +210,42 @@ def test_a_full_window_refuses_until_there_is_room(express: str) -> None:
     assert settled(harness) == (0, 0, 0)
 
 
+CHUNKED = post(b"", "x-api-key: key-slow", JSON, "Transfer-Encoding: chunked", path=CHAT).replace(
+    b"Content-Length: 0\r\n", b""
+) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body("gpt-b")), body("gpt-b"))
+
+
+@pytest.mark.doors("express", "klein", "known")
+@pytest.mark.parametrize("data", [ask("key-slow"), CHUNKED], ids=["sized", "chunked"])
+def test_a_full_window_leaves_the_connection_open_where_the_whole_body_has_come(data: bytes) -> None:
+    harness = server()
+    for _ in range(2):
+        serve(harness, ask("key-slow"))
+    harness.connect()
+    for number in range(3):
+        harness.send(data)
+        answers = harness.received()
+        assert answers.count(b"HTTP/1.1 429 ") == number + 1
+        assert b"Connection: close" not in answers
+    harness.send(data + ask("plain") + data)  # and what stands behind it is the next request
+    harness.connection.send(answered())
+    answers = harness.received()
+    assert re.findall(rb"HTTP/1.1 (\d+) ", answers) == [b"429"] * 4 + [b"200", b"429"]
+    assert not harness.transport.disconnecting
+
+
+@pytest.mark.doors("express", "klein", "known")
+def test_a_full_window_closes_the_connection_where_more_of_the_body_may_come() -> None:
+    harness = server()
+    for _ in range(2):
+        serve(harness, ask("key-slow"))
+    for data in (ask("key-slow"), CHUNKED, CHUNKED.replace(b"\r\n0\r\n\r\n", b"\r\n0x\r\n\r\n")):
+        harness.connect()
+        harness.send(data if b"0x" in data else data[:-1])
+        assert harness.status() == 429
+        assert b"Connection: close" in harness.received()
+
+
 @DOORS
 def test_what_the_gateway_refuses_fills_no_window(express: str) -> None:
     harness = server(express)
