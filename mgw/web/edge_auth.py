@@ -4,12 +4,16 @@ All carriers are looked at, none is logged: the first that matches an edge key o
 matches none is the client's own credential.  ``Authorization`` comes before the other carriers, wherever it
 stands among the headers.  An edge key never goes upstream, whatever carried it and however it was wrapped: a
 key in quotes or with a line break behind it opens nothing, and is nobody's own credential either.
+
+The carriers are read first, and a caller without an edge key is refused by the look-up of a digest alone.
+What else came with the request is searched for keys only where it may go upstream: the time that a search
+takes depends on the keys, and is nothing for a stranger to measure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -76,13 +80,8 @@ class Upload(Struct, frozen=True):
     """Unix seconds."""
 
 
-class _Found(Struct):
-    """What the carriers of one request hold."""
-
-    client: Client | None = None
-    """Whose key is among them, the first of several."""
-    own: ClientKey | None = None
-    flaw: str | None = None
+Carrier = tuple[bytes, bytes, bytes | None]
+"""What carries a credential, the credential, and the scheme of ``Authorization``."""
 
 
 class EdgeGate:
@@ -132,23 +131,26 @@ class EdgeGate:
         :param upload: where the route is one of uploads: then the query may hold a token.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
-        found, token_client = _Found(), None
+        token_client = None
         if upload is not None and raw_query is not None:
             raw_query, token_client = self._without_token(raw_query, upload)
-        others = self._read_headers(family, headers, found)
+        carriers, others = _read_headers(family, headers)
         if carried is not None:
-            self._read_key(family, b"Sec-WebSocket-Protocol", carried, found)
+            carriers.append((b"Sec-WebSocket-Protocol", carried, None))
         if raw_query is not None:
-            raw_query = self._read_query(family, raw_query, found)
-        client = found.client or token_client
+            carriers += _read_query(family, raw_query)
+        client, left = self._find_client(carriers)
+        client = client or token_client
         if client is None and self._closed:
-            message = _WANTED if found.flaw is None else f"{_WANTED}; {found.flaw}"
-            raise GatewayError(Reason.EDGE_KEY, message)
+            raise _refusal(left, self._is_of_dashboard)
+        own, flaw = self._find_own(family, left)
+        if raw_query is not None:
+            raw_query = self._strip_query(family, raw_query)
         said = b"\n".join(others)
         plain = b"%" not in said and b"+" not in said and self._occurs(said) is None  # as nearly always
         if self._secrets and not plain and any(map(self._mentions, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        return Caller(found.own, raw_query, headers, found.flaw, client if self._closed else None)
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None)
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""
@@ -164,46 +166,44 @@ class EdgeGate:
         digest = key_of_token(self._clients, address, token, upload.now)
         return rest, None if digest is None else self._clients[digest]
 
-    def _read_headers(self, family: Family, headers: RawHeaders, found: _Found) -> list[bytes]:
-        """Read the carriers among the headers, and return the values of the others."""
-        others = []
-        for raw_name, raw_value in headers:
-            name = raw_name.lower()
-            if name not in KEY_HEADERS:
-                others.append(raw_value)
-                continue
-            value, scheme = _carried(family, name, raw_value)
-            if value is None:
-                continue
-            client = self._client_of(value)
-            if client is not None:
-                if found.client is None or scheme is not None:
-                    found.client = client
-                continue
+    def _find_client(self, carriers: list[Carrier]) -> tuple[Client | None, list[Carrier]]:
+        """Return whose key is among the carriers, and those that hold none."""
+        client, left = None, []
+        for carrier in carriers:
+            found = self._client_of(carrier[1])
+            if found is None:
+                left.append(carrier)
+            elif client is None or carrier[2] is not None:
+                client = found
+        return client, left
+
+    def _find_own(self, family: Family, carriers: list[Carrier]) -> tuple[ClientKey | None, str | None]:
+        """Return the client's own credential, and what is wrong with one that could not be used."""
+        own, first_flaw = None, None
+        for name, value, scheme in carriers:
             flaw = self._flaw_of(value, name)
             if flaw is not None:
-                found.flaw = found.flaw or flaw
-            elif found.own is None or (found.own.scheme is None and scheme is not None):
-                found.own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
-        return others
+                first_flaw = first_flaw or flaw
+            elif own is None or (own.scheme is None and scheme is not None):
+                own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
+        return own, first_flaw
 
-    def _read_query(self, family: Family, raw_query: bytes, found: _Found) -> bytes | None:
-        """Take what is or repeats a credential out of a query, and return the rest."""
+    def _strip_query(self, family: Family, raw_query: bytes) -> bytes | None:
+        """Return a query without what is or repeats a credential."""
         if b"%" not in raw_query and _NAMES_A_CREDENTIAL.search(raw_query) is None:
             readings = (raw_query, raw_query.replace(b"+", b" "))
             if not any(map(self._mentions, readings)):  # as nearly always
                 return raw_query
         fields = raw_query.split(b"&")
-        kept = [field for field in fields if not self._is_taken(family, field, found)]
+        kept = [field for field in fields if not self._is_taken(family, field)]
         if len(kept) == len(fields):
             return raw_query
         return b"&".join(kept) or None
 
-    def _is_taken(self, family: Family, field: bytes, found: _Found) -> bool:
+    def _is_taken(self, family: Family, field: bytes) -> bool:
         raw_name, equals, raw_value = field.partition(b"=")
         name = unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name
         if name == FAMILIES[family].key_parameter:
-            self._read_key(family, b"?%b=" % name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
             return True
         if not (self._clients or self._others):
             return False
@@ -212,19 +212,6 @@ class EdgeGate:
         if _NAMES_A_CREDENTIAL.search(name) is None:
             return False
         return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
-
-    def _read_key(self, family: Family, carrier: bytes, value: bytes, found: _Found) -> None:
-        if not value:
-            return
-        client = self._client_of(value)
-        if client is not None:
-            found.client = found.client or client
-            return
-        flaw = self._flaw_of(value, carrier)
-        if flaw is not None:
-            found.flaw = found.flaw or flaw
-        elif found.own is None:
-            found.own = ClientKey(Secret(value.decode("latin-1")), None, family)
 
     def _client_of(self, value: bytes) -> Client | None:
         """Return whose key a value is."""
@@ -253,22 +240,22 @@ class EdgeGate:
             return False
         return self._is_word(words) is not None or any(value in words for value in self._long)
 
+    def _is_of_dashboard(self, value: bytes) -> bool:
+        """Whether a value is one of the keys that are the gateway's too, and open nothing here."""
+        return bool(self._others) and sha256(value).digest() in self._others
+
     def _flaw_of(self, value: bytes, carrier: bytes) -> str | None:
         """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
-        if self._others and sha256(value).digest() in self._others:
-            return f"the credential {_shown(carrier)} is a key of the dashboard, which opens nothing else"
+        if self._is_of_dashboard(value):
+            return _of_dashboard(carrier)
         if _PLAIN(value) is not None and not self._mentions(value):
             return None
-        if not value:
-            return "the Authorization header is not of the form 'Bearer <key>'"
-        flaw = _IN_NO_CREDENTIAL.search(value)
+        flaw = _visible_flaw(value, carrier)
         if flaw is not None:
-            return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which no key does"
+            return flaw
         readings = _readings(value)
-        encoded = any(map(_IN_NO_CREDENTIAL.search, _decodings(value)))
-        if encoded or any(map(self._wraps, readings)) or any(map(self._mentions, readings)):
-            where = f"the credential {_shown(carrier)}"
-            return f"{where} is encoded or has extra characters: send the key exactly as it is"
+        if any(map(self._wraps, readings)) or any(map(self._mentions, readings)):
+            return _encoded(carrier)
         return None
 
     def _repeats(self, name: bytes, value: bytes) -> bool:
@@ -279,6 +266,66 @@ class EdgeGate:
         if lower not in _WORDS:
             return any(map(self._mentions, readings))
         return any(key in reading for reading in readings for key in self._long)
+
+
+def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) -> GatewayError:
+    """Return the refusal of a caller without an edge key.
+
+    What is wrong with its credentials is said as far as they show it themselves.  They are not searched for
+    edge keys: that takes a time which depends on the keys.
+    """
+    for name, value, _ in carriers:
+        flaw = _of_dashboard(name) if is_of_dashboard(value) else _visible_flaw(value, name)
+        if flaw is not None:
+            return GatewayError(Reason.EDGE_KEY, f"{_WANTED}; {flaw}")
+    return GatewayError(Reason.EDGE_KEY, _WANTED)
+
+
+def _of_dashboard(carrier: bytes) -> str:
+    return f"the credential {_shown(carrier)} is a key of the dashboard, which opens nothing else"
+
+
+def _encoded(carrier: bytes) -> str:
+    return (
+        f"the credential {_shown(carrier)} is encoded or has extra characters: send the key exactly as it is"
+    )
+
+
+def _visible_flaw(value: bytes, carrier: bytes) -> str | None:
+    """Say why a value is nobody's credential, whatever keys there are."""
+    if not value:
+        return "the Authorization header is not of the form 'Bearer <key>'"
+    flaw = _IN_NO_CREDENTIAL.search(value)
+    if flaw is not None:
+        return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which no key does"
+    return _encoded(carrier) if any(map(_IN_NO_CREDENTIAL.search, _decodings(value))) else None
+
+
+def _read_headers(family: Family, headers: RawHeaders) -> tuple[list[Carrier], list[bytes]]:
+    """Return the carriers among the headers, and the values of the others."""
+    carriers, others = [], []
+    for raw_name, raw_value in headers:
+        name = raw_name.lower()
+        if name not in KEY_HEADERS:
+            others.append(raw_value)
+            continue
+        value, scheme = _carried(family, name, raw_value)
+        if value is not None:
+            carriers.append((name, value, scheme))
+    return carriers, others
+
+
+def _read_query(family: Family, raw_query: bytes) -> list[Carrier]:
+    """Return the carriers in a query."""
+    parameter = FAMILIES[family].key_parameter
+    if parameter is None or (b"%" not in raw_query and parameter not in raw_query):
+        return []
+    carriers: list[Carrier] = []
+    for field in raw_query.split(b"&"):
+        raw_name, _, raw_value = field.partition(b"=")
+        if raw_value and (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name) == parameter:
+            carriers.append((b"?%b=" % parameter, unquote_to_bytes(raw_value.replace(b"+", b" ")), None))
+    return carriers
 
 
 def _decodings(raw: bytes) -> list[bytes]:

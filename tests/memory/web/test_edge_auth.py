@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
 import pytest
 
 from mgw.config.settings import Config
@@ -295,3 +301,58 @@ def test_a_carrier_that_a_client_uses_for_itself_refuses_no_other_that_fits(own_
     admit(CLOSED, Family.OPENAI, carrying)
     admit(CLOSED, Family.OPENAI, carrying[::-1])
     admit(CLOSED, Family.GEMINI, carrying[:1], b"key=edge-1")
+
+
+@contextmanager
+def watched() -> Iterator[tuple[set[str], list[bytes]]]:
+    """Note the methods of the gate that are called, and the patterns that are searched for."""
+    methods: set[str] = set()
+    patterns: list[bytes] = []
+
+    def note(frame: FrameType, event: str, called: object) -> None:
+        if event == "call" and frame.f_code.co_qualname.startswith("EdgeGate."):
+            methods.add(frame.f_code.co_name)
+        pattern = getattr(called, "__self__", None) if event == "c_call" else None
+        if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, bytes):
+            patterns.append(pattern.pattern)
+
+    sys.setprofile(note)
+    try:
+        yield methods, patterns
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize(
+    ("headers", "query"),
+    [
+        ([], b"x=" + b"edge-canary-" * 5000),
+        ([], b"key=edge%2Dcanary-2+&token=edge-canary-2x"),
+        ([(b"Authorization", b"Bearer " + b"edge-canary-" * 5000)], None),
+        ([(b"Authorization", b'Bearer "edge-canary-2"')], b"a=b"),
+        ([(b"x-api-key", b"%22edge-canary-2%22"), (b"x-goog-api-key", b"(edge-canary-2)")], None),
+        ([(b"x-api-key", b"theirs"), (b"User-Agent", b"edge-canary-2+" * 1000)], None),
+    ],
+)
+def test_nothing_that_a_stranger_sends_is_searched_for_keys(
+    family: Family, headers: RawHeaders, query: bytes | None
+) -> None:
+    gate = EdgeGate(settings("enabled: true, keys: [edge-1, edge-canary-2]").edge_auth)
+    with watched() as (methods, patterns), pytest.raises(GatewayError) as refused:
+        gate.admit(family, headers, query)
+    assert refused.value.reason is Reason.EDGE_KEY
+    assert not [pattern for pattern in patterns if b"canary" in pattern]
+    assert methods <= {"admit", "_find_client", "_client_of", "_is_of_dashboard"}  # which look digests up
+    with watched() as (methods, patterns):
+        gate.admit(family, [*EDGE, *headers], query)
+    assert [pattern for pattern in patterns if b"canary" in pattern]  # as is seen for whom may come in
+
+
+def test_a_refusal_does_not_say_that_a_key_is_inside() -> None:
+    said = set()
+    for value in (b"(edge-1)", b"[edge-9]", b"edge-1;", b"edge-9;"):
+        with pytest.raises(GatewayError) as refused:
+            admit(CLOSED, Family.OPENAI, [(b"x-api-key", value)])
+        said.add(refused.value.message)
+    assert len(said) == 1
