@@ -1,8 +1,9 @@
 r"""Find and replace the value of one part of a form at its own position (contract 5.2).
 
 Rules: RFC 7578 (``multipart/form-data``) over RFC 2046 5.1.  Only delimiters and the heads of parts are
-looked at; a file of any size is passed over.  Bare line feeds, a form without its closing delimiter and a
-part without its name are refused: two servers that read such a form differently would see different models.
+looked at; a file of any size is passed over.  Bare line feeds, a form without its closing delimiter, a part
+without its name and one that states a parameter twice are refused: two servers that read such a form
+differently would see different models.
 
 A :class:`FormReader` takes the body in pieces and holds what it is not done with: half a delimiter, the head
 of a part, the value that is looked for.  It walks through these states::
@@ -42,12 +43,17 @@ _LINE_END: Final = b"\r\n"
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _BEHIND_DELIMITER: Final = frozenset(b" \t\r-")
 _NOT_IN_A_VALUE: Final = re.compile("[\r\n\x00]")
-_PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 256 * 1024
 _MAX_BOUNDARY_BYTES: Final = 200
 _PARAMETER: Final = re.compile(
     rb'[ \t]*;[ \t]*([^\s;="]+)[ \t]*=[ \t]*(?:"((?:[^"\\\r\n]++|\\[^\r\n])*+)"|([^\s;"]*+))'
 )
-_DISPOSITION: Final = re.compile(rb"\r\ncontent-disposition[ \t]*:[ \t]*form-data", re.IGNORECASE)
+_DISPOSITION: Final = re.compile(rb"\r\ncontent-disposition[ \t]*:[ \t]*([^\r]*)", re.IGNORECASE)
+_FORM_DATA: Final = re.compile(rb"form-data(?=[ \t;]|\Z)", re.IGNORECASE)
+_NO_PARAMETER: Final = re.compile(rb"[ \t;]*+\Z")
+_BARE_LINE_END: Final = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]|\x00")
+_ODD_ESCAPE: Final = re.compile(rb'\\(?!["\\])')
+_EXTENDED_NAME: Final = b"name*"
 _ENCODED: Final = re.compile(
     rb"\r\ncontent-transfer-encoding[ \t]*:[ \t]*(?!7bit|8bit|binary)\S", re.IGNORECASE
 )
@@ -72,7 +78,7 @@ class FormReader:
     """
 
     def __init__(self, content_type: bytes, name: str = "model", max_bytes: int = MAX_VALUE_BYTES) -> None:
-        self._delimiter: Final = b"\r\n--" + _read_boundary(content_type)
+        self.delimiter: Final = b"\r\n--" + _read_boundary(content_type)
         self._name: Final = name
         self._max_bytes: Final = max_bytes
         self._state = _State.CONTENT
@@ -99,9 +105,9 @@ class FormReader:
         Of several such parts the last one counts, and the spans of all are returned: the parts' contents.
         """
         if self._state is _State.HEAD:
-            raise _malformed("the head of a part has no end")
+            raise malformed_form("the head of a part has no end")
         if self._state is not _State.EPILOGUE:
-            raise _malformed("it ends before its closing boundary")
+            raise malformed_form("it ends before its closing boundary")
         if not self._spans:
             return None
         try:
@@ -109,9 +115,17 @@ class FormReader:
         except UnicodeDecodeError:
             raise self._refused("is not valid UTF-8") from None
 
+    def on_value(self, value: bytes) -> None:
+        """A part that is looked for has ended."""
+
+    @property
+    def count(self) -> int:
+        """How many parts have begun."""
+        return self._parts
+
     def _in_content(self) -> bool:
         """Look for a delimiter; whether one may have begun."""
-        held, delimiter = self._held, self._delimiter
+        held, delimiter = self._held, self.delimiter
         size = len(held)
         found = held.find(delimiter, self._at)
         while found >= 0:
@@ -131,12 +145,12 @@ class FormReader:
 
     def _in_delimiter(self) -> bool:
         """Look at what follows a delimiter; whether that is known."""
-        after = self._at + len(self._delimiter)
+        after = self._at + len(self.delimiter)
         match = _PADDING.match(self._held, after)
         assert match is not None, "it may be empty"
         end = match.end()
         if end - after > _MAX_PADDING_BYTES:
-            raise _malformed("a boundary is followed by too much white space")
+            raise malformed_form("a boundary is followed by too much white space")
         following = bytes(self._held[end : end + 2])
         if following == _LINE_END:
             self._end_part()
@@ -151,22 +165,23 @@ class FormReader:
         else:  # content that only looks similar
             self._lookalikes += 1
             if self._lookalikes > MAX_LOOKALIKES:
-                raise _malformed("its boundary occurs in its contents too often")
+                raise malformed_form("its boundary occurs in its contents too often")
             self._state = _State.CONTENT
             self._at = end
         return True
 
     def _end_part(self) -> None:
         if self._at < self._start:
-            raise _malformed("a part has no content")
+            raise malformed_form("a part has no content")
         if self._is_wanted:
             self._spans.append((self._base + self._start, self._base + self._at))
             self._value = bytes(self._held[self._start : self._at])
+            self.on_value(self._value)
 
     def _begin_head(self, line_end: int) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise _malformed(f"it has more than {MAX_PARTS} parts")
+            raise malformed_form(f"it has more than {MAX_PARTS} parts")
         self._state = _State.HEAD
         self._at = line_end
         self._forget(line_end)
@@ -177,13 +192,13 @@ class FormReader:
         end = held.find(_END_OF_HEAD, self._at, limit)
         if end < 0:
             if len(held) >= limit:
-                raise _malformed("the head of a part has no end")
+                raise malformed_form("the head of a part has no end")
             self._at = max(0, len(held) - len(_END_OF_HEAD) + 1)
             return False
         head = bytes(held[:end])
-        if self._delimiter in head:
-            raise _malformed("a part has no content")
-        self._is_wanted = _read_name(head) == self._name.encode()
+        if self.delimiter in head:
+            raise malformed_form("a part has no content")
+        self._is_wanted = self.is_wanted(head, _read_name(head))
         if self._is_wanted and _has_transfer_encoding(head):
             raise self._refused("must not be encoded")
         self._state = _State.CONTENT
@@ -192,6 +207,10 @@ class FormReader:
         self._start = end + len(_END_OF_HEAD)
         self._forget(self._at)
         return True
+
+    def is_wanted(self, head: bytes, name: bytes) -> bool:  # noqa: ARG002  others look at it
+        """Whether a part is the one that is looked for, by its head and the name in it."""
+        return name == self._name.encode()
 
     def _forget(self, size: int) -> None:
         del self._held[:size]
@@ -219,8 +238,8 @@ def find_part(
     """
     reader = FormReader(content_type, name, max_bytes)
     view = memoryview(body)
-    for position in range(0, len(body), _PIECE_BYTES):
-        reader.feed(view[position : position + _PIECE_BYTES])
+    for position in range(0, len(body), PIECE_BYTES):
+        reader.feed(view[position : position + PIECE_BYTES])
     return reader.finish()
 
 
@@ -242,12 +261,22 @@ def find_nested_in_part(found: FoundString, *paths: JsonPath) -> list[NestedStri
     Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts: which of them counts
     would be for each server to choose.
     """
+    return nested_in_part(found, find_nested_strings, *paths)
+
+
+def nested_in_part(
+    found: FoundString, find: Callable[..., list[NestedString]], *paths: JsonPath
+) -> list[NestedString]:
+    """Return what ``find`` finds at paths of a part that is JSON, with spans of the body.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for several such parts.
+    """
     if len(found.spans) > 1:
-        raise _malformed("a JSON part appears more than once")
+        raise malformed_form("a JSON part appears more than once")
     ((base, _),) = found.spans
     return [
         replace(value, span=(base + value.span[0], base + value.span[1]))
-        for value in find_nested_strings(found.value.encode(), *paths)
+        for value in find(found.value.encode(), *paths)
     ]
 
 
@@ -258,26 +287,45 @@ def _read_boundary(content_type: bytes) -> bytes:
     """
     kind, _, _ = content_type.partition(b";")
     if kind.strip().lower() == b"multipart/form-data":
-        boundary = _parameter(content_type[len(kind) :], b"boundary")
+        stated = [
+            value
+            for key, value in _read_parameters(content_type, len(kind))[0]
+            if key.partition(b"*")[0] == b"boundary"
+        ]
+        boundary = _QUOTED_PAIR.sub(rb"\1", stated[0]) if len(stated) == 1 else b""
         if boundary and len(boundary) <= _MAX_BOUNDARY_BYTES:
             return boundary
     raise GatewayError(
-        Reason.MALFORMED, "the body must be multipart/form-data with a boundary", param="Content-Type"
+        Reason.MALFORMED, "the body must be multipart/form-data with one boundary", param="Content-Type"
     )
 
 
 def _read_name(head: bytes) -> bytes:
     """Return the name of a part by its head, each line of which is begun with a line end.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a part without one.
+    Raises: :class:`GatewayError` (``MALFORMED``) for a part without one, and where servers would find
+    different ones: a header or a parameter that is stated twice, folded lines, and what is no parameter.
     """
-    disposition = _DISPOSITION.search(head)
-    if disposition is None:
-        raise _malformed("a part has no Content-Disposition: form-data")
-    name = _parameter(head[disposition.end() :], b"name")
+    if _BARE_LINE_END.search(head) is not None:
+        raise malformed_form("the head of a part has a line end or a NUL where none belongs")
+    dispositions = _DISPOSITION.findall(head)
+    if len(dispositions) > 1:
+        raise malformed_form("a part has more than one Content-Disposition")
+    kind = _FORM_DATA.match(dispositions[0]) if dispositions else None
+    if kind is None:
+        raise malformed_form("a part has no Content-Disposition: form-data")
+    parameters, end = _read_parameters(dispositions[0], kind.end())
+    if _NO_PARAMETER.match(dispositions[0], end) is None:
+        raise malformed_form("a part has a Content-Disposition that ends in something else than parameters")
+    names = [name for name, _ in parameters]
+    if len(set(names)) < len(names) or any(name.startswith(_EXTENDED_NAME) for name in names):
+        raise malformed_form("a part states a parameter of its Content-Disposition in two ways")
+    name = dict(parameters).get(b"name")
     if name is None:
-        raise _malformed("a part has no name")
-    return name
+        raise malformed_form("a part has no name")
+    if _ODD_ESCAPE.search(name) is not None:
+        raise malformed_form("the name of a part has a backslash that escapes nothing")
+    return _QUOTED_PAIR.sub(rb"\1", name)
 
 
 def _has_transfer_encoding(head: bytes) -> bool:
@@ -285,16 +333,15 @@ def _has_transfer_encoding(head: bytes) -> bool:
     return _ENCODED.search(head) is not None
 
 
-def _malformed(what: str) -> GatewayError:
+def malformed_form(what: str) -> GatewayError:
     """Return the refusal of a form that two servers may read differently."""
     return GatewayError(Reason.MALFORMED, f"the form is malformed: {what}")
 
 
-def _parameter(parameters: bytes, name: bytes) -> bytes | None:
-    """Return the value of one of the parameters that a header's value ends with."""
-    position = 0
-    while (match := _PARAMETER.match(parameters, position)) is not None:
-        if match[1].lower() == name:
-            return match[3] if match[2] is None else _QUOTED_PAIR.sub(rb"\1", match[2])
+def _read_parameters(value: bytes, position: int) -> tuple[list[tuple[bytes, bytes]], int]:
+    """Return the parameters that begin at ``position``, escapes as they are, and where they end."""
+    found: list[tuple[bytes, bytes]] = []
+    while (match := _PARAMETER.match(value, position)) is not None:
+        found.append((match[1].lower(), match[3] if match[2] is None else match[2]))
         position = match.end()
-    return None
+    return found, position

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.similar_names import is_similar
 
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _DOTS: Final = frozenset({b".", b".."})
@@ -46,6 +47,28 @@ def query_value(raw_query: bytes | None, name: str) -> str | None:
         if key == name:
             return _decode(value)
     return None
+
+
+def check_stated_once(raw_query: bytes | None, name: str) -> None:
+    """Refuse a query that states a parameter twice: servers differ in which of the two counts.
+
+    Raises: :class:`GatewayError` (``MALFORMED``).
+    """
+    if raw_query is None:
+        return
+    stated = [key for _, key, _ in _parameters(raw_query) if key == name]
+    if len(stated) > 1:
+        raise GatewayError(Reason.MALFORMED, f"the query has {name!r} more than once", param=name)
+
+
+def has_similar_parameter(raw_query: bytes, name: str) -> bool:
+    """Whether some server finds a parameter of that name where :func:`query_value` finds none, or another.
+
+    A semicolon separates parameters for some.
+    """
+    names = [_decode(raw.partition(b"=")[0]) for raw in raw_query.replace(b";", b"&").split(b"&")]
+    exact = [key for _, key, _ in _parameters(raw_query) if key == name]
+    return sum(is_similar(key, name) for key in names) > len(exact)
 
 
 def without_parameter(raw_query: bytes | None, names: frozenset[str]) -> bytes | None:

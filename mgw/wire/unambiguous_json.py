@@ -35,6 +35,7 @@ from mgw.wire.json_spans import (
     too_many_models,
     too_many_values,
 )
+from mgw.wire.similar_names import fold_name
 
 Place = tuple[str | int, ...]
 """Keys from the top, and the indices of elements."""
@@ -47,8 +48,6 @@ _NULL: Final = ord("n")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NEXT_ELEMENT: Final = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+")
 _NO_TEXT: Final = "\ufffd"
-_DOT_ABOVE: Final = "\u0307"
-"""What is left of the Turkish capital I with a dot when it becomes a small i."""
 
 
 def find_unambiguous_strings(
@@ -67,12 +66,6 @@ def find_unambiguous_strings(
     return search.found
 
 
-def fold_key(key: str) -> str:
-    """Return what is the same for all keys that some reader takes for one another."""
-    name = key.partition("\0")[0]
-    return name.lower() if name.isascii() else name.upper().casefold().replace(_DOT_ABOVE, "")
-
-
 def _next_wanted(wanted: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern that passes over short members if their keys are plain and fold to none of these."""
     names = b"|".join(re.escape(name.encode()) for name in wanted)
@@ -87,7 +80,7 @@ class _PathNode:
         below = {head: _PathNode([tail[1:] for tail in tails if tail[:1] == (head,)]) for head in heads}
         self.is_end: Final = () in tails
         self.element: Final = below.get(None)
-        self.members: Final = {fold_key(key): (key, node) for key, node in below.items() if key is not None}
+        self.members: Final = {fold_name(key): (key, node) for key, node in below.items() if key is not None}
         assert len(self.members) == len(heads - {None}), "no two keys differ in case alone"
         self.next_member: Final = _next_wanted(self.members).match
         self.holds_scalars: Final = self.is_end or (self.element is not None and self.element.is_end)
@@ -170,7 +163,7 @@ class _StrictSearch:
             if match.start(1) < 0:
                 break
             spelled, _ = self._text_at(match.start(1), place)
-            wanted = members.get(fold_key(spelled))
+            wanted = members.get(fold_name(spelled))
             if wanted is None:
                 self._count()
                 position = skip_value(self._view, position)

@@ -155,7 +155,9 @@ def test_the_boundary_is_read_in_every_spelling(content_type: bytes) -> None:
         b"content-disposition:form-data;name=model",
         b'Content-Type: text/plain\r\nContent-Disposition: form-data; name="model"',
         b'Content-Disposition: form-data; filename="a; name=\\"x\\"; \\\\"; name="model"',
-        b'Content-Disposition: form-data; name="mo\\"del"; name="x"',
+        b'Content-Disposition: form-data; name="mo\\"del"; x="name=x"',
+        b'Content-Disposition: form-data; name="model"; filename="a.wav"; filename*=utf-8\'\'%C3%A4.wav',
+        b'Content-Disposition: form-data; name="model";',
         b'Content-Transfer-Encoding: 8bit\r\nContent-Disposition: form-data; name="model"',
     ],
 )
@@ -181,6 +183,8 @@ def test_white_space_behind_a_boundary_is_padding() -> None:
         b"multipart/form-data",
         b"multipart/mixed; boundary=xYz",
         b"multipart/form-data; boundary=",
+        b"multipart/form-data; boundary=xYz; Boundary=other",
+        b"multipart/form-data; boundary=xYz; boundary*=utf-8''other",
     ],
 )
 def test_another_kind_of_body_is_malformed(content_type: bytes) -> None:
@@ -198,6 +202,31 @@ def test_another_kind_of_body_is_malformed(content_type: bytes) -> None:
         pytest.param(form(b"Content-Disposition: form-data\r\n\r\nm"), id="no name"),
         pytest.param(form(b'Content-Disposition: attachment; name="model"\r\n\r\nm'), id="no form data"),
         pytest.param(form(b'Content-Disposition: form-data; name="model"\r\n'), id="no content"),
+        *[
+            pytest.param(form(b"Content-Disposition: form-data" + stated + b"\r\n\r\nm"), id=repr(stated))
+            for stated in (
+                b'; name="x"; name="model"',
+                b'; name="model"; NAME="model"',
+                b"; name=x; name=model",
+                b'; name="a"; filename="x"; filename="y"; name="model"',
+                b"; name=x; name*=utf-8''model",
+                b"; name*=utf-8''model",
+                b"; name*0=mod; name*1=el",
+                b'; name="x" "; name="model"',
+                b'; name=x"; name="model"',
+                b'; name="x"y; name="model"',
+                b'; name="x", name="model"',
+                b'; name="x"\r\nContent-Disposition: form-data; name="model"',
+                b'; name="x"\r\ncontent-disposition: attachment; name="model"',
+                b'; name="x";\r\n name="model"',
+                b';\r\n\tname="model"',
+                b'; name="x"\nContent-Disposition: form-data; name="model"',
+                b'; name="x"\rContent-Disposition: form-data; name="model"',
+                b'; name="x\0"; filename="y"',
+                b'; name="mod\\el"',
+                b'-2; name="model"',
+            )
+        ],
         pytest.param(form(b"A: b", part("model", b"m")), id="a head that runs into the next part"),
         pytest.param(form(b"A: " + b"a" * 20_000 + b"\r\n" + part("model", b"m")), id="an endless head"),
         pytest.param(form(*[part("a", b"")] * (MAX_PARTS + 1)), id="too many parts"),

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import (
     check_path,
+    check_stated_once,
+    has_similar_parameter,
     query_value,
     quote_model_path,
     split_target,
@@ -97,6 +99,40 @@ def test_a_path_that_others_may_read_differently_is_malformed(path: bytes) -> No
 )
 def test_the_first_value_of_a_parameter_is_decoded(query: bytes | None, value: str | None) -> None:
     assert query_value(query, "model") == value
+
+
+@pytest.mark.parametrize(
+    "query", [b"model=a&model=b", b"model=a&model=a", b"%6dodel=a&model=b", b"a=1&model&mod%65l=x"]
+)
+def test_a_parameter_that_is_stated_twice_is_malformed(query: bytes) -> None:
+    with pytest.raises(GatewayError) as caught:
+        check_stated_once(query, "model")
+    assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, "model")
+
+
+@pytest.mark.parametrize("query", [None, b"", b"model=a", b"Model=b&model=a&xmodel=c", b"model=a%26model=b"])
+def test_a_parameter_that_is_stated_once_passes(query: bytes | None) -> None:
+    check_stated_once(query, "model")
+
+
+@pytest.mark.parametrize(
+    ("query", "similar"),
+    [
+        (b"model=a", False),
+        (b"models=a&modeling=b&x=model", False),
+        (b"model=a&Model=b", True),
+        (b"MODEL=b", True),
+        (b"model=a;model=b", True),
+        (b"x=1;model=b", True),
+        (b"model%5B%5D=b", True),
+        (b"model[0]=b", True),
+        (b"+model=b", True),
+        (b"model%00x=b", True),
+        (b"%256dodel=b", True),
+    ],
+)
+def test_a_parameter_that_some_server_takes_for_another_is_seen(query: bytes, similar: bool) -> None:
+    assert has_similar_parameter(query, "model") is similar
 
 
 PARAMETERS = st.sampled_from(

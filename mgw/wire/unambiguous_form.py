@@ -1,0 +1,107 @@
+"""Read a form in which every server finds the same parts, and refuse any other.
+
+What :class:`~mgw.wire.multipart.FormReader` takes for granted is checked here, for clients that may use some
+models only: a delimiter is nothing else anywhere in the body, the preamble included, since some servers take
+bare line feeds; the part that is looked for has one value, in UTF-8, and no part has a name that some server
+takes for that one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.json_spans import FoundString, JsonPath, NestedString
+from mgw.wire.multipart import MAX_VALUE_BYTES, PIECE_BYTES, FormReader, malformed_form, nested_in_part
+from mgw.wire.similar_names import is_similar
+from mgw.wire.unambiguous_json import find_unambiguous_strings
+
+_MODEL: Final = "model"
+_SETS_CHARSET: Final = "_charset_"
+"""A part that says how the others are to be read (RFC 7578 4.6)."""
+_BOUNDARY: Final = re.compile(rb"boundary(?:\*[0-9]*\*?)?[ \t]*=", re.IGNORECASE)
+_CHARSET: Final = re.compile(
+    rb'\r\ncontent-type[ \t]*:[^\r]*charset\*?[ \t]*=[ \t"]*([^\s";]*)', re.IGNORECASE
+)
+_UTF8: Final = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
+
+
+class UnambiguousFormReader(FormReader):
+    """A reader of forms whose parts every server finds in the same places.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) as the other does, and for all that the module describes.
+    """
+
+    def __init__(self, content_type: bytes, name: str = _MODEL, max_bytes: int = MAX_VALUE_BYTES) -> None:
+        super().__init__(content_type, name, max_bytes)
+        if len(_BOUNDARY.findall(content_type)) > 1:
+            message = "Content-Type says something like a boundary more than once"
+            raise GatewayError(Reason.MALFORMED, message, param="Content-Type")
+        self._dashes: Final = self.delimiter.lstrip(b"\r\n")
+        self._names: Final = {name, _MODEL, _SETS_CHARSET}
+        self._wanted: Final = name
+        self._tail = b""
+        self._delimiters = 0
+        self._first_value: bytes | None = None
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next piece of the body."""
+        seen = self._tail + bytes(data)
+        self._delimiters += seen.count(self._dashes)
+        self._tail = self._after_last(seen)
+        super().feed(data)
+
+    def _after_last(self, seen: bytes) -> bytes:
+        """Return what may begin another delimiter, which none of those that were counted is part of."""
+        end = seen.rfind(self._dashes)
+        begin = max(len(seen) - len(self._dashes) + 1, 0 if end < 0 else end + len(self._dashes))
+        return seen[begin:]
+
+    def finish(self) -> FoundString | None:
+        """Return the value that was found, as the other reader does; all its spans have the same value."""
+        found = super().finish()
+        if self._delimiters != self.count + 1:
+            raise malformed_form("its boundary occurs where no part begins or ends")
+        return found
+
+    def is_wanted(self, head: bytes, name: bytes) -> bool:
+        """Whether a part is the one that is looked for; it is refused if some server takes it for that."""
+        text = name.decode("utf-8", "replace")
+        if text == self._wanted:
+            charset = _CHARSET.search(head)
+            if charset is not None and charset[1].lower() not in _UTF8:
+                raise malformed_form(f"the part {text!r} must be in UTF-8")
+            return True
+        if any(is_similar(text.replace("\\", ""), wanted) for wanted in self._names):
+            raise malformed_form(f"it has a part with a name like {self._wanted!r}")
+        return False
+
+    def on_value(self, value: bytes) -> None:
+        """Compare the values of several parts."""
+        if self._first_value is None:
+            self._first_value = value
+        elif value != self._first_value:
+            raise malformed_form(f"it has {self._wanted!r} more than once, with different values")
+
+
+def find_unambiguous_part(
+    body: bytes, content_type: bytes, name: str = _MODEL, max_bytes: int = MAX_VALUE_BYTES
+) -> FoundString | None:
+    """Return what an :class:`UnambiguousFormReader` finds in a body that is in memory.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
+    """
+    reader = UnambiguousFormReader(content_type, name, max_bytes)
+    view = memoryview(body)
+    for position in range(0, len(body), PIECE_BYTES):
+        reader.feed(view[position : position + PIECE_BYTES])
+    return reader.finish()
+
+
+def find_unambiguous_in_part(found: FoundString, *paths: JsonPath) -> list[NestedString]:
+    """Return what :func:`find_unambiguous_strings` finds in a part that is JSON, with spans of the body.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts.
+    """
+    return nested_in_part(found, find_unambiguous_strings, *paths)

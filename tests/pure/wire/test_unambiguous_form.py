@@ -1,0 +1,147 @@
+"""A form is read where every server finds the same parts in it; else it is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.unambiguous_form import (
+    UnambiguousFormReader,
+    find_unambiguous_in_part,
+    find_unambiguous_part,
+)
+from tests.pure.wire.test_multipart import TYPE, form, part
+
+
+def refusal_of(body: bytes, content_type: bytes = TYPE, name: str = "model") -> GatewayError:
+    with pytest.raises(GatewayError) as caught:
+        find_unambiguous_part(body, content_type, name)
+    assert caught.value.reason is Reason.MALFORMED
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        TYPE,
+        b'multipart/form-data; charset=utf-8; boundary="xYz"',
+        b"multipart/form-data; Boundary=xYz",
+    ],
+)
+def test_a_plain_form_is_read(content_type: bytes) -> None:
+    body = form(part("file", b"\x00\r\n\n--xY\xff"), part("model", b"whisper-1"), part("language", b"en"))
+    found = find_unambiguous_part(body, content_type)
+    assert found is not None
+    assert found.value == "whisper-1"
+
+
+def test_a_boundary_may_have_that_word_in_it() -> None:
+    body = form(part("model", b"m")).replace(b"xYz", b"Boundary-1")
+    assert find_unambiguous_part(body, b"multipart/form-data; boundary=Boundary-1") is not None
+
+
+def test_a_form_without_the_part_has_none() -> None:
+    assert find_unambiguous_part(form(part("file", b"x")), TYPE) is None
+
+
+def test_several_parts_have_one_value() -> None:
+    found = find_unambiguous_part(form(part("model", b"a"), part("model", b"a")), TYPE)
+    assert found is not None
+    assert len(found.spans) == 2
+    refusal_of(form(part("model", b"a"), part("model", b"b")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "Model",
+            "MODEL",
+            " model",
+            "model ",
+            "model[]",
+            "model[0]",
+            "model[",
+            "mod%65l",
+            "'model'",
+            "%6Dodel",
+        ),
+        "_charset_",
+    ],
+)
+def test_no_part_has_a_name_that_some_server_takes_for_model(name: str) -> None:
+    refusal_of(form(part("model", b"a"), part(name, b"b")))
+    refusal_of(form(part(name, b"b")))
+
+
+@pytest.mark.parametrize("name", ["models", "language_model", "remodel", "mode", "session"])
+def test_other_names_are_of_no_matter(name: str) -> None:
+    assert find_unambiguous_part(form(part("model", b"a"), part(name, b"b")), TYPE) is not None
+
+
+def test_a_part_named_model_is_refused_where_another_part_holds_the_models() -> None:
+    session = part("session", b'{"model":"a"}')
+    found = find_unambiguous_part(form(session), TYPE, "session")
+    assert found is not None
+    assert [each.value for each in find_unambiguous_in_part(found, ("model",))] == ["a"]
+    refusal_of(form(session, part("model", b"b")), name="session")
+
+
+def test_the_json_of_a_part_is_read_as_strictly() -> None:
+    found = find_unambiguous_part(form(part("session", b'{"model":"a","Model":"b"}')), TYPE, "session")
+    assert found is not None
+    with pytest.raises(GatewayError, match="more than once"):
+        find_unambiguous_in_part(found, ("model",))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            b'--xYz\nContent-Disposition: form-data; name="model"\n\nb\n' + form(part("model", b"a")), id="lf"
+        ),
+        pytest.param(form(part("model", b"a"), part("x", b"\n--xYz\n")), id="a delimiter between line feeds"),
+        pytest.param(form(part("model", b"a"), part("x", b"\r--xYz\r")), id="a delimiter between returns"),
+        pytest.param(form(part("model", b"a"), part("x", b"\r\n--xYz--no")), id="a delimiter that goes on"),
+        pytest.param(
+            form(part("model", b"a")) + form(part("model", b"b")), id="another form in the epilogue"
+        ),
+        pytest.param(form(part("model", b"a", b"\r\nContent-Type: text/plain; charset=utf-16")), id="utf-16"),
+        pytest.param(form(part("model", b"a", b"\r\nContent-Type: text/plain;charset*=utf-7")), id="utf-7"),
+    ],
+)
+def test_what_some_server_reads_otherwise_is_refused(body: bytes) -> None:
+    refusal_of(body)
+
+
+def test_a_boundary_that_some_server_finds_elsewhere_is_refused() -> None:
+    body = form(part("model", b"a"))
+    refusal = refusal_of(body, b'multipart/form-data; a="; boundary=no"; boundary=xYz')
+    assert refusal.param == "Content-Type"
+
+
+PIECES = st.sampled_from(
+    [b"\r\n", b"--xYz", b"\r\n--xYz\r\n", b"--xY", b"z", b"-", b"\n", b"x", part("model", b"a")]
+)
+
+
+@given(st.lists(PIECES, max_size=8), st.lists(st.integers(0, 200), max_size=6))
+def test_any_cut_gives_the_same(pieces: list[bytes], cuts: list[int]) -> None:
+    body = b"--xYz\r\n" + part("model", b"a") + b"".join(pieces) + b"\r\n--xYz--\r\n"
+
+    def read(chunks: list[bytes]) -> object:
+        reader = UnambiguousFormReader(TYPE)
+        try:
+            for chunk in chunks:
+                reader.feed(chunk)
+            return reader.finish()
+        except GatewayError as error:
+            return error.message
+
+    places = sorted({0, *(cut for cut in cuts if cut < len(body)), len(body)})
+    chunks = [body[start:end] for start, end in pairwise(places)]
+    assert read(chunks) == read([body])
