@@ -53,6 +53,8 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Chat: some hosts of the kind take fields beyond OpenAI's own."""
     may_lack_an_api: bool = False
     """Some hosts of the kind serve only one of chat completions and Responses."""
+    takes_model_list: bool = False
+    """Some hosts of the kind take a list of models beside the one, and use whichever can answer."""
     through_responses: bool = False
     """The models' rows say when they are asked through Responses (contract 11.9)."""
     is_strict: bool = False
@@ -97,6 +99,7 @@ KINDS: Final = MappingProxyType(
                 capabilities=_TEXT,
                 takes_extra_fields=True,
                 may_lack_an_api=True,
+                takes_model_list=True,
             ),
             KindRow(
                 kind=Kind.AZURE_OPENAI,

@@ -19,19 +19,24 @@ from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.kinds import KINDS
+from mgw.routing.resolve import Target
+from mgw.routing.route import MODEL_LIST, ModelAt, Route, Treatment
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
+from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
-_JSON: Final = b"application/json"
-_FORM: Final = b"multipart/form-data"
+JSON: Final = b"application/json"
+FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
 """The longest part of a form that is read."""
 MANY_MODELS: Final = 1000
+LIST_MARKER: Final = b'"models"'
+"""Is in every body with such a list, and in hardly any other: within a string, its quotes are escaped."""
 MODELS: Final = "models/"
 """A prefix that some of Google's clients put before a model's name."""
 
@@ -47,6 +52,12 @@ class RequestBody:
     """The one model that the body names."""
     nested: tuple[NestedString, ...] = ()
     """The models that it names deep within, or beside its path."""
+    others: tuple[NestedString, ...] = ()
+    """The models that it names beside the one, which the provider may use as well."""
+    names_others: bool = False
+    """Whether there are any, where that was looked for before :attr:`others` were."""
+    listed: tuple[str, ...] = ()
+    """What the provider calls those of :attr:`others` that may answer in place of the one."""
     in_form: bool = False
     """Whether :attr:`model` is the value of a form's part."""
     encoded: bool = False
@@ -81,8 +92,8 @@ class RequestBody:
         return self._effective_models
 
     def rename_nested(self, new_at: Mapping[tuple[str | int, ...], str]) -> None:
-        """Replace nested models by their places, each time that one is stated."""
-        for nested in self.nested:
+        """Replace nested models, and those beside the one, by their places, each time that one is stated."""
+        for nested in (*self.nested, *self.others):
             new = new_at.get(nested.path, nested.value)
             if nested.value != new:
                 self.edits.append((nested.span, encode(new)))
@@ -135,6 +146,32 @@ async def find_nested_models(
     return RequestBody(original, body, nested=found, encoded=body is not original)
 
 
+async def find_other_models(exchange: Exchange, target: Target, opened: RequestBody) -> None:
+    """Find the models that a body names beside the one, where the provider may use them.
+
+    For a client that may use every model, these are the lists of hosts that take one.
+
+    :raises GatewayError: ``MALFORMED``.
+    """
+    body, route = opened.decoded, exchange.route
+    if body is None or not route.other_models:
+        return
+    if exchange.is_restricted:
+        if not opened.names_others:
+            return
+        find = partial(find_unambiguous_strings, body, *route.other_models)
+    elif takes_list(route, target) and LIST_MARKER in body:
+        find = partial(find_nested_strings, body, MODEL_LIST)
+    else:
+        return
+    opened.others = tuple(await maybe_offload(exchange.offload, find, large=len(body) > SMALL_BYTES))
+
+
+def takes_list(route: Route, target: Target) -> bool:
+    """Whether a provider may be given a list of models, one of which it chooses."""
+    return MODEL_LIST in route.other_models and KINDS[target.kind].takes_model_list
+
+
 def _nested_in(route: Route, body: bytes) -> tuple[NestedString, ...]:
     return tuple(find_nested_strings(body, *route.body_models)) if body else ()
 
@@ -146,10 +183,10 @@ async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | B
     """
     content_type = value_of(request.headers, b"content-type") or b""
     media = media_type(content_type)
-    if not isinstance(body, bytes) and (media == _JSON or request.content_codings):
+    if not isinstance(body, bytes) and (media == JSON or request.content_codings):
         exchange.reserve(body.size)
         body = await read_all(body)
-    if media not in (_JSON, _FORM):
+    if media not in (JSON, FORM):
         return RequestBody(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
     if not isinstance(body, bytes):
         reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
@@ -157,7 +194,7 @@ async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | B
         return _find_in_part(exchange.route, RequestBody(body), reader.finish())
     whole = await decode_body(exchange, request, body)
     opened = RequestBody(body, whole, encoded=whole is not body)
-    if media == _JSON:
+    if media == JSON:
         find = partial(_find_in_json, exchange.route, opened, whole)
     else:
         find = partial(_find_in_form, exchange.route, opened, whole, content_type)
@@ -221,7 +258,9 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
         return opened
     model = None if opened.model is None else find_model(body)
     nested = _nested_in(route, body) if opened.nested else ()
-    return RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
+    changed = RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
+    changed.names_others = opened.names_others
+    return changed
 
 
 async def transform(

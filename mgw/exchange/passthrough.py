@@ -20,6 +20,7 @@ from mgw.dialects.dialect import Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type, meter_whole
 from mgw.errors import GatewayError
+from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.first_event import hold_first_event
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
@@ -172,6 +173,8 @@ class Passthrough(Struct, eq=False):
     """Where all but the body is as for other requests of this head."""
     reencoded: bool = False
     """Whether the body has lost the content coding that the client gave it."""
+    answering: AnsweringModel | None = None
+    """Finds the model of a list that has answered, where there is a list."""
     readable: bool = False
     """Whether the response is looked at, so that it must be whole and without a coding."""
     _credential: Credential | None = None
@@ -238,6 +241,8 @@ class Passthrough(Struct, eq=False):
             body_filter = self.filter(head, stream=stream)
             body = body_filter.feed(body) + body_filter.finish()
             return body, body_filter.usage()
+        if self.answering is not None:
+            self.answering.look(body)
         if not self.route.metered:
             return body, NO_USAGE
         return body, meter_whole(head.content_type or b"", dialect_of(self.route.dialect).read_usage, body)
@@ -246,7 +251,9 @@ class Passthrough(Struct, eq=False):
         """Return the filter for the response's body."""
         content_type = head.content_type or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
-        meter = dialect.meter(content_type) if metered else BlindMeter()
+        meter: Meter = dialect.meter(content_type) if metered else BlindMeter()
+        if self.answering is not None and head.status < _FIRST_ERROR_STATUS:
+            meter = self.answering.beside(meter)
         last_event = LastEvent(self.route.dialect) if stream else None
         if head.content_encoding is not None and is_encoded(head):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None

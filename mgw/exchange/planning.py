@@ -12,11 +12,14 @@ from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import (
+    LIST_MARKER,
     RequestBody,
     decode_body,
     find_nested_models,
+    find_other_models,
     has_foreign_history,
     open_body,
     strip_foreign_history,
@@ -28,6 +31,7 @@ from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_target, keep_target
 from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_body
+from mgw.exchange.restricted_body import open_restricted_body, read_small_restricted
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
@@ -50,11 +54,19 @@ def plan_known(
     :raises GatewayError: as :func:`plan_for` does.
     """
     route = exchange.route
-    if not (request.is_plain and route.is_prepared and isinstance(body, bytes)):
+    is_known = (
+        request.is_plain and route.is_prepared and (request.prepared or exchange.generation.prepared_targets)
+    )
+    if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
-    if len(body) > SEARCHED_BYTES or not (request.prepared or exchange.generation.prepared_targets):
-        return None
-    found = find_model(body) if route.names_one_model else None
+    client = exchange.client
+    if client is None or client.fits is None:
+        found = find_model(body) if route.names_one_model else None
+    else:
+        opened = read_small_restricted(route, request, body)
+        if opened is None:
+            return None
+        found = opened.model
     asked = request.path_model if found is None else found.value
     prepared = request.prepared.get(asked)
     if prepared is None:
@@ -69,7 +81,7 @@ def plan_known(
         prepared = known.request_for(request)
         if len(request.prepared) < MAX_PREPARED:
             request.prepared[asked] = prepared
-    if TAG_BYTES in body:
+    if TAG_BYTES in body or (prepared.takes_list and LIST_MARKER in body):
         return None
     exchange.asked_model = asked
     exchange.target = prepared.target
@@ -104,7 +116,7 @@ async def plan_for(
         raise not_implemented(exchange.route.path)
     if exchange.route.unstored is not None and exchange.route.unstored in request.raw_path:
         raise _not_stored()
-    opened = await open_body(exchange, request, body)
+    opened = await _open(exchange, request, body)
     if opened.has_many_models:
         target = await exchange.offload(partial(resolve_target, exchange, request, opened))
     else:
@@ -126,7 +138,7 @@ async def plan_fallback(
         try:
             check_capability(exchange.route, target, exchange.generation.config.translation)
             check_allowed(exchange, target)
-            opened = await open_body(exchange, request, body)
+            opened = await _open(exchange, request, body)
             if is_translated(exchange.route, target):
                 return await _translation(exchange, request, target, opened, keep=False)
             return await _passthrough(exchange, request, target, opened, keep=False)
@@ -155,6 +167,13 @@ async def plan_without_thoughts(
     builder.record_findings()
     exchange.first_byte_at = None  # that was of a response which nobody gets
     return other
+
+
+async def _open(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> RequestBody:
+    """Read the body as far as its route needs it, and find the models in it."""
+    if exchange.is_restricted and exchange.route.may_name_models:
+        return await open_restricted_body(exchange, request, body)
+    return await open_body(exchange, request, body)
 
 
 def not_implemented(path: str) -> GatewayError:
@@ -199,6 +218,7 @@ async def _passthrough(
     if keep and route.is_prepared and not body.encoded:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
+        await find_other_models(exchange, target, body)
         rewrite_models(exchange, request, target, body)
         prepared_target = PreparedTarget(route, target, request, _keepalive_seconds(exchange))
         prepared = prepared_target.request_for(request)
@@ -207,10 +227,11 @@ async def _passthrough(
         keep_target(exchange.generation, route, request, prepared_target)
         return _passthrough_of(exchange, request, target, body, prepared=prepared)
     repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
-    if repeats and (exchange.is_restricted or target.upstream_model != request.path_model):
+    if repeats and not exchange.is_restricted and target.upstream_model != request.path_model:
         body = await find_nested_models(exchange, request, body.original)
     if has_foreign_history(exchange, body):
         body = await strip_foreign_history(exchange, body)
+    await find_other_models(exchange, target, body)
     if route.treatment is Treatment.SPEECH:
         if exchange.generation.prices is not None:
             exchange.characters = _count_spoken(body)
@@ -227,6 +248,7 @@ async def _rewritten(
     """Pass a request on as the profile of the provider's accounts wants it."""
     if has_foreign_history(exchange, body):
         body = await strip_foreign_history(exchange, body)
+    await find_other_models(exchange, target, body)
     rewrite_models(exchange, request, target, body)
     text = body.decoded
     assert text is not None, "rows that are rewritten are looked at"
@@ -250,9 +272,12 @@ def _passthrough_of(
 ) -> Passthrough:
     content, reencoded = body.upstream_body()
     seconds = _keepalive_seconds(exchange)
-    return Passthrough(
+    plan = Passthrough(
         exchange.route, target, request, content, seconds, rewriter, prepared, reencoded=reencoded
     )
+    if body.listed:
+        plan.answering = AnsweringModel(exchange, frozenset((*body.listed, target.upstream_model or "")))
+    return plan
 
 
 def _keepalive_seconds(exchange: Exchange) -> float | None:

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.credentials.provider import Credential
+from mgw.exchange.body import takes_list
 from mgw.exchange.request import MAX_MODEL_CHARS, MAX_VARYING, ClientRequest
 from mgw.exchange.target_resolution import MODEL
 from mgw.exchange.upstream_headers import forwarded_headers, forwarded_names, provider_headers
@@ -83,12 +84,13 @@ class PreparedRequest(PreparedHead):
     :param headers: the client's that go upstream, with marks in place of the values that vary.
     """
 
-    __slots__ = ("keepalive_seconds", "model_literal")
+    __slots__ = ("keepalive_seconds", "model_literal", "takes_list")
 
     def __init__(self, prepared: PreparedTarget, headers: RawHeaders) -> None:
         super().__init__(prepared.method, prepared.target, prepared.upstream_target, headers)
         self.keepalive_seconds = prepared.keepalive_seconds
         self.model_literal = prepared.model_literal
+        self.takes_list = prepared.takes_list
 
 
 class PreparedTarget:
@@ -99,7 +101,7 @@ class PreparedTarget:
 
     __slots__ = (
         *("_client", "_forward", "_requests", "keepalive_seconds", "method", "model_literal"),
-        *("target", "upstream_target"),
+        *("takes_list", "target", "upstream_target"),
     )
 
     def __init__(
@@ -112,6 +114,8 @@ class PreparedTarget:
         asked, model = target.asked_model, target.upstream_model
         self.model_literal = None if model is None or model == asked else encode(model)
         """What stands in the body in place of the model that was asked for, if that is another."""
+        self.takes_list = takes_list(route, target)
+        """Whether a body may hold a list of models, to be looked at each time."""
         self._client = route.family
         self._forward = forwarded_names(target.provider)
         self._requests: dict[tuple[tuple[bytes, bytes], ...], PreparedRequest] = {}

@@ -39,6 +39,8 @@ class ClientRequest(Struct, eq=False):
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
     is_plain: bool = False
     """Whether the body is known to have no content coding."""
+    is_unambiguous: bool = False
+    """Whether it is known that no provider finds a model in its head where the gateway finds none."""
     varying: tuple[int, ...] = ()
     """The headers that differ between requests of which all else is the same, by their index."""
     values: tuple[bytes, ...] = ()
@@ -81,6 +83,7 @@ class ClientRequest(Struct, eq=False):
         request = ClientRequest(
             *(self.method, self.raw_path, self.raw_query, headers, self.path_model, self.version, self.key),
             is_plain=self.is_plain,
+            is_unambiguous=self.is_unambiguous,
         )
         request.varying, request.values, request.prepared = self.varying, values, self.prepared
         request.translated = self.translated

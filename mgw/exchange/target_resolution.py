@@ -14,11 +14,11 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Resolver, Target, check_capability
-from mgw.routing.route import ModelAt, Route
+from mgw.routing.route import MODEL_LIST, ModelAt, Route
 from mgw.vocabulary import Modality
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import NestedString
-from mgw.wire.target import query_value
+from mgw.wire.target import check_stated_once, query_value
 
 MODEL = "model"
 """The parameter that names the model, where the query does."""
@@ -34,8 +34,10 @@ def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody
     """
     route = exchange.route
     asked = request.path_model if body.model is None else body.model.value
-    if route.query_model and asked is None and not body.nested:
-        asked = query_value(request.raw_query, MODEL)
+    if route.query_model:
+        check_stated_once(request.raw_query, MODEL)
+        if asked is None and not body.nested:
+            asked = query_value(request.raw_query, MODEL)
     if route.body_models and route.model_at is not ModelAt.PATH and asked is None:
         target = _resolve_nested(exchange, request, list(body.effective_models.values()))
         return check_target(exchange, target)
@@ -48,6 +50,8 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
     :raises GatewayError: as :func:`resolve_target` does.
     """
     route, resolver = exchange.route, exchange.generation.resolver
+    if route.model_at is ModelAt.QUERY:
+        check_stated_once(request.raw_query, MODEL)
     exchange.asked_model = asked
     if asked is not None:
         if len(asked) > MAX_MODEL_CHARS:
@@ -90,9 +94,13 @@ def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, b
     :raises GatewayError: ``MALFORMED`` where one of them is a model of another provider.
     """
     new = target.upstream_model
+    if body.nested or body.others:
+        new_at = _upstream_names(exchange, target, request.path_model, body)
+        body.rename_nested(new_at)
+        body.listed = tuple(new_at[other.path] for other in body.others if other.path[0] == MODEL_LIST[0])
     if body.nested:
-        body.rename_nested(_upstream_names(exchange, target, request.path_model, body))
-    elif new is not None and exchange.route.model_at is not ModelAt.PATH:
+        return
+    if new is not None and exchange.route.model_at is not ModelAt.PATH:
         body.rename(new)
 
 
@@ -103,7 +111,7 @@ def _upstream_names(
     resolver, client = exchange.generation.resolver, exchange.client
     asked = None if path_model is None else path_model.removeprefix(MODELS)
     new_at: dict[tuple[str | int, ...], str] = {}
-    for path, nested in body.effective_models.items():
+    for path, nested in {**body.effective_models, **{other.path: other for other in body.others}}.items():
         kept, resolved = _resolve_name(resolver, nested.value)
         if client is not None and client.fits is not None:
             provider, model = (target.provider, nested.value) if resolved is None else resolved

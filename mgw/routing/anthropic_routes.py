@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.route import ModelAt, Resource, Route, Treatment, UrlRewrite, routes_of
+from mgw.routing.route import MESSAGE_MODELS, ModelAt, Resource, Route, Treatment, UrlRewrite, routes_of
 from mgw.vocabulary import DialectName, Modality
 
 _AGENT: Final = (
@@ -15,6 +15,7 @@ _AGENT: Final = (
     ("model", "id"),
     ("multiagent", "advisor", "model"),
     ("multiagent", "agents", None, "model"),
+    ("multiagent", "agents", None, "model", "id"),
 )
 """A model is a name, or an object that holds one."""
 _SESSION_AGENT: Final = (("agent", "model"), ("agent", "model", "id"))
@@ -72,6 +73,7 @@ _RESOURCES: Final = (
         "/v1/messages/batches",
         "GET POST",
         models=(("requests", None, "params", "model"),),
+        other_models=tuple(("requests", None, "params", *path) for path in MESSAGE_MODELS),
         model_at=ModelAt.BATCH,
         url_rewrite=UrlRewrite.RESULTS_URL,
     ),

@@ -105,6 +105,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     body_models: tuple[tuple[str | None, ...], ...] = ()
     """Where the body names models (each a :data:`mgw.wire.json_spans.Path`); with ``ModelAt.PATH``: where it
     repeats the model of the path.  Of a WebSocket it is the messages that do."""
+    other_models: tuple[tuple[str | None, ...], ...] = ()
+    """Where a JSON body may name further models, which the provider uses in place of the one or beside it."""
     form_part: str = "model"
     """With ``ModelAt.FORM``: the part that names the model, or that holds the JSON of ``body_models``."""
     in_pieces: bool = False
@@ -170,6 +172,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
         return self.model_at is ModelAt.BODY and not self.body_models
 
     @cached_property
+    def may_name_models(self) -> bool:
+        """Whether a request may name a model anywhere."""
+        return self.model_at is not ModelAt.NOWHERE or bool(self.body_models) or self.query_model
+
+    @cached_property
     def is_prepared(self) -> bool:
         """Whether all of an upstream request but its body follows from the client's head and one model."""
         at_top = self.model_at in (ModelAt.BODY, ModelAt.PATH) and not self.body_models
@@ -199,6 +206,12 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
 
 Path = tuple[str | None, ...]
 
+MODEL_LIST: Final[Path] = ("models", None)
+"""OpenRouter's list of models, the next of which is asked where one before it fails."""
+
+MESSAGE_MODELS: Final[tuple[Path, ...]] = (MODEL_LIST, ("fallbacks", None, "model"), ("tools", None, "model"))
+"""Of a message of Anthropic's: the models to fall back to, and those of tools such as the advisor."""
+
 
 class Resource(Struct, frozen=True):
     """One path of a vendor's, with all methods that it takes there."""
@@ -221,8 +234,9 @@ class Resource(Struct, frozen=True):
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
     query_model: bool = False
-    """As in :class:`Route`, and so is the next."""
+    """As in :class:`Route`, and so are the next two."""
     unstored: bytes | None = None
+    other_models: tuple[Path, ...] = ()
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -277,6 +291,7 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         body=BodyStorage.SPOOL if changing and not looked_at else BodyStorage.MEMORY,
         upstream_prefix=resource.upstream_prefix,
         body_models=models,
+        other_models=resource.other_models if changing else (),
         form_part=resource.form_part,
         query_model=resource.query_model and changing,
         model_optional=model_at is not ModelAt.PATH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.route import MESSAGE_MODELS, MODEL_LIST, ModelAt, Route, Treatment
 from mgw.vocabulary import DialectName, Family, Modality, TextApi
 
 _TEXT: Final = Modality.TEXT
@@ -24,6 +24,17 @@ _GEMINI: Final = DialectName.GEMINI
 _ALL: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
+_OF_TOOLS: Final = (("tools", None, "model"), ("tools", None, "svg", "model"))
+_OF_OPENAI_HOSTS: Final = (
+    MODEL_LIST,
+    ("fallbacks", None),
+    ("fallbacks", None, "model"),
+    ("providerOptions", "gateway", "models", None),
+    ("moderation", "model"),
+    *_OF_TOOLS,
+)
+"""OpenRouter's list, those of LiteLLM and of Vercel's AI Gateway, and the models of OpenAI's own tools."""
+
 TEXT_ROUTES: Final = (
     Route(
         "chat",
@@ -33,6 +44,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _BODY,
         _CHAT,
+        other_models=_OF_OPENAI_HOSTS,
         translated_for=_ALL,
         text_api=TextApi.CHAT,
     ),
@@ -44,6 +56,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _BODY,
         _CHAT,
+        other_models=_OF_OPENAI_HOSTS,
         model_optional=True,
         translated_for=_ALL,
         text_api=TextApi.RESPONSES,
@@ -72,10 +85,20 @@ TEXT_ROUTES: Final = (
         _RELAY,
         model_optional=True,
         body_models=(("model",),),
+        other_models=_OF_OPENAI_HOSTS,
         text_api=TextApi.RESPONSES,
         group="stored_responses",
     ),
-    Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY, _RELAY),
+    Route(
+        "completions",
+        "POST",
+        "/v1/completions",
+        _OPENAI,
+        _TEXT,
+        _BODY,
+        _RELAY,
+        other_models=_OF_OPENAI_HOSTS,
+    ),
     Route(
         "beta_completions",
         "POST",
@@ -84,6 +107,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _BODY,
         _RELAY,
+        other_models=_OF_OPENAI_HOSTS,
         upstream_path="/completions",
         upstream_version="beta",
     ),
@@ -98,7 +122,17 @@ TEXT_ROUTES: Final = (
         translated_for=frozenset({Family.GEMINI}),
     ),
     Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
-    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CHAT, translated_for=_ALL),
+    Route(
+        "messages",
+        "POST",
+        "/v1/messages",
+        _ANTHROPIC,
+        _TEXT,
+        _BODY,
+        _CHAT,
+        other_models=MESSAGE_MODELS,
+        translated_for=_ALL,
+    ),
     Route(
         "messages_count_tokens",
         "POST",

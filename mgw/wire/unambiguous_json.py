@@ -143,6 +143,12 @@ class _StrictSearch:
         self.found.append(NestedString(value, span, place))
         return span[1]
 
+    def _key(self, literal: bytes, start: int, place: Place) -> str:
+        """Return what a key says."""
+        if b"\\" in literal:  # in the document itself there may be a surrogate
+            return self._text_at(start, place)[0]
+        return literal[1:-1].decode()
+
     def _text_at(self, start: int, place: Place) -> tuple[str, Span]:
         """Return what a string says, and where it stands."""
         match = _STRING.match(self._document, start)
@@ -160,10 +166,10 @@ class _StrictSearch:
             match = next_member(text, position)
             assert match is not None, "the document has been checked"
             position = match.end()
-            if match.start(1) < 0:
+            if match[1] is None:
                 break
-            spelled, _ = self._text_at(match.start(1), place)
-            wanted = members.get(fold_name(spelled))
+            spelled = self._key(match[1], match.start(1), place)
+            wanted = members.get(spelled) or members.get(fold_name(spelled))
             if wanted is None:
                 self._count()
                 position = skip_value(self._view, position)

