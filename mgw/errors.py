@@ -25,6 +25,7 @@ class Reason(Enum):
     NO_WEBSOCKET = ("no_websocket", 426)
     ONLY_WEBSOCKET = ("only_websocket", 426)
     ORIGIN = ("origin", 403)
+    MISDIRECTED = ("misdirected", 421)
     CLIENT_TOO_SLOW = ("client_too_slow", 408)
     HEAD_TOO_LARGE = ("head_too_large", 431)
     BODY_TOO_LARGE = ("body_too_large", 413)

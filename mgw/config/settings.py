@@ -128,6 +128,18 @@ class HealthChecksSettings(Settings):
     timeout: Seconds = setting("Time limit for each provider, in seconds", default=5.0)
 
 
+class CorsSettings(Settings):
+    """Pages of other origins."""
+
+    origins: UniqueList[Origin] = setting(
+        "Origins of web pages that may use the gateway from its own machine while edge auth is off",
+        "Such as ``https://app.example.com``, or ``*`` for any. Without edge auth, what a browser on the "
+        "gateway's machine sends for a page of another host is refused with 403. With edge auth, the setting "
+        "has no effect. No headers of CORS are sent in either case.",
+        default=(),
+    )
+
+
 class RealtimeSettings(Settings):
     """Realtime sessions over WebSockets."""
 
@@ -283,6 +295,7 @@ class Config(Settings):
         "not work with the installed release of Twisted, the log says so and Twisted's own way is used.",
         default=True,
     )
+    cors: EmptyIfNull[CorsSettings] = setting("Pages of other origins", default=CorsSettings())
     realtime: EmptyIfNull[RealtimeSettings] = setting(
         "Realtime sessions over WebSockets", default=RealtimeSettings()
     )

@@ -39,6 +39,7 @@ CODES: Final = MappingProxyType(
         Reason.NO_WEBSOCKET: "websocket_not_supported",
         Reason.ONLY_WEBSOCKET: "websocket_required",
         Reason.ORIGIN: "origin_not_allowed",
+        Reason.MISDIRECTED: "misdirected_request",
         Reason.CLIENT_TOO_SLOW: "request_timeout",
         Reason.HEAD_TOO_LARGE: "headers_too_large",
         Reason.BODY_TOO_LARGE: "request_too_large",

@@ -41,6 +41,7 @@ from mgw.web.app import GatewayRequest, endpoint_name
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.interfaces import RequestReceiver
+from mgw.web.keyless import KeylessRules
 from mgw.web.server_request import ServerRequest, client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.web.upgrade import UpgradeRequest, split_subprotocols
@@ -149,10 +150,13 @@ class WebServer:
     _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
     find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
     """What is known of a head, by its key."""
+    _keyless: KeylessRules | None = field(init=False)
+    """What holds for browsers on this machine, where there is no edge auth."""
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
         self.find_admitted = self._admitted.find  # bound here: one call less for every request
+        self._keyless = self._keyless_rules()
 
     @property
     def in_flight(self) -> int:
@@ -178,6 +182,7 @@ class WebServer:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
+        self._keyless = self._keyless_rules()
         self._admitted.clear()
         self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
@@ -201,6 +206,8 @@ class WebServer:
             matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
         try:
             caller = self._authenticate(matched, dialect, head, raw_query)
+            if self._keyless is not None and not self._keyless.admit(matched, head, channel.peer):
+                key = None  # what is known of a head holds for every peer
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
@@ -367,6 +374,10 @@ class WebServer:
             self.observer.edge_rejected("origin")
             message = "pages of this origin may not open sessions: add it to realtime.origins"
             raise GatewayError(Reason.ORIGIN, message)
+
+    def _keyless_rules(self) -> KeylessRules | None:
+        config = self.generation.config
+        return None if config.edge_auth.enabled else KeylessRules(config, self.observer.edge_rejected)
 
     def _authenticate(
         self,

@@ -20,7 +20,7 @@ JSON: Final = b"application/json"
 SLICE_BYTES: Final = 128 * 1024
 """What is written at once of a body that comes in parts: the kernel takes it in less than a tenth of a ms."""
 NO_STORE: Final = (b"Cache-Control", b"no-store")
-_FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
+_FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 421, 426, 501})
 """Refusals that a repetition cannot change; the vendors' SDKs repeat some of them unless they are told."""
 _NO_RETRY: Final = (b"x-should-retry", b"false")
 

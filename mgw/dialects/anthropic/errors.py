@@ -34,6 +34,7 @@ TYPES: Final = MappingProxyType(
         Reason.NO_WEBSOCKET: "invalid_request_error",
         Reason.ONLY_WEBSOCKET: "invalid_request_error",
         Reason.ORIGIN: "permission_error",
+        Reason.MISDIRECTED: "invalid_request_error",
         Reason.CLIENT_TOO_SLOW: "timeout_error",
         Reason.HEAD_TOO_LARGE: "invalid_request_error",
         Reason.BODY_TOO_LARGE: "request_too_large",

@@ -105,6 +105,14 @@ TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
         "PERMISSION_DENIED",
         "ORIGIN_NOT_ALLOWED",
     ),
+    Reason.MISDIRECTED: (
+        421,
+        "invalid_request_error",
+        "misdirected_request",
+        "invalid_request_error",
+        "INVALID_ARGUMENT",
+        "MISDIRECTED_REQUEST",
+    ),
     Reason.CLIENT_TOO_SLOW: (
         408,
         "timeout_error",
