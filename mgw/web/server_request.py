@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from mgw.web.server import WebServer
 
 _log: Final = Logger()
+_AWAITED_BYTES: Final = 64 * 1024
+"""The longest body that a refused client may send to keep its connection."""
 _PLAIN_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
@@ -54,7 +56,7 @@ class ServerRequest:
     """
 
     __slots__ = (
-        *("_body", "_ended", "_gathered", "_reservation", "_size", "_spooled", "_work"),
+        *("_body", "_ended", "_gathered", "_limit", "_reservation", "_size", "_spooled", "_work"),
         *("admitted", "channel", "content_length", "exchange", "failure", "request_id", "response"),
         *("server", "started"),
     )
@@ -84,6 +86,8 @@ class ServerRequest:
         self._size = 0
         self._work: Deferred[None] | ExchangeRun | None = None
         """What serves the request, once all of its body is there."""
+        self._limit: GatewayError | None = None
+        """The limit of the client that does not admit the request; it is said when the body has come."""
         self._ended = False
         self._reservation = reservation = Reservation(server.budget)
         # Both know the reservation itself: through this object they would make cycles.
@@ -138,7 +142,7 @@ class ServerRequest:
 
     def on_body_data(self, data: bytes) -> None:
         """Keep a piece of the body."""
-        if self._ended:
+        if self._ended or self._limit is not None:
             return
         self._size += len(data)
         try:
@@ -156,6 +160,9 @@ class ServerRequest:
     def on_body_end(self) -> None:
         """Begin to serve the request."""
         if self._ended:
+            return
+        if self._limit is not None:
+            self.refuse(self._limit)
             return
         if self._spooled is None:
             self._body = b"" if self._gathered is None else self._gathered.take()
@@ -236,15 +243,28 @@ class ServerRequest:
         """Respond with a refusal, and close the connection if more of the body may come."""
         if self._ended:
             return
+        is_limit = error.reason is Reason.CLIENT_LIMIT and self._work is None
+        has_body = is_limit and self.channel.skip_body()
+        if is_limit and not has_body and self._awaits_body():
+            self._limit = error
+            return
         if self.exchange is not None:
             self.exchange.refused(error)
-        if self._work is None and not (error.reason is Reason.CLIENT_LIMIT and self.channel.skip_body()):
+        if self._work is None and not has_body:
             self.channel.close_after()
         self._send_error(error)
         self._end(error.status)
 
+    def _awaits_body(self) -> bool:
+        """Whether so little of the body is left that waiting for it is better than to close the connection.
+
+        Many clients send head and body one after the other.
+        """
+        length = self.content_length
+        return length is not None and length <= _AWAITED_BYTES and not self.head.expects_continue
+
     def on_limit(self, error: GatewayError) -> None:
-        """The client's limits do not admit the request: do not wait for the rest of its body."""
+        """The client's limits do not admit the request: do not wait for the rest of a long body."""
         if self._work is None:  # which else knows it too
             self.refuse(error)
 

@@ -212,3 +212,68 @@ def test_one_token_less_than_the_limit_admits_one_more() -> None:
         go_on.set()
         assert [ask_gateway(gateway, LIMITED) for _ in range(3)] == [200, 200, 429]
         assert len(upstream.turns) == 2
+
+
+def test_a_limited_key_is_kept_from_what_can_be_read_in_two_ways(deployment: Deployment) -> None:
+    headers = {"Authorization": f"Bearer {KEYS[1]}", "Content-Type": "application/json"}
+    connection = HTTPConnection("127.0.0.1", deployment.gateway.port, timeout=WAIT_SECONDS)
+    with closing(connection):
+        for body in (
+            b'{"model":"fast","messages":[{"role":"user","content":"hi"}],"Model":"gpt-5"}',
+            b'{"\\u006dodel":"gpt-5","messages":[{"role":"user","content":"hi"}],"model":"fast"}',
+            b'{"model":"gpt-5","messages":[{"role":"user","content":"hi"}],"top_p":NaN,"model":"fast"}',
+            b'{"model":"fast","messages":[{"role":"user","content":"hi"}]}{"model":"gpt-5"}',
+        ):
+            connection.request("POST", "/v1/chat/completions", body, headers)
+            response = connection.getresponse()
+            assert (response.status, json.loads(response.read())["error"]["type"]) == (
+                400,
+                "invalid_request_error",
+            )
+        assert not deployment.simulator.requests()
+        connection.request(
+            "POST",
+            "/v1/chat/completions",
+            b'{"model":"fast","messages":[{"role":"user","content":"hi"}]}',
+            headers,
+        )
+        response = connection.getresponse()
+        assert response.status == 200, response.read()
+
+
+def test_a_limited_key_keeps_its_connection(deployment: Deployment) -> None:
+    headers = {"Authorization": f"Bearer {KEYS[0]}", "Content-Type": "application/json"}
+    content = json.dumps({"model": "gpt-5", "messages": ASKED})
+    connection = HTTPConnection("127.0.0.1", deployment.gateway.port, timeout=WAIT_SECONDS)
+    with closing(connection):
+        connection.connect()
+        socket, statuses = connection.sock, []
+        for _ in range(4):
+            connection.request("POST", "/v1/chat/completions", content, headers)
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
+            assert connection.sock is socket  # else it had to connect anew
+        assert statuses == [200, 429, 429, 429]
+
+
+def test_without_edge_auth_a_page_that_leads_its_name_here_gets_nothing(simulator: SimulatorProcess) -> None:
+    with start_gateway(providers(simulator.url)) as gateway:
+        content = json.dumps({"model": "gpt-5", "messages": ASKED})
+
+        def ask(**headers: str) -> int:
+            connection = HTTPConnection("127.0.0.1", gateway.port, timeout=WAIT_SECONDS)
+            with closing(connection):
+                connection.request(
+                    "POST", "/v1/chat/completions", content, {"Content-Type": "application/json", **headers}
+                )
+                return connection.getresponse().status
+
+        evil = f"evil.example:{gateway.port}"
+        assert ask(Host=evil) == 421
+        assert ask(Host=evil, Origin=f"http://{evil}") == 421
+        assert ask(Origin=f"http://{evil}") == 403
+        assert ask(Origin="null") == 403
+        assert not simulator.requests()
+        assert ask(Origin="app://editor") == 200
+        assert ask() == 200

@@ -177,7 +177,7 @@ def test_the_body_is_received_while_the_place_is_awaited() -> None:
 @DOORS
 def test_a_limit_ends_an_upload_at_once() -> None:
     harness, counts = server()
-    data = ask("edge")
+    data = post(b" " * 70_000, "x-api-key: edge", JSON, path=CHAT)
     send(harness, counts, data[:-5]).callback(SHORTAGE)
     assert harness.status() == 429
     assert b"Connection: close" in harness.received()

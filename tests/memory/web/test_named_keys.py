@@ -12,7 +12,7 @@ import pytest
 from mgw.clients.client import ClientRegistry
 from mgw.usage.event import Outcome
 from tests.memory.web.test_admission import known, reload, serve, upstream_heads
-from tests.support.channels import get, post
+from tests.support.channels import LIMITS, get, post
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.exchanges import JSON
 from tests.support.memory_sessions import LIVE, RESPONSES, SETUP, SessionHarness
@@ -239,11 +239,35 @@ def test_a_full_window_closes_the_connection_where_more_of_the_body_may_come() -
     harness = server()
     for _ in range(2):
         serve(harness, ask("key-slow"))
-    for data in (ask("key-slow"), CHUNKED, CHUNKED.replace(b"\r\n0\r\n\r\n", b"\r\n0x\r\n\r\n")):
+    long = post(b" " * 65_537, "x-api-key: key-slow", JSON, path=CHAT)[:-1]
+    waiting = post(b"{}", "x-api-key: key-slow", JSON, "Expect: 100-continue", path=CHAT)[:-2]
+    for data in (CHUNKED[:-1], CHUNKED.replace(b"\r\n0\r\n\r\n", b"\r\n0x\r\n\r\n"), long, waiting):
         harness.connect()
-        harness.send(data if b"0x" in data else data[:-1])
+        harness.send(data)
         assert harness.status() == 429
         assert b"Connection: close" in harness.received()
+
+
+@pytest.mark.doors("express", "klein", "known")
+def test_the_rest_of_a_short_body_is_awaited_before_a_full_window_refuses() -> None:
+    harness = server()
+    for _ in range(2):
+        serve(harness, ask("key-slow"))
+    harness.connect()
+    data = ask("key-slow")
+    for number in range(3):
+        head_ends = data.index(b"\r\n\r\n") + 4
+        harness.send(data[:head_ends])
+        harness.channel.dataReceived(data[head_ends:-1])
+        assert harness.received().count(b"HTTP/1.1 429 ") == number
+        harness.channel.dataReceived(data[-1:])
+        assert harness.received().count(b"HTTP/1.1 429 ") == number + 1
+    assert b"Connection: close" not in harness.received()
+    assert {event.error for event in harness.observer.events[2:]} == {"rate_limit_exceeded"}
+    harness.send(data[:-1])
+    harness.clock.advance(LIMITS.client_body_idle)
+    assert b"HTTP/1.1 408 " in harness.received()
+    assert settled(harness)[0] == 0
 
 
 @DOORS
