@@ -111,6 +111,10 @@ class _Reader:
         if self._request is not None:
             self._request.write(data)
 
+    def is_behind(self, ring: EventRing) -> bool:
+        """Whether there is something to write, and room for it."""
+        return self.behind < ring.last and not self.paused and self._request is not None
+
     def send(self, ring: EventRing) -> bool:
         """Write what came since the last time, as much as one write takes; return whether there is more."""
         if self.paused or self._request is None:
@@ -119,7 +123,7 @@ class _Reader:
         text, self.behind = ring.read(self.behind, self.kinds, MAX_WRITE_BYTES)
         if lost or text:
             self.write(_RESET + text if lost else text)
-        return self.behind < ring.last and not self.paused
+        return self.is_behind(ring)
 
 
 @dataclass(slots=True)
@@ -205,8 +209,11 @@ class Feed:
             raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
 
     def _deliver(self) -> None:
-        """Give the readers of a round what is new, as many as a slice of time allows for."""
-        self._delivery = None
+        """Give the readers of a round what is new, as many as a slice of time allows for.
+
+        What happens during a round asks for no delivery, and some have had their turn by then: so its end
+        looks for those who lack something, whatever it was that happened.
+        """
         self._round = self._round or list(self._readers)
         until = self.clock.seconds() + SLICE_SECONDS
         while self._round:
@@ -215,8 +222,11 @@ class Feed:
                 self._round.insert(0, reader)  # behind all others
             if self.clock.seconds() >= until:
                 break
+        self._delivery = None
         if self._round:
             self._delivery = self.clock.callLater(0, self._deliver)
+        elif any(reader.is_behind(self.ring) for reader in self._readers):
+            self.deliver_soon()
 
     def _send(self, reader: _Reader) -> bool:
         try:
@@ -240,6 +250,6 @@ class Feed:
         if self._readers:
             return
         for timer in (self._delivery, self._comment):
-            if timer is not None:
+            if timer is not None and timer.active():  # a delivery may be what ends the last reader
                 timer.cancel()
         self._delivery = self._comment = None

@@ -12,7 +12,14 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind
-from mgw.dashboard.feed import COMMENT_SECONDS, MAX_WRITE_BYTES, parse_kinds
+from mgw.dashboard.feed import (
+    COMMENT_SECONDS,
+    DELIVERY_SECONDS,
+    MAX_WRITE_BYTES,
+    SLICE_SECONDS,
+    Feed,
+    parse_kinds,
+)
 from mgw.errors import GatewayError, Reason
 from tests.support.feeds import START, FeedClient, Note, make_feed, rows
 
@@ -148,6 +155,87 @@ def test_a_slow_reader_takes_nothing_from_the_others() -> None:
         feed.record_rows(rows(number, 1))
         found += request_ids(quick)
     assert found == names(0, 100)
+
+
+class OneByOne:
+    """A clock on which a slice of a delivery is over when one reader has had its turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.callLater = clock.callLater
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        self._seconds += SLICE_SECONDS
+        return self._seconds
+
+
+def make_slow_feed(clock: Clock) -> Feed:
+    """Return a feed that is written to one reader in each turn of the reactor."""
+    feed = make_feed(clock)
+    feed.clock = OneByOne(clock)  # type: ignore[assignment]  # it has what a feed asks for
+    return feed
+
+
+def deliveries(clock: Clock, feed: Feed) -> int:
+    """Return how many timers there are for a delivery."""
+    return len([call for call in clock.getDelayedCalls() if call.func == feed._deliver])
+
+
+BETWEEN: dict[str, Callable[[Clock, Feed, FeedClient], object]] = {
+    "an event": lambda _, feed, __: feed.record_rows(rows(2, 1)),
+    "an event of another kind": lambda _, feed, __: feed.publish(EventKind.LOG, Note("a line")),
+    "a connection that has room again": lambda _, __, full: full.line.channel.resumeProducing(),
+    "a reader that comes with an id": lambda clock, feed, _: FeedClient(feed, clock, last_id=f"{START}-0"),
+}
+
+
+@pytest.mark.parametrize("happen", BETWEEN.values(), ids=BETWEEN)
+def test_what_happens_between_two_slices_waits_for_no_other_event(
+    happen: Callable[[Clock, Feed, FeedClient], object],
+) -> None:
+    clock = Clock()
+    feed = make_slow_feed(clock)
+    FeedClient(feed, clock)
+    first, full = FeedClient(feed, clock), FeedClient(feed, clock)  # have their turns first
+    first.read()
+    full.line.channel.pauseProducing()
+    feed.record_rows(rows(1, 1))
+    waiting: list[int] = []
+    clock.callLater(DELIVERY_SECONDS, lambda: None)  # behind the slice of the one that is full
+    clock.callLater(DELIVERY_SECONDS, lambda: clock.callLater(0, happen_now))
+
+    def happen_now() -> None:
+        waiting.append(len(feed._round))
+        happen(clock, feed, full)
+
+    clock.advance(DELIVERY_SECONDS)
+    assert waiting == [1], "it was to happen in the middle of a round"
+    clock.pump([DELIVERY_SECONDS] * 2)
+    assert {reader.behind for reader in feed._readers if not reader.paused} == {feed.ring.last}
+    assert deliveries(clock, feed) == 0
+
+
+def test_an_event_that_comes_of_writing_others_is_told_and_leaves_no_second_timer() -> None:
+    clock = Clock()
+    feed = make_slow_feed(clock)
+    clients = [FeedClient(feed, clock) for _ in range(3)]
+    clients[0].read()
+    request = next(reversed(feed._readers))._request
+    assert request is not None
+    write, timers = request.write, []
+
+    def tell(data: bytes) -> None:
+        write(data)
+        if feed.ring.last == 1:
+            feed.publish(EventKind.LOG, Note("a line"))
+            clock.callLater(0, lambda: timers.append(deliveries(clock, feed)))
+
+    request.write = tell  # type: ignore[method-assign]
+    feed.record_rows(rows(1, 1))
+    clock.advance(DELIVERY_SECONDS)
+    assert timers == [1]
+    assert [[event.kind for event in client.events()] for client in clients] == [["usage", "log"]] * 3
+    assert deliveries(clock, feed) == 0
 
 
 def test_one_write_is_bounded_and_a_connection_that_fills_up_is_left_alone() -> None:
