@@ -80,6 +80,7 @@ class SupervisedService(GatewayService):
         self._workers = WorkersState(self._count_by_stage, self._restarts, self._processes)
         super().__init__(config, read_config, reactor, log_file)
         self.telemetry.metrics.workers = self._workers
+        self.telemetry.metrics.state.requests_in_flight = int  # none: workers count what they forward to us
         self._begins_with = config, self.plane.generation.number
         """What a new worker begins with."""
         self._log_secrets: Callable[[], list[Secret]] = super()._known_secrets

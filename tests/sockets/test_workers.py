@@ -69,6 +69,7 @@ def test_both_workers_serve_and_one_process_counts(workers: Workers, upstream: R
     gateway, ledger = workers.gateway, Ledger(workers.gateway)
     authorization = {"Authorization": f"Bearer {PLAIN}"}
     counted_before = gateway.metric("mgw_requests_total", authorization)
+    assert gateway.metric("mgw_requests_in_flight ", authorization) == 1, "the scrape itself"
     connections: list[set[int]] = []
     answers: list[RawResponse] = []
     for slot in (0, 1):
