@@ -18,6 +18,7 @@ from mgw.dashboard.access import Access
 from mgw.dashboard.openapi import describe_api
 from mgw.dashboard.responses import (
     EVENT_STREAM,
+    NO_STORE,
     Answer,
     Query,
     body_of,
@@ -103,6 +104,7 @@ class Dashboard:
         }
         if HOME in self.files and SIGN_IN in self.files:
             self._open[_PAGE] = {b"GET": self._page}
+            self._open[_PAGE + b"/"] = {b"GET": _lead_to_page}
         for name in self.files.assets():
             self._open[_ASSETS + name.encode()] = {b"GET": self._asset}
         self._closed = {_API + name: {b"GET": handler} for name, handler in self._reads()}
@@ -196,6 +198,11 @@ class Dashboard:
 
     async def _asset(self, request: Request) -> None:
         self.files.send_asset(request, request.path.removeprefix(_ASSETS).decode())
+
+
+async def _lead_to_page(request: Request) -> None:
+    """Lead who has added a slash to the page; whether it may be seen, the page says."""
+    send_nothing(request, 308, [NO_STORE, (b"Location", b"../ui")])  # relative: a proxy may add a path
 
 
 def _at_once(part: Callable[[Query], Answer]) -> Handler:

@@ -21,6 +21,8 @@ from mgw.routing.route import Route, Treatment
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
 """The prefixes under which Gemini's routes are served alike (contract 4.14)."""
 
+_ALSO_NOTHING: Final = frozenset({Treatment.REFUSE, Treatment.LOCAL})
+"""Where ``{path}`` may be empty: what is refused, and what the dashboard has a table of its own for."""
 _LONG: Final = re.compile(r"\{(?:model|path)\}")
 _PARAMETER: Final = re.compile(r"\{\w+\}")
 _VERB: Final = re.compile(r"(?::|%3[Aa])([A-Za-z]+)$")
@@ -159,7 +161,7 @@ def _pattern_of(template: str, route: Route) -> re.Pattern[str]:
     one = "[^/:]+" if has_verbs else "[^/]+"
     relayed_without_verb = has_verbs and ":" not in template and not route.is_local
     model = "(?P<model>(?:(?!%3[Aa])[^:])+)" if relayed_without_verb else "(?P<model>.+)"
-    rest = ".*" if route.treatment is Treatment.REFUSE else ".+"
+    rest = ".*" if route.treatment in _ALSO_NOTHING else ".+"
     pieces: list[str] = []
     position = 0
     for match in _PARAMETER.finditer(template):
