@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
@@ -178,9 +177,10 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
             f"listen: {redact(str(config.listen))} can be reached from other machines, and "
             f"edge_auth is off: anyone who reaches it can use the providers' keys{_of_dashboard(config)}"
         )
-    if config.dashboard.enabled and not config.dashboard.keys and auth.enabled and _are_restricted(auth):
+    if config.dashboard.enabled and not config.dashboard.keys and auth.enabled and not auth.unrestricted.keys:
         found.append(
-            "dashboard.keys: none are set, so every key of edge_auth opens the dashboard, whatever its limits"
+            "dashboard.keys: none are set, and every key of edge_auth has models or limits, so no key opens "
+            "the dashboard, and it answers only clients on the same machine"
         )
     if any(len(key.reveal()) < MIN_HIDDEN for key in config.dashboard.keys):
         found.append(f"dashboard: a key has {_TOO_SHORT}")
@@ -199,11 +199,6 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
         if size < config.max_body_bytes:
             found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
     return found
-
-
-def _are_restricted(auth: EdgeAuthSettings) -> bool:
-    """Whether some clients may do less than others."""
-    return any(key.models is not None or key.is_limited for key in auth.named)
 
 
 def _of_dashboard(config: Config) -> str:

@@ -32,8 +32,8 @@ class DashboardSettings(Settings):
     """Once it is settled, never ``None``."""
     keys: UniqueList[PlainKey] = setting(
         "Keys that open the dashboard, and nothing else",
-        "Without any, the keys of ``edge_auth`` open it if edge auth is on; otherwise it answers only "
-        "clients on the same machine.",
+        "Without any, the keys of ``edge_auth`` that have neither ``models`` nor limits open it if edge auth "
+        "is on; without such keys it answers only clients on the same machine.",
         default=(),
     )
     """Those of the environment included."""

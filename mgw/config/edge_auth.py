@@ -129,6 +129,11 @@ class NamedKeySettings(Settings):
         """Whether there is a limit on how much it may be used."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_in_flight is None)
 
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it may do less than a key without a name: a limit, or only some models."""
+        return self.models is not None or self.is_limited
+
 
 def _text_or_mapping(value: object, mapping: Callable[[object], object]) -> object:
     if isinstance(value, Secret):
@@ -193,6 +198,12 @@ class EdgeAuthSettings(Settings):
     def digests(self) -> list[Secret]:
         """The digests of named keys, which are secrets too: tokens are made from them."""
         return [key.sha256 for key in self.named if key.sha256 is not None]
+
+    @property
+    def unrestricted(self) -> EdgeAuthSettings:
+        """The same without the keys that have ``models`` or limits."""
+        kept = [key for key in self.keys if isinstance(key, Secret) or not key.is_restricted]
+        return self.model_copy(update={"keys": tuple(kept)})
 
     @property
     def secrets(self) -> tuple[Secret, ...]:

@@ -1,12 +1,14 @@
 """Who may use the dashboard.
 
-With keys (its own, else those of edge auth): who has one, in a header or as the cookie of a session.  Without
-keys: clients on this machine that name it as such.  A request that a page of another origin sends is refused
-where it could do harm: a browser adds what it knows of the dashboard to it.
+With keys (its own, else those of edge auth that have neither ``models`` nor limits): who has one, in a header
+or as the cookie of a session.  Without keys: clients on this machine that name it as such.  A request that a
+page of another origin sends is refused where it could do harm: a browser adds what it knows of the dashboard
+to it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -16,31 +18,32 @@ from urllib.parse import urlsplit
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.web.server import Request
 
-from mgw.clients.peers import is_loopback, is_trusted
+from mgw.clients.peers import client_behind, is_loopback, is_trusted
 from mgw.config.edge_auth import digest_of
 from mgw.config.settings import Config
-from mgw.dashboard.cookies import CookieSessions
+from mgw.dashboard.cookies import CookieSessions, cookie_name
 from mgw.dashboard.origins import Host, Origin, parse_host, parse_origin
 from mgw.errors import GatewayError, Reason
+from mgw.generation import denied_routes
+from mgw.routing.match import is_denied
+from mgw.routing.routes import DASHBOARD_ROUTES
 from mgw.secret import Secret
 
+_API: Final = next(route for route in DASHBOARD_ROUTES if route.name == "dashboard_api")
 SAFE_METHODS: Final = frozenset({b"GET", b"HEAD"})
-_FORWARDED: Final = frozenset(
-    {
-        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"),
-        *(b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip", b"x-original-forwarded-for"),
-    }
+_OF_PROXIES: Final = re.compile(
+    rb"via|.*(?:client-?ip|real-?ip|forwarded|external-address|"
+    rb"(?:connecting|originating|remote|user|source)-(?:ip|addr)).*"
 )
-"""What proxies say of those whom they speak for, who may be anywhere."""
-_FORWARDED_ALSO: Final = b"x-forwarded-"
-"""So their other headers begin."""
+"""What proxies say of themselves, or of those whom they speak for, who may be anywhere: names of headers."""
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _BEARER: Final = b"bearer"
 
 _WANTED: Final = "the dashboard needs a key: sign in at /ui, or send Authorization: Bearer <key>"
+_UNRESTRICTED: Final = "; a key of edge_auth with models or limits does not open it"
 _ONLY_LOCAL: Final = (
     "without a key the dashboard answers only clients on the same machine, not behind a proxy: set "
-    "dashboard.keys or edge_auth"
+    "dashboard.keys, or edge_auth with a key that has neither models nor limits"
 )
 _FOREIGN_HOST: Final = (
     "without a key the dashboard answers only to localhost, 127.0.0.1 and [::1]: use one of these, or set "
@@ -49,6 +52,10 @@ _FOREIGN_HOST: Final = (
 _FOREIGN_ORIGIN: Final = (
     "pages of another origin may not use the dashboard; if this is its own behind a proxy, set public_url"
 )
+
+
+def _nothing() -> None:
+    """Tell nobody."""
 
 
 @dataclass(slots=True)
@@ -60,6 +67,8 @@ class Access:
 
     sessions: CookieSessions
     rejected: Callable[[str], None]
+    on_change: Callable[[], None] = _nothing
+    """Called when those who have been let in may have lost the right to it."""
     learned: list[Secret] = field(default_factory=list, repr=False)
     """Keys that are configured by their digests, and have been sent."""
     _config: Config | None = None
@@ -68,11 +77,12 @@ class Access:
     _unseen: set[bytes] = field(default_factory=set, repr=False)
     _public: Origin | None = None
     """That of the operator's ``public_url``."""
+    _wanted: str = _WANTED
 
     def use(self, config: Config) -> None:
         """Keep the rules of this configuration from now on."""
-        edge, own = config.edge_auth, config.dashboard.keys
-        edges = edge.enabled and not own
+        own, every_edge = config.dashboard.keys, config.edge_auth
+        edge, edges = every_edge.unrestricted, every_edge.enabled and not own
         known: dict[bytes, bytes | None] = {
             bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1")
             for key in (edge.secrets if edges else own)
@@ -84,6 +94,9 @@ class Access:
         url = urlsplit(config.public_url or "")
         self._public = parse_origin(f"{url.scheme}://{url.netloc}")
         self.sessions.use(keys)
+        is_partial = edges and len(edge.keys) < len(every_edge.keys)
+        self._wanted = _WANTED + _UNRESTRICTED if is_partial else _WANTED
+        self.on_change()
 
     @property
     def has_keys(self) -> bool:
@@ -106,21 +119,41 @@ class Access:
 
         :raises GatewayError: ``EDGE_KEY`` or ``ORIGIN``.
         """
-        self.check_origin(request)
-        if not self.has_keys:
-            self._check_local(request)
-        elif not (self._has_key(request) or self._has_session(request)):
-            raise self.refused("key", _WANTED)
+        refusal = self._refusal(request)
+        if refusal is not None:
+            raise self.refused(*refusal)
+
+    def admits(self, request: Request) -> bool:
+        """Whether a request that was let in would be let in now."""
+        config = self._config
+        is_served = config is not None and not is_denied(_API, denied_routes(config))
+        return is_served and self._refusal(request) is None
+
+    def seconds_left(self, request: Request) -> float | None:
+        """Return for how long a request is let in, where nothing changes; ``None``: for ever."""
+        if not self.has_keys or self._has_key(request):
+            return None
+        ends = self._session_end(request)
+        return 0.0 if ends is None else ends - self.sessions.wall()
+
+    def sign_out(self, request: Request) -> None:
+        """End the sessions of a browser."""
+        self.sessions.end(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+        self.on_change()
 
     def check_origin(self, request: Request) -> None:
         """Refuse what pages of other origins may not send, whoever looks at them.
 
         :raises GatewayError: ``ORIGIN``.
         """
-        if not self._is_of_another_page(request):
-            return
-        if request.method not in SAFE_METHODS or not self._has_key(request):
+        if self._is_refused_page(request):
             raise self.refused("origin", _FOREIGN_ORIGIN)
+
+    def client_of(self, request: Request) -> str:
+        """Return the address of the client, which trusted proxies may name."""
+        stated = b",".join(request.requestHeaders.getRawHeaders(b"x-forwarded-for", ()))
+        proxies = () if self._config is None else self._config.trusted_proxies
+        return client_behind(_peer_of(request), stated.decode("latin-1"), proxies)
 
     def refused(self, what: str, message: str) -> GatewayError:
         """Count a refusal, and return it.
@@ -140,23 +173,39 @@ class Access:
         if config.public_url is not None:
             return config.public_url.startswith("https:")
         said = request.getHeader(b"x-forwarded-proto") or b""
-        trusted = is_trusted(peer_of(request), config.trusted_proxies)
+        trusted = is_trusted(_peer_of(request), config.trusted_proxies)
         return trusted and said.partition(b",")[0].strip().lower() == b"https"
 
-    def _check_local(self, request: Request) -> None:
-        peer = peer_of(request)
+    def _refusal(self, request: Request) -> tuple[str, str] | None:
+        """Return what does not fit about a request, ``key`` or ``origin``, and what is said of it."""
+        if self._is_refused_page(request):
+            return "origin", _FOREIGN_ORIGIN
+        if not self.has_keys:
+            return self._local_refusal(request)
+        if self._has_key(request) or self._session_end(request) is not None:
+            return None
+        return "key", self._wanted
+
+    def _local_refusal(self, request: Request) -> tuple[str, str] | None:
+        peer = _peer_of(request)
         proxies = () if self._config is None else self._config.trusted_proxies
         if _is_forwarded(request) or not is_loopback(peer) or is_trusted(peer, proxies):
-            raise self.refused("key", _ONLY_LOCAL)
+            return "key", _ONLY_LOCAL
         host = _host_of(request)
-        if host is None or not host.is_loopback:
-            raise self.refused("origin", _FOREIGN_HOST)
+        return None if host is not None and host.is_loopback else ("origin", _FOREIGN_HOST)
+
+    def _is_refused_page(self, request: Request) -> bool:
+        """Whether a request is a page's of another origin that may not send it."""
+        if not self._is_of_another_page(request):
+            return False
+        return request.method not in SAFE_METHODS or not self._has_key(request)
 
     def _has_key(self, request: Request) -> bool:
         return any(self.digest_of(key) is not None for key in _keys_of(request))
 
-    def _has_session(self, request: Request) -> bool:
-        return self.sessions.is_open(cookies_of(request))
+    def _session_end(self, request: Request) -> float | None:
+        """Return when the session of a browser ends, in unix seconds; ``None``: it has none."""
+        return self.sessions.end_of(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
 
     def _is_of_another_page(self, request: Request) -> bool:
         """Whether a browser says that a page of another origin sends a request.
@@ -180,13 +229,13 @@ class Access:
         return origin == self._public or (host is not None and origin.is_at(host, secure=secure))
 
 
-def peer_of(request: Request) -> str:
+def _peer_of(request: Request) -> str:
     """Return the address that a request came from; empty for a UNIX socket."""
     address = request.getClientAddress()
     return str(address.host) if isinstance(address, IPv4Address | IPv6Address) else ""
 
 
-def cookies_of(request: Request) -> bytes:
+def _cookies_of(request: Request) -> bytes:
     """Return all cookies of a request; some proxies send each in a header of its own (RFC 9113 8.2.3)."""
     return b"; ".join(request.requestHeaders.getRawHeaders(b"cookie", ()))
 
@@ -199,8 +248,8 @@ def _is_forwarded(request: Request) -> bool:
     """
     if request.clientproto != b"HTTP/1.1":
         return True
-    names = {name.lower() for name, _ in request.requestHeaders.getAllRawHeaders()}
-    return not names.isdisjoint(_FORWARDED) or any(name.startswith(_FORWARDED_ALSO) for name in names)
+    names = [name.lower().replace(b"_", b"-") for name, _ in request.requestHeaders.getAllRawHeaders()]
+    return any(map(_OF_PROXIES.fullmatch, names))
 
 
 def _host_of(request: Request) -> Host | None:

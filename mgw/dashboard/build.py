@@ -35,6 +35,8 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
 
     logins = Logins(sources, gateway.reactor)
     live = LiveParts(gateway.reactor, gateway.wall, gateway.sessions())
+    live.feed.admits, live.feed.seconds_left = access.admits, access.seconds_left
+    access.on_change = live.feed.end_refused
     gateway.log.addObserver(live.log_lines)
     profiles = Profiles(
         generation=gateway.generation,

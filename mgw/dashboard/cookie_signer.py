@@ -22,9 +22,13 @@ class CookieSigner(TimestampSigner):
         """Return the time, in seconds."""
         return int(self._wall())
 
-    def session_of(self, cookie: bytes, seconds: int) -> bytes | None:
-        """Return the session that a cookie stands for, if it is signed and not older than that."""
+    def session_of(self, cookie: bytes, seconds: int) -> tuple[bytes, float] | None:
+        """Return the session that a cookie stands for and its end, if it is signed and not older than that.
+
+        :return: the end in unix seconds; the last second of a session is a whole one.
+        """
         try:
-            return self.unsign(cookie, max_age=seconds)
+            session, begin = self.unsign(cookie, max_age=seconds, return_timestamp=True)
         except BadSignature:
             return None
+        return session, begin.timestamp() + seconds + 1

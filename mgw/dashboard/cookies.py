@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mgw.dashboard.cookie_signer import CookieSigner
 
 COOKIE: Final = b"mgw_dashboard"
+SECURE_COOKIE: Final = b"__Host-" + COOKIE
+"""The name under TLS: browsers take it with ``Secure`` from this very host alone (RFC 6265bis 4.1.3.2)."""
 SECONDS: Final = 12 * 60 * 60
 """How long a session lasts."""
 MAX_ENDED: Final = 10_000
@@ -71,14 +73,19 @@ class CookieSessions:
         session_id = self.random(_ID_BYTES).hex()
         return self._signer(name).sign(f"{name}-{session_id}")
 
-    def is_open(self, header: bytes) -> bool:
-        """Whether a ``Cookie`` header holds a session that has not ended."""
-        return any(session not in self._ended for session in self._sessions_in(header))
+    def end_of(self, header: bytes, cookie: bytes) -> float | None:
+        """Return when the sessions will have ended that a ``Cookie`` header holds; ``None``: they have.
 
-    def end(self, header: bytes) -> None:
-        """End the sessions that a ``Cookie`` header holds."""
+        :param cookie: the name of the cookie that counts.
+        :return: unix seconds.
+        """
+        ends = [ends for session, ends in self._sessions_in(header, cookie) if session not in self._ended]
+        return max(ends, default=None)
+
+    def end(self, header: bytes, cookie: bytes) -> None:
+        """End the sessions that a ``Cookie`` header holds; the parameters are those of :meth:`end_of`."""
         now = self.wall()
-        for session in self._sessions_in(header):
+        for session, _ in self._sessions_in(header, cookie):
             if len(self._ended) >= MAX_ENDED:
                 self._forget(now)
             self._ended[session] = now + SECONDS
@@ -89,12 +96,13 @@ class CookieSessions:
         while len(self._ended) >= MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
-    def _sessions_in(self, header: bytes) -> list[bytes]:
-        found = [self._session_of(value) for value in _values(header)]
+    def _sessions_in(self, header: bytes, cookie: bytes) -> list[tuple[bytes, float]]:
+        """Return sessions, and when each ends."""
+        found = [self._session_of(value) for value in _values(header, cookie)]
         return [session for session in found if session is not None]
 
-    def _session_of(self, cookie: bytes) -> bytes | None:
-        """Return the session that a cookie stands for, if it is signed and not too old."""
+    def _session_of(self, cookie: bytes) -> tuple[bytes, float] | None:
+        """Return the session that a cookie stands for and its end, if it is signed and not too old."""
         name = cookie.partition(b"-")[0].decode("latin-1")
         if name not in self._signing_keys or len(cookie) > _LONGEST:
             return None
@@ -113,7 +121,16 @@ def _name_of(digest: bytes) -> str:
     return digest.hex()[:KEY_HASH_DIGITS]
 
 
-def _values(header: bytes) -> list[bytes]:
+def cookie_name(*, secure: bool) -> bytes:
+    """Return the name of the cookie.
+
+    :param secure: whether the browser speaks TLS; the name of plain HTTP then counts for nothing, as a page
+        of a neighbouring host could have set it.
+    """
+    return SECURE_COOKIE if secure else COOKIE
+
+
+def _values(header: bytes, cookie: bytes) -> list[bytes]:
     """Return the values of our cookie in a ``Cookie`` header."""
     pairs = (pair.strip().partition(b"=") for pair in header.split(b";"))
-    return [value for name, _, value in pairs if name == COOKIE][:_MOST_COOKIES]
+    return [value for name, _, value in pairs if name == cookie][:_MOST_COOKIES]

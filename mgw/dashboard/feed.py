@@ -4,6 +4,9 @@
 
     usage sink, log, sessions, health  ->  ring of events  -- every 50 ms -->  readers
 
+Whoever reads may do so for as long as a new request of the same kind would be let in: that is asked again
+when a session or the configuration ends a right, and now and then.
+
 A reader is a number: how far it has read in the ring that all share.  While its connection is full nothing is
 written, and when it goes on and the ring has moved past it, it gets ``event: reset`` and what is still held.
 
@@ -13,7 +16,7 @@ looked at, so that a reader of a few rare kinds that connects again has lost not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,6 +65,14 @@ def parse_kinds(text: str | None) -> frozenset[EventKind]:
     return frozenset(known[word] for word in words) or ALL_KINDS
 
 
+def _admits_all(request: Request) -> bool:  # noqa: ARG001  the interface's
+    return True
+
+
+def _has_no_end(request: Request) -> float | None:  # noqa: ARG001  the interface's
+    return None
+
+
 def _leave(done: Deferred[None]) -> None:
     """The client has left, which is how most responses end: an error would leave its frames in cycles."""
     done.callback(None)
@@ -71,7 +82,7 @@ def _leave(done: Deferred[None]) -> None:
 class _Reader:
     """One client that reads."""
 
-    __slots__ = ("_feed", "_request", "behind", "done", "is_complete", "kinds", "paused")
+    __slots__ = ("_feed", "_request", "behind", "done", "is_complete", "kinds", "limit", "paused")
 
     def __init__(self, feed: Feed, request: Request, kinds: frozenset[EventKind], behind: int) -> None:
         self._feed: Feed | None = feed
@@ -79,6 +90,8 @@ class _Reader:
         self.kinds = kinds
         self.behind = behind
         """The number up to which it has everything; below 0: it has nothing of this process."""
+        self.limit: IDelayedCall | None = None
+        """Looks whether the client may read on, when its session ends."""
         self.paused = False
         self.is_complete = False
         """Whether the gateway ends the response."""
@@ -106,6 +119,11 @@ class _Reader:
             self.is_complete = complete
             self.done.callback(None)
 
+    def end_unless(self, admits: Callable[[Request], bool]) -> None:
+        """End the response of a client that would not be let in now."""
+        if self._request is not None and not admits(self._request):
+            self.end(complete=True)
+
     def write(self, data: bytes) -> None:
         """Write to the client."""
         if self._request is not None:
@@ -128,11 +146,17 @@ class _Reader:
 
 @dataclass(slots=True)
 class Feed:
-    """The events of a process, and those who read them."""
+    """The events of a process, and those who read them.
+
+    :param admits: whether a request would be let in now.
+    :param seconds_left: how long it would be if nothing changes; ``None``: for ever.
+    """
 
     clock: IReactorTime
     ring: EventRing
     max_readers: int = MAX_READERS
+    admits: Callable[[Request], bool] = _admits_all
+    seconds_left: Callable[[Request], float | None] = _has_no_end
     _readers: dict[_Reader, None] = field(default_factory=dict, repr=False)
     _round: list[_Reader] = field(default_factory=list, repr=False)
     """The readers who still have their turn in this round."""
@@ -158,7 +182,7 @@ class Feed:
             self.deliver_soon()
 
     async def serve(self, request: Request, kinds: frozenset[EventKind], last_id: str | None) -> None:
-        """Respond with events until the client leaves or the gateway stops.
+        """Respond with events until the client leaves, may read no more, or the gateway stops.
 
         Cancelling it is how the client is said to have left.
 
@@ -176,6 +200,9 @@ class Feed:
         behind = ring.last if last_id is None else ring.number_of(last_id)
         reader = _Reader(self, request, kinds, -1 if behind is None else behind)
         self._readers[reader] = None
+        seconds = self.seconds_left(request)
+        if seconds is not None:
+            reader.limit = self.clock.callLater(max(0.0, seconds), self.end_refused)
         self._comment = self._comment or self.clock.callLater(COMMENT_SECONDS, self._write_comments)
         try:
             request.registerProducer(reader, True)  # noqa: FBT003  Twisted's
@@ -188,6 +215,11 @@ class Feed:
                 request.unregisterProducer()
         if reader.is_complete:
             request.finish()
+
+    def end_refused(self) -> None:
+        """End the responses to clients that would not be let in now."""
+        for reader in list(self._readers):
+            reader.end_unless(self.admits)
 
     def close(self) -> None:
         """End all responses, and begin no other: the gateway stops."""
@@ -238,6 +270,7 @@ class Feed:
 
     def _write_comments(self) -> None:
         self._comment = self.clock.callLater(COMMENT_SECONDS, self._write_comments)
+        self.end_refused()
         for reader in list(self._readers):
             if not reader.paused and reader.behind >= 0:
                 reader.write(_COMMENT % self.ring.id_of(reader.behind))
@@ -247,9 +280,10 @@ class Feed:
         self._readers.pop(reader, None)
         if reader in self._round:
             self._round.remove(reader)
-        if self._readers:
-            return
-        for timer in (self._delivery, self._comment):
-            if timer is not None and timer.active():  # a delivery may be what ends the last reader
+        timers = [reader.limit]
+        if not self._readers:
+            timers += [self._delivery, self._comment]
+            self._delivery = self._comment = None
+        for timer in timers:
+            if timer is not None and timer.active():  # what it does may be what ends the reader
                 timer.cancel()
-        self._delivery = self._comment = None

@@ -11,17 +11,17 @@ from urllib.parse import parse_qs
 from twisted.web.server import Request
 
 from mgw.clients.peers import network_of
-from mgw.dashboard.access import Access, cookies_of, peer_of
-from mgw.dashboard.cookies import COOKIE, SECONDS
+from mgw.dashboard.access import Access
+from mgw.dashboard.cookies import SECONDS, cookie_name
 from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
 from mgw.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 MAX_FAILURES: Final = 10
-"""How many sign-ins of one peer may fail in :data:`WINDOW_SECONDS`."""
+"""How many sign-ins of one client may fail in :data:`WINDOW_SECONDS`."""
 WINDOW_SECONDS: Final = 60.0
-MAX_PEERS: Final = 1_000
-"""Of how many peers failures are counted; the one that came first is forgotten then."""
+MAX_CLIENTS: Final = 1_000
+"""Of how many clients failures are counted; the one that came first is forgotten then."""
 
 _MOST_FIELDS: Final = 16
 _FORM: Final = b"application/x-www-form-urlencoded"
@@ -33,7 +33,7 @@ _WRONG: Final = "this key does not open the dashboard"
 
 @dataclass(slots=True)
 class FailureCounts:
-    """How often sign-ins have failed lately, by peer.
+    """How often sign-ins have failed lately, by client: a peer, or who is behind a proxy that is trusted.
 
     :param now: returns seconds of a clock that never goes back.
     """
@@ -41,28 +41,28 @@ class FailureCounts:
     now: Callable[[], float]
     _times: dict[str, list[float]] = field(default_factory=dict)
 
-    def check(self, peer: str) -> None:
-        """Refuse a peer that has failed too often.
+    def check(self, client: str) -> None:
+        """Refuse a client that has failed too often.
 
         :raises GatewayError: ``CLIENT_LIMIT``.
         """
-        times = self._recent(peer)
+        times = self._recent(client)
         if len(times) >= MAX_FAILURES:
             seconds = float(max(1, ceil(times[0] + WINDOW_SECONDS - self.now())))
             message = f"too many failed sign-ins: try again in {seconds:.0f} s"
             raise GatewayError(Reason.CLIENT_LIMIT, message, retry_after=seconds)
 
-    def add(self, peer: str) -> None:
+    def add(self, client: str) -> None:
         """Count a failure."""
-        times = [*self._recent(peer), self.now()]
-        self._times.pop(peer, None)
-        if len(self._times) >= MAX_PEERS:
+        times = [*self._recent(client), self.now()]
+        self._times.pop(client, None)
+        if len(self._times) >= MAX_CLIENTS:
             del self._times[next(iter(self._times))]
-        self._times[peer] = times
+        self._times[client] = times
 
-    def _recent(self, peer: str) -> list[float]:
+    def _recent(self, client: str) -> list[float]:
         since = self.now() - WINDOW_SECONDS
-        return [time for time in self._times.get(peer, ()) if time > since]
+        return [time for time in self._times.get(client, ()) if time > since]
 
 
 @dataclass(slots=True)
@@ -77,18 +77,18 @@ class SignIn:
 
         :raises GatewayError: for a page of another origin, a wrong key, or too many of them.
         """
-        access, peer = self.access, network_of(peer_of(request))
+        access, client = self.access, network_of(self.access.client_of(request))
         access.check_origin(request)
         if not access.has_keys:
             access.check(request)
             _send_done(request, [])
             return
-        self.failures.check(peer)
         digest = access.digest_of(_key_in(request))
-        if digest is not None:
+        if digest is not None:  # whatever others, or its own page, have tried before
             _send_done(request, [self._cookie(access.sessions.begin(digest), SECONDS, request)])
             return
-        self.failures.add(peer)
+        self.failures.check(client)
+        self.failures.add(client)
         refusal = access.refused("key", _WRONG)
         if not _is_form(request):
             raise refusal
@@ -100,13 +100,16 @@ class SignIn:
         :raises GatewayError: for a page of another origin.
         """
         self.access.check_origin(request)
-        self.access.sessions.end(cookies_of(request))
+        self.access.sign_out(request)
         _send_done(request, [self._cookie(b"", 0, request)])
 
     def _cookie(self, value: bytes, seconds: int, request: Request) -> tuple[bytes, bytes]:
-        secure = b"; Secure" if self.access.is_secure(request) else b""
-        rules = b"; Max-Age=%d; Path=/; HttpOnly; SameSite=Strict%b" % (seconds, secure)
-        return b"Set-Cookie", COOKIE + b"=" + value + rules
+        secure = self.access.is_secure(request)
+        rules = b"; Max-Age=%d; Path=/; HttpOnly; SameSite=Strict%b" % (
+            seconds,
+            b"; Secure" if secure else b"",
+        )
+        return b"Set-Cookie", cookie_name(secure=secure) + b"=" + value + rules
 
 
 def _send_done(request: Request, headers: RawHeaders) -> None:

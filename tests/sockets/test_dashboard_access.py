@@ -109,6 +109,11 @@ HEADS = {
     "a path with a parameter": (b"GET /ui/..;/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     "two slashes": (b"GET /v1/dashboard//requests HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     "an encoded letter": (b"GET /v1/dashboard/%72equests HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+    "a proxy's word of its client": (
+        b"GET /ui HTTP/1.1\r\nHost: localhost\r\nX-Envoy-External-Address: 192.0.2.1\r\n\r\n",
+        401,
+    ),
+    "a slash at its end": (b"GET /ui/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 308),
     "an upgrade": (
         b"GET /ui HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE + b"\r\n",
         426,
@@ -139,4 +144,5 @@ def test_the_cookie_is_for_tls_alone_where_there_is_tls(ca: Authority) -> None:
         connection.request("POST", "/ui/login", json.dumps({"key": KEY}))
         cookie = connection.getresponse().headers["Set-Cookie"]
         connection.close()  # or the gateway waits for that at its end
+    assert cookie.startswith("__Host-mgw_dashboard=")
     assert cookie.split("; ")[1:] == ["Max-Age=43200", "Path=/", "HttpOnly", "SameSite=Strict", "Secure"]

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.sockets.test_dashboard_access import ask as ask_dashboard
+from tests.sockets.test_dashboard_access import sign_in
 from tests.sockets.test_tail import tailing
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.waiting import WAIT_SECONDS
@@ -138,6 +140,32 @@ def test_a_drain_ends_the_feed_at_once() -> None:
         assert b"usage" not in feed.response.read()
         assert gateway.process.wait(10) == 0
         assert b"cut off" not in gateway.stderr.data
+
+
+KEY = "dashboard-canary-key-1"
+OTHER = "dashboard-canary-key-2"
+EDGE = f"edge_auth: {{enabled: true, keys: [{{name: ops, key: {KEY}}}, {{name: another, key: {OTHER}}}]}}\n"
+
+
+@pytest.mark.parametrize("workers", ["", "workers: 2\n"], ids=["one process", "workers"])
+def test_a_feed_ends_with_its_session_and_with_the_right_of_its_key(workers: str) -> None:
+    config = f"{CONFIG}{workers}listen: 127.0.0.1:0\n"
+    with start_gateway(config + EDGE) as gateway:
+        cookie = sign_in(gateway, KEY)
+        with (
+            closing(Feed(gateway, Cookie=cookie)) as of_session,
+            closing(Feed(gateway, Authorization=f"Bearer {KEY}")) as of_key,
+            closing(Feed(gateway, "?kinds=log", Authorization=f"Bearer {OTHER}")) as of_other,
+        ):
+            assert ask_dashboard(gateway, "/ui/logout", "POST", Cookie=cookie).status == 204
+            of_session.response.read()  # to its end
+            gateway.rewrite(config + EDGE.replace(f"key: {KEY}", f"key: {KEY}, models: [gpt-*]"))
+            gateway.signal(signal.SIGHUP)
+            of_key.response.read()
+            while not of_other.event()[1]["text"].startswith("the configuration was reloaded: generation 2"):
+                pass
+        assert ask_dashboard(gateway, "/v1/dashboard/requests", x_api_key=KEY).status == 401
+        assert ask_dashboard(gateway, "/v1/dashboard/requests", x_api_key=OTHER).status == 200
 
 
 def resident(gateway: GatewayProcess) -> int:

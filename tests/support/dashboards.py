@@ -36,6 +36,24 @@ class Response:
         return self.headers["set-cookie"].partition(";")[0]
 
 
+class OpenFeed:
+    """A client that reads events."""
+
+    def __init__(self, transport: StringTransport) -> None:
+        self._transport = transport
+        assert Response(self._read()).status == 200
+        assert not self.has_ended
+
+    def _read(self) -> bytes:
+        data: bytes = self._transport.value()
+        return data
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the response is complete."""
+        return self._read().endswith(b"\r\n0\r\n\r\n")
+
+
 class DashboardHarness(WebServerHarness):
     """A web server whose dashboard is on."""
 
@@ -81,6 +99,16 @@ class DashboardHarness(WebServerHarness):
         ):
             self.clock.advance(0)  # an answer that takes some turns of the reactor
         return Response(self.received())
+
+    def read_events(self, *headers: str, host: str = "gw.example") -> OpenFeed:
+        """Begin to read events, on a connection of its own."""
+        self.ask("/v1/dashboard/events", *headers, host=host)
+        return OpenFeed(self.transport)
+
+    def reload(self, text: str) -> None:
+        """Use another configuration."""
+        self.server.use(WebServerHarness(text).generation)
+        self.switch.follow()
 
     def sign_in(self, key: str) -> Response:
         """Send a key as the script of the page does."""

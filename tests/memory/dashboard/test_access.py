@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 
 from mgw.dashboard.cookies import SECONDS, CookieSessions
+from mgw.dashboard.feed import COMMENT_SECONDS
 from mgw.dashboard.sign_in import MAX_FAILURES
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
@@ -72,6 +73,103 @@ def test_the_keys_of_edge_auth_open_it_only_where_it_has_none(own: str, opens: b
     assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == (200 if opens else 401)
 
 
+RESTRICTED = {
+    "models": "models: ['*']",
+    "no models": "models: []",
+    "requests": "requests_per_minute: 1000000",
+    "tokens": "tokens_per_minute: 1000000",
+    "requests at a time": "max_in_flight: 1000000",
+}
+
+
+@pytest.mark.parametrize("restriction", RESTRICTED.values(), ids=RESTRICTED)
+def test_a_key_with_models_or_limits_does_not_open_it(restriction: str) -> None:
+    keys = f"edge_auth: {{enabled: true, keys: [{EDGE}, {{name: a, key: {KEY}, {restriction}}}]}}\n"
+    gateway = DashboardHarness(NO_KEYS + keys)
+    assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == 200
+    refused = gateway.ask(PATH, BEARER)
+    assert refused.status == 401
+    assert b"models or limits" in refused.body
+    assert gateway.sign_in(KEY).status == 401
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_where_no_key_opens_it_only_this_machine_comes_in(enabled: str) -> None:
+    keys = f"edge_auth: {{enabled: {enabled}, keys: [{{name: a, key: {KEY}, max_in_flight: 1}}]}}\n"
+    assert DashboardHarness(NO_KEYS + keys, HERE).ask(PATH, host="localhost").status == 200
+    assert DashboardHarness(NO_KEYS + keys, AWAY).ask(PATH, BEARER, host="localhost").status == 401
+
+
+def test_a_named_key_without_models_or_limits_opens_it() -> None:
+    gateway = DashboardHarness(NO_KEYS + f"edge_auth: {{enabled: true, keys: [{{name: a, key: {KEY}}}]}}\n")
+    assert gateway.ask(PATH, BEARER).status == 200
+
+
+def named(more: str) -> str:
+    return NO_KEYS + f"edge_auth: {{enabled: true, keys: [{EDGE}, {{name: a, key: {KEY}{more}}}]}}\n"
+
+
+ENDINGS = {
+    "its key is removed": (EDGE_KEYS, True),
+    "its key may use some models only": (named(", models: [gpt-*]"), True),
+    "its key has a limit": (named(", requests_per_minute: 1000"), True),
+    "the dashboard has keys of its own": (named("") + f"dashboard: {{keys: [{OTHER}]}}\n", True),
+    "the dashboard is off": (named("") + "dashboard: {enabled: false}\n", True),
+    "the dashboard is denied": (named("") + "routes: {deny: [dashboard]}\n", True),
+    "nobody needs a key": (named("").replace("enabled: true", "enabled: false"), True),
+    "something else has changed": (named("") + "max_clients: 100\n", False),
+}
+
+
+@pytest.mark.parametrize(("text", "ends"), ENDINGS.values(), ids=ENDINGS)
+@pytest.mark.parametrize("way", ["key", "session"])
+def test_a_reload_ends_the_events_of_whoever_has_lost_the_right_to_them(
+    text: str, ends: bool, way: str
+) -> None:
+    gateway = DashboardHarness(named(""))
+    header = BEARER if way == "key" else f"Cookie: {gateway.sign_in(KEY).cookie}"
+    feed, other = gateway.read_events(header), gateway.read_events(f"x-api-key: {EDGE}")
+    gateway.reload(text)
+    assert feed.has_ended is ends
+    assert gateway.rejected == []
+    assert other.has_ended is (gateway.ask(PATH, f"x-api-key: {EDGE}").status != 200)
+
+
+def test_a_reload_with_keys_ends_the_events_of_those_who_needed_none() -> None:
+    gateway = DashboardHarness(NO_KEYS, HERE)
+    feed = gateway.read_events(host="localhost")
+    gateway.reload(NO_KEYS)
+    assert not feed.has_ended
+    gateway.reload(OWN_KEYS)
+    assert feed.has_ended
+
+
+def test_signing_out_ends_the_events_of_that_session_and_no_other() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    mine, yours = (f"Cookie: {gateway.sign_in(KEY).cookie}" for _ in range(2))
+    feeds = [gateway.read_events(*headers) for headers in ([mine], [yours], [BEARER], [mine, BEARER])]
+    gateway.ask("/ui/logout", mine, method="POST")
+    assert [feed.has_ended for feed in feeds] == [True, False, False, False]
+    assert gateway.rejected == []
+
+
+def test_the_end_of_a_session_ends_its_events() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    feed, of_key = gateway.read_events(f"Cookie: {gateway.sign_in(KEY).cookie}"), gateway.read_events(BEARER)
+    gateway.clock.pump([SECONDS - 60.0, 60.0])
+    assert not feed.has_ended
+    gateway.clock.advance(1)
+    assert (feed.has_ended, of_key.has_ended) == (True, False)
+
+
+def test_a_clock_that_is_set_ends_the_events_of_a_session_as_well() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    feed = gateway.read_events(f"Cookie: {gateway.sign_in(KEY).cookie}")
+    gateway.wall += SECONDS + 1
+    gateway.clock.advance(COMMENT_SECONDS)
+    assert feed.has_ended
+
+
 LOCAL = {
     "here by its address": (HERE, "127.0.0.1:8787", [], 200),
     "here by name": (HERE, "localhost:8787", [], 200),
@@ -116,6 +214,39 @@ def test_without_keys_only_this_machine_comes_in(
     gateway = DashboardHarness(NO_KEYS, peer)
     assert gateway.ask(PATH, *headers, host=host).status == status
     assert len(gateway.rejected) == (status != 200)
+
+
+OF_PROXIES = [
+    "X-Forwarded-Port: 1",
+    "X-Original-Forwarded-For: 192.0.2.1",
+    "Client-IP: 192.0.2.1",
+    "X-Client-IP: 192.0.2.1",
+    "X-Cluster-Client-IP: 192.0.2.1",
+    "True-Client-IP: 192.0.2.1",
+    "Fastly-Client-IP: 192.0.2.1",
+    "X-Azure-ClientIP: 192.0.2.1",
+    "X-Real-IP: 192.0.2.1",
+    "X-Envoy-External-Address: 192.0.2.1",
+    "CF-Connecting-IPv6: 2001:db8::1",
+    "DO-Connecting-IP: 192.0.2.1",
+    "X-Appengine-Remote-Addr: 192.0.2.1",
+    "X-Originating-IP: 192.0.2.1",
+    "X_Forwarded_For: 192.0.2.1",
+    "x-envoy-EXTERNAL-ADDRESS-extra: 1",
+]
+
+
+@pytest.mark.parametrize("header", OF_PROXIES)
+def test_without_keys_whoever_names_the_address_of_a_client_is_a_proxy(header: str) -> None:
+    gateway = DashboardHarness(NO_KEYS, HERE)
+    assert gateway.ask(PATH, header, host="localhost").status == 401
+
+
+@pytest.mark.parametrize(
+    "header", ["X-Viable: 1", "X-Team: 192.0.2.1", "X-Realm: ip", "User-Agent: x-real-ip"]
+)
+def test_without_keys_any_other_header_is_a_local_clients(header: str) -> None:
+    assert DashboardHarness(NO_KEYS, HERE).ask(PATH, header, host="localhost").status == 200
 
 
 def test_a_proxy_that_is_trusted_is_not_this_machine() -> None:
@@ -179,6 +310,33 @@ def test_a_cookie_that_was_changed_opens_nothing(position: int) -> None:
     assert gateway.ask(PATH, f"Cookie: {name}={''.join(letters)}").status == 401
 
 
+OVER_TLS = {
+    "the address that is public": ("public_url: https://gw.example\n", []),
+    "the word of a proxy": ("trusted_proxies: ['192.0.2.7']\n", ["X-Forwarded-Proto: https"]),
+}
+
+
+@pytest.mark.parametrize(("more", "headers"), OVER_TLS.values(), ids=OVER_TLS)
+def test_under_tls_only_a_cookie_of_this_very_host_counts(more: str, headers: list[str]) -> None:
+    gateway = DashboardHarness(OWN_KEYS + more)
+    signed = gateway.ask("/ui/login", *headers, method="POST", body=b'{"key":"%b"}' % KEY.encode())
+    name, _, rest = signed.headers["set-cookie"].partition("=")
+    value, *rules = rest.split("; ")
+    assert name == "__Host-mgw_dashboard"
+    assert rules == ["Max-Age=43200", "Path=/", "HttpOnly", "SameSite=Strict", "Secure"]
+    assert gateway.ask(PATH, *headers, f"Cookie: {name}={value}").status == 200
+    assert gateway.ask(PATH, *headers, f"Cookie: mgw_dashboard={value}").status == 401
+    out = gateway.ask("/ui/logout", *headers, f"Cookie: {name}={value}", method="POST")
+    assert out.headers["set-cookie"].startswith("__Host-mgw_dashboard=; Max-Age=0; Path=/;")
+    assert gateway.ask(PATH, *headers, f"Cookie: {name}={value}").status == 401
+
+
+def test_without_tls_the_cookie_of_tls_counts_for_nothing() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    value = gateway.sign_in(KEY).cookie.partition("=")[2]
+    assert gateway.ask(PATH, f"Cookie: __Host-mgw_dashboard={value}").status == 401
+
+
 def test_a_cookie_does_not_help_a_foreign_page() -> None:
     gateway = DashboardHarness(OWN_KEYS)
     cookie = f"Cookie: {gateway.sign_in(KEY).cookie}"
@@ -226,17 +384,29 @@ def test_a_digest_of_a_key_signs_no_session() -> None:
     assert gateway.ask(PATH, f"Cookie: mgw_dashboard={forged}").status == 401
 
 
-def test_failed_sign_ins_are_limited_for_each_peer() -> None:
+def fail_to_sign_in(gateway: DashboardHarness, *headers: str) -> Response:
+    return gateway.ask("/ui/login", *headers, method="POST", body=b'{"key":"wrong"}')
+
+
+def test_failed_sign_ins_are_limited_for_each_client() -> None:
     gateway = DashboardHarness(OWN_KEYS)
     assert [gateway.sign_in("wrong").status for _ in range(MAX_FAILURES)] == [401] * MAX_FAILURES
     gateway.clock.advance(15)
-    limited = gateway.sign_in(KEY)
+    limited = gateway.sign_in("wrong")
     assert (limited.status, limited.headers["retry-after"]) == (429, "45")
     gateway.peer = IPv4Address("TCP", "192.0.2.8", 1)
-    assert gateway.sign_in(KEY).status == 204
+    assert gateway.sign_in("wrong").status == 401
     gateway.peer = AWAY
     gateway.clock.advance(45)
-    assert gateway.sign_in(KEY).status == 204
+    assert gateway.sign_in("wrong").status == 401
+
+
+def test_a_right_key_is_never_locked_out() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    assert {gateway.sign_in("wrong").status for _ in range(MAX_FAILURES + 1)} == {401, 429}
+    signed = gateway.sign_in(KEY)
+    assert signed.status == 204
+    assert gateway.ask(PATH, f"Cookie: {signed.cookie}").status == 200
 
 
 def test_failed_sign_ins_are_limited_for_all_addresses_that_a_client_may_have() -> None:
@@ -245,9 +415,21 @@ def test_failed_sign_ins_are_limited_for_all_addresses_that_a_client_may_have() 
         gateway.peer = IPv6Address("TCP", f"2001:db8::{number + 1:x}", 1)
         assert gateway.sign_in("wrong").status == 401
     gateway.peer = IPv6Address("TCP", "2001:db8::ffff:1", 1)
-    assert gateway.sign_in(KEY).status == 429
+    assert gateway.sign_in("wrong").status == 429
     gateway.peer = IPv6Address("TCP", "2001:db8:0:1::1", 1)
-    assert gateway.sign_in(KEY).status == 204
+    assert gateway.sign_in("wrong").status == 401
+
+
+def test_failed_sign_ins_are_those_of_the_client_behind_a_proxy_that_is_trusted() -> None:
+    gateway = DashboardHarness(OWN_KEYS + "trusted_proxies: ['192.0.2.0/24']\n", AWAY)
+    mine, yours = "X-Forwarded-For: 198.51.100.1", "X-Forwarded-For: 198.51.100.1, 198.51.100.2"
+    assert {fail_to_sign_in(gateway, mine).status for _ in range(MAX_FAILURES)} == {401}
+    assert fail_to_sign_in(gateway, mine).status == 429
+    assert fail_to_sign_in(gateway, yours).status == 401
+    gateway.peer = IPv4Address("TCP", "203.0.113.1", 1)  # no proxy of ours: it says what it likes
+    assert {fail_to_sign_in(gateway, f"X-Forwarded-For: 198.51.100.{n}").status for n in range(9)} == {401}
+    assert fail_to_sign_in(gateway, yours).status == 401
+    assert fail_to_sign_in(gateway, yours).status == 429
 
 
 BODIES = {
@@ -314,6 +496,13 @@ def test_the_page_without_a_key_is_the_one_to_sign_in_with() -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert b"ui/login" in page.body
     assert gateway.ask("/ui", BEARER).body != page.body
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("text", [OWN_KEYS, NO_KEYS], ids=["keys", "none"])
+def test_a_slash_behind_the_page_leads_to_the_page(method: str, text: str) -> None:
+    response = DashboardHarness(text).ask("/ui/", method=method)
+    assert (response.status, response.headers["location"], response.body) == (308, "../ui", b"")
 
 
 @pytest.mark.parametrize(
