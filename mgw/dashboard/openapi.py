@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from mgw import __version__
+from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
+from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -192,6 +194,26 @@ _REFUSED: Final[Json] = {
     "description": "The request is refused.",
     "content": {"application/json": {"schema": _ref("error")}},
 }
+_RETRY: Final[Json] = {"Retry-After": {"description": "Seconds.", "schema": _COUNT}}
+
+
+def _unavailable(why: str) -> Json:
+    return {**_REFUSED, "description": why, "headers": _RETRY}
+
+
+_UNAVAILABLE: Final[Json] = {
+    "usage": _unavailable(
+        "Too many queries wait, or the file of usage events cannot be read now or takes too long."
+    ),
+    "events": _unavailable("Too many clients read events, or the gateway is stopping."),
+    "login": _unavailable("Too many logins are under way, or the gateway is stopping."),
+}
+"""Why a part may answer 503.  With workers, each may: the process that answers does not respond."""
+_LINES: Final = (
+    "The last lines of the process log, of which the newest comes last. The lines `usage` and `http` are not "
+    "among them, nor those from before the dashboard was switched on, nor more than 1 MiB in all. Secrets "
+    "are redacted as in the log. There are none if twistd sends its log elsewhere."
+)
 _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     ("profiles", "The gateway, its providers, aliases, models and logins.", {}),
     (
@@ -201,7 +223,7 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     ),
     ("requests", "The requests under way, of which the oldest comes first.", {}),
     ("sessions", "The realtime sessions.", {}),
-    ("logs", "The last lines of the process log.", {"lines": _COUNT}),
+    ("logs", _LINES, {"lines": {**_COUNT, "maximum": MAX_LINES, "default": DEFAULT_LINES}}),
 )
 
 
@@ -210,11 +232,22 @@ def describe_api(parts: Collection[str]) -> bytes:
     paths: Json = {}
     for name, summary, parameters in _READS:
         if name in parts:
-            paths[f"/v1/dashboard/{name}"] = {"get": _operation(summary, _json(name), _query(parameters))}
+            paths[f"/v1/dashboard/{name}"] = {
+                "get": _operation(
+                    summary, _json(name), _query(parameters), unavailable=_UNAVAILABLE.get(name)
+                )
+            }
     if "events" in parts:
         stream = _response("Server-sent events.", _TEXT, "text/event-stream")
-        summary = "Usage events, log lines, states of providers and sessions, as they come."
-        paths["/v1/dashboard/events"] = {"get": _operation(summary, stream, _query({"kinds": _TEXT}))}
+        summary = (
+            "Usage events, log lines, states of providers and sessions, as they come. The stream ends with "
+            "the session or the key of its client, and when the gateway stops."
+        )
+        last_id = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
+        asked = [*_query({"kinds": _TEXT}), last_id]
+        paths["/v1/dashboard/events"] = {
+            "get": _operation(summary, stream, asked, unavailable=_UNAVAILABLE["events"])
+        }
     if "oauth" in parts:
         paths["/v1/dashboard/oauth/{entry}"] = _logins()
     whole = _response("This description.", {"type": "object"})
@@ -229,16 +262,25 @@ def describe_api(parts: Collection[str]) -> bytes:
                 "securitySchemes": {
                     "bearer": {"type": "http", "scheme": "bearer"},
                     "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
-                    "session": {"type": "apiKey", "in": "cookie", "name": "mgw_dashboard"},
+                    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE.decode()},
+                    "session_under_tls": {"type": "apiKey", "in": "cookie", "name": SECURE_COOKIE.decode()},
                 },
             },
-            "security": [{"bearer": []}, {"key": []}, {"session": []}, {}],
+            "security": [{"bearer": []}, {"key": []}, {"session": []}, {"session_under_tls": []}, {}],
         }
     )
 
 
-def _operation(summary: str, response: Json, parameters: Iterable[Json], status: str = "200") -> Json:
+def _operation(
+    summary: str,
+    response: Json,
+    parameters: Iterable[Json],
+    status: str = "200",
+    unavailable: Json | None = None,
+) -> Json:
     responses = {status: response, "4XX": _REFUSED}
+    if unavailable is not None:
+        responses["503"] = unavailable
     return {"summary": summary, "parameters": list(parameters), "responses": responses}
 
 
@@ -255,7 +297,9 @@ def _query(parameters: Json) -> list[Json]:
 
 
 def _logins() -> Json:
-    begin = _operation("Begin a login, or continue it with a code (200).", _json("login"), [], "201")
+    begin = _operation(
+        "Begin a login, or continue it with a code (200).", _json("login"), [], "201", _UNAVAILABLE["login"]
+    )
     begin["responses"]["200"] = _json("login")
     body = _object("", flow=_one_of("device pkce"), code=_TEXT)
     begin["requestBody"] = {"content": {"application/json": {"schema": body}}}
