@@ -139,7 +139,7 @@ class DataPlane:
 
     def secrets(self) -> list[Secret]:
         """Return what no log may show, and no configuration holds."""
-        return [*self.sources.secrets(), *self.server.gate.learned]
+        return [*self.generation.secrets, *self.sources.secrets(), *self.server.gate.learned]
 
     async def drain(self, delay: float) -> None:
         """Stop being ready; then refuse new work, and wait for the last request.

@@ -7,7 +7,7 @@ one, and its connections close when the last of them is done.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,10 +24,12 @@ from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
 from mgw.config.quoting import redact
+from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import THREADS, Subscriptions
@@ -42,6 +44,7 @@ from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
+from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
@@ -102,6 +105,8 @@ class Generation:
     """What the profiles of subscription credentials change in bodies, by provider."""
     prices: PriceTable | None = None
     """What models cost, where the operator says so."""
+    secrets: Sequence[Secret] = field(default=(), repr=False)
+    """What stands in the profiles that it names, and no log may show."""
     prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
     """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
     tries_again: bool = field(init=False)
@@ -200,6 +205,7 @@ def build_generation(
         release,
         rewrites=rewrites,
         prices=prices,
+        secrets=[secret for profile in profiles.values() for secret in secrets_of(profile)],
     )
 
 
@@ -223,19 +229,21 @@ def _credentials(
 
 def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
     """Return what keeps the credentials that outlive a generation, with threads for the files of stores."""
+    recent = RecentSecrets()
 
     def open_client(proxy: ProxyAddress | None) -> TokenClient:
         agent = build_agent(reactor, _TOKEN_LIMITS, proxy=proxy)
-        return TokenClient(agent, reactor, agent.close)
+        return TokenClient(agent, reactor, agent.close, recent)
 
     threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
-    subscriptions = Subscriptions(reactor, time, threads.defer, random)
+    subscriptions = Subscriptions(reactor, time, threads.defer, random, recent=recent)
     directory = Path(refresh_tokens_below(os.environ))
 
     def open_file(name: str) -> RefreshTokenFile:
         return RefreshTokenFile(CredentialStore(directory / f"{name}.json"), threads.defer, reactor, time)
 
-    return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=RefreshTokens(open_file))
+    tokens = RefreshTokens(open_file)
+    return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=tokens, recent=recent)
 
 
 def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:

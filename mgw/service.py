@@ -239,7 +239,8 @@ class GatewayService(Service):
 
     def _use(self, prepared: Prepared) -> None:
         config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
-        self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets, *self.server.gate.learned]))
+        before = [*self._secrets, *self.plane.generation.secrets, *self.server.gate.learned]
+        self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
         telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
         self.plane.use(generation)
         self._use_fleet(config)

@@ -41,7 +41,7 @@ from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.supervisor import BEGIN_SECONDS, Supervisor
 from mgw.fleet.worker_count import resolve_workers
 from mgw.fleet.worker_state import WorkersState
-from mgw.ops.logs import LogFile
+from mgw.ops.logs import LogFile, redact_secrets
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
 from mgw.secret import Secret
 from mgw.service import GatewayService, Prepared
@@ -289,13 +289,14 @@ class SupervisedService(GatewayService):
     # What workers say
 
     def _write_log(self, slot: int, line: LogText) -> None:
+        """Write a line of a worker, which has hidden what it knows: refresh tokens are known here alone."""
         self.telemetry.log_text(
             {
                 "log_time": line.time,
                 "log_level": LogLevel.lookupByName(line.level),
                 "log_system": f"worker {slot}",
                 "log_format": "{log_text}",
-                "log_text": line.text,
+                "log_text": redact_secrets(line.text, self._known_secrets()),
             }
         )
 

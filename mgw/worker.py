@@ -228,7 +228,8 @@ class Worker:
             return Done()
         generation: Generation | None = None
         config = share_of(unpickle_config(message.config), message.workers)
-        self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
+        before = [*self._secrets, *serving.plane.generation.secrets, *serving.plane.server.gate.learned]
+        self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
         try:
             generation = serving.plane.build(config, message.number)
             self._ports.renew(config)

@@ -18,7 +18,6 @@ from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, GooglePlaces, Provider
 from mgw.config.settings_base import set_keys
 from mgw.kinds import KINDS, KindRow
-from mgw.secret import Secret
 
 GOOGLE_FILE_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 METADATA_VARIABLE: Final = "GCE_METADATA_HOST"
@@ -272,11 +271,3 @@ def _check_google(provider: Provider, auth: AuthMode, path: Path, context: LoadC
     if refuses_google(KINDS[provider.kind]) and provider.base_url in (None, vendor):
         message = f"auth {auth} sends a token of Google's, which {vendor} does not accept: set base_url"
         context.report.add((*path, "auth"), message)
-
-
-def secrets_of_credentials(provider: Provider) -> list[Secret]:
-    """Return all of a provider's and its proxy's credentials that no log may show."""
-    found = [] if provider.key is None else [provider.key]
-    if provider.proxy is not None:
-        found += provider.proxy.secrets
-    return found if provider.oauth is None else found + provider.oauth.secrets()

@@ -69,11 +69,6 @@ class RedisAddress(Struct, frozen=True):
     def __repr__(self) -> str:  # whoever mixes up the order writes a password as the host
         return "RedisAddress(…)"
 
-    @property
-    def secrets(self) -> list[Secret]:
-        """What no log may repeat."""
-        return [self.password] if self.password else []
-
 
 def parse_redis(text: str) -> RedisAddress:
     """Read the address of a Redis.
@@ -219,12 +214,6 @@ def settle_fleet(fleet: FleetSettings, context: LoadContext) -> FleetSettings:
 def has_redis_package() -> bool:
     """Whether the library that ``fleet.redis`` needs is installed; it is not imported."""
     return find_spec(REDIS_PACKAGE) is not None
-
-
-def secrets_of_fleet(fleet: FleetSettings) -> list[Secret]:
-    """Return what of these settings no log may repeat."""
-    url = None if fleet.redis is None else fleet.redis.url
-    return [] if url is None else url.secrets
 
 
 def _url(redis: RedisSettings, path: Path, context: LoadContext) -> RedisAddress | None:

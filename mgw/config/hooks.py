@@ -257,17 +257,6 @@ def has_otlp_packages(packages: Iterable[str] = OTLP_PACKAGES) -> bool:
         return False
 
 
-def secrets_of_hooks(hooks: HooksSettings) -> list[Secret]:
-    """Return what of these settings no log may repeat."""
-    senders = [sender for sender in (hooks.webhook, hooks.otlp) if sender is not None]
-    values = [value for sender in senders for value in sender.headers.values()]
-    found = [value for value in values if isinstance(value, Secret) and value]
-    found += [Secret(part) for value in found for part in value.reveal().split(" ")[1:] if part]
-    if hooks.webhook is not None and hooks.webhook.secret is not None:
-        found.append(hooks.webhook.secret)
-    return found
-
-
 def _check_rotation(jsonl: JsonlSettings, path: Path, context: LoadContext) -> None:
     rotates = context.is_set(jsonl.rotate_bytes, (*path, "rotate_bytes"))
     if jsonl.keep is not None and not rotates:

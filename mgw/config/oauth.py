@@ -190,8 +190,3 @@ class OAuthSettings(Settings):
     assertion_file: Omittable[Text] = setting(
         "File with the signed assertion, for ``jwt_bearer``; it is read again for each token"
     )
-
-    def secrets(self) -> list[Secret]:
-        """Return all that no log may show."""
-        found = [secret for secret in (self.client_secret, self.refresh_token) if secret is not None]
-        return found + [Secret(value) for value in (*self.extra.values(), *self.headers.values()) if value]

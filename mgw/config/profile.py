@@ -47,7 +47,6 @@ from mgw.config.settings_base import (
     required,
     setting,
 )
-from mgw.secret import Secret
 
 DETAIL: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 """In the value of a header: what the store knows of the account under this name."""
@@ -394,8 +393,3 @@ def _check_tools(profile: Profile, report: Report) -> None:
         if new in seen:
             report.add(("tools", "exact", name), f"another tool ({seen[new]}) has that name already")
         seen[new] = name
-
-
-def secret_values(profile: Profile) -> list[Secret]:
-    """Return what of a profile no text may repeat."""
-    return [] if profile.client_secret is None else [profile.client_secret]

@@ -43,14 +43,6 @@ class ProxyAddress(Struct, frozen=True):
         """Host and port as the log may show them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def secrets(self) -> list[Secret]:
-        """What no log may repeat."""
-        found = [self.password] if self.password else []
-        if self.authorization is not None:
-            found.append(Secret(self.authorization.reveal().partition(" ")[2]))
-        return found
-
 
 def parse_proxy(text: str) -> ProxyAddress:
     """Read the address of a proxy.

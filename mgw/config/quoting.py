@@ -40,6 +40,11 @@ def _is_no_word(piece: str) -> bool:
     return (changes >= 3 and len(piece) >= 6) or (changes >= 2 and len(piece) >= 12)
 
 
+def pieces_like_keys(text: str) -> list[str]:
+    """Return the pieces of an address, a path or an endpoint that may be keys."""
+    return [piece for piece in _BETWEEN.findall(text) if looks_like_a_key(piece)]
+
+
 def is_quotable(text: str) -> bool:
     """Say whether a text is short and harmless enough to stand in a message."""
     return len(text) <= MAX_SHOWN and not looks_like_a_key(text)

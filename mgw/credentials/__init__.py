@@ -25,7 +25,7 @@ def credentials_of(provider: Provider, sources: CredentialSources) -> Credential
             return ClientBearer(provider.name)
         case AuthMode.TOKEN_FILE:
             assert provider.token_file is not None
-            return TokenFile(provider.name, provider.token_file, sources.clock)
+            return TokenFile(provider.name, provider.token_file, sources.clock, sources.recent)
         case AuthMode.OAUTH2:
             assert provider.oauth is not None
             return oauth_source(grant_of(provider.oauth), sources, provider.proxy)

@@ -23,7 +23,6 @@ from mgw.credentials.google_files import (
 from mgw.credentials.oauth2 import OAuthGrant, oauth_source
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.sources import CredentialSources
-from mgw.secret import Secret
 
 
 class MetadataServer(Struct, frozen=True):
@@ -118,7 +117,7 @@ def _grant_of_user(user: AuthorizedUser, scopes: tuple[str, ...]) -> OAuthGrant:
         client_id=user.client_id,
         client_secret=user.client_secret,
         refresh_token=user.refresh_token,
-        fields=(("scope", Secret(" ".join(scopes))),) if scopes else (),
+        fields=(("scope", " ".join(scopes)),) if scopes else (),
     )
 
 

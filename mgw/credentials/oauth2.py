@@ -48,8 +48,8 @@ class OAuthGrant(Struct, frozen=True):
     refresh_token: Secret | None = None
     file: str | None = None
     """Holds what is exchanged."""
-    fields: tuple[tuple[str, Secret], ...] = ()
-    """The rest of the form, in order."""
+    fields: tuple[tuple[str, str | Secret], ...] = ()
+    """The rest of the form, in order; what is an operator's own may be secret."""
     headers: tuple[tuple[str, Secret], ...] = ()
     body: BodyFormat = BodyFormat.FORM
 
@@ -57,7 +57,8 @@ class OAuthGrant(Struct, frozen=True):
     def identity(self) -> str:
         """What ``key_hash`` is made of (contract 3.14)."""
         audience = dict(self.fields).get("audience")
-        return self.client_id or (audience and audience.reveal()) or self.file or self.token_url
+        stated = audience if isinstance(audience, str) else None
+        return self.client_id or stated or self.file or self.token_url
 
 
 def grant_of(oauth: OAuthSettings) -> OAuthGrant:
@@ -71,8 +72,11 @@ def grant_of(oauth: OAuthSettings) -> OAuthGrant:
         "resource": oauth.resource,
         "subject_token_type": (oauth.subject_token_type or JWT_TYPE) if is_exchange else None,
         "requested_token_type": oauth.requested_token_type,
-        **oauth.extra,
     }
+    fields: list[tuple[str, str | Secret]] = [
+        (name, text) for name, text in stated.items() if text is not None
+    ]
+    fields += [(name, Secret(value)) for name, value in oauth.extra.items()]
     return OAuthGrant(
         token_url=oauth.token_url,
         grant=oauth.grant,
@@ -81,7 +85,7 @@ def grant_of(oauth: OAuthSettings) -> OAuthGrant:
         client_auth=oauth.client_auth,
         refresh_token=oauth.refresh_token if oauth.grant is Grant.REFRESH_TOKEN else None,
         file=oauth.subject_token_file if is_exchange else oauth.assertion_file,
-        fields=tuple((name, Secret(value)) for name, value in stated.items() if value is not None),
+        fields=tuple(fields),
         headers=tuple((name, Secret(value)) for name, value in oauth.headers.items()),
         body=oauth.body,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -27,6 +27,11 @@ class ClientKey(Struct, frozen=True):
 
 class HeaderEdits(Protocol):
     """What else a credential asks of the headers that it goes with."""
+
+    @property
+    def secrets(self) -> Sequence[Secret]:
+        """Credentials among them, which no response may repeat."""
+        ...
 
     def apply(self, headers: RawHeaders) -> RawHeaders:
         """Return the headers of a client's request as they are sent."""

@@ -180,8 +180,9 @@ class RefreshTokens:
         return self._tokens[key]
 
     def secrets(self) -> list[Secret]:
-        """Return the tokens in use, for whoever hides them in logs."""
-        return [token.current for token in self._tokens.values()]
+        """Return the tokens in use and those they replaced, for whoever hides them in logs."""
+        known = [(token.current, configured) for (_, _, configured), token in self._tokens.items()]
+        return [token for pair in known for token in pair]
 
     async def stop(self, clock: IReactorTime) -> None:
         """Let the requests that have begun come to their end: what they bring is to be written."""

@@ -31,6 +31,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.reactor.single_flight import SingleFlight
@@ -64,6 +65,7 @@ class RenewedToken:
     :param monotonic: seconds on a clock that nobody sets.
     :param identity: digest of all that was configured, by which processes mean the same token.
     :param shared: asks the process that has the token; ``None``: this one has it.
+    :param recent: is told of each token.
     """
 
     fetch: TokenFetch
@@ -71,6 +73,7 @@ class RenewedToken:
     monotonic: Callable[[], float] = time.monotonic
     identity: str = ""
     shared: SharedFetch | None = None
+    recent: RecentSecrets = field(default=NOWHERE, repr=False)
     failures: int = 0
     """How often a new token was asked for in vain."""
     _credential: Credential | None = field(default=None, repr=False)
@@ -180,6 +183,7 @@ class RenewedToken:
             self.failures += 1
             self._retry_at = self.monotonic() + RETRY_SECONDS
             return error.copy()
+        self.recent.note(token)
         value = Secret(f"Bearer {token.access_token.reveal()}")
         credential = Credential(b"Authorization", value, self.key_hash)
         self._credential = credential

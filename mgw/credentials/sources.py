@@ -17,7 +17,9 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.proxy import ProxyAddress
+from mgw.config.secrets import parts_of, secrets_in
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
 from mgw.credentials.subscription.registry import Subscriptions
@@ -58,6 +60,11 @@ class _Shared:
     source: CredentialProvider
     identity: Hashable
     users: int = 0
+    secrets: list[Secret] = field(init=False, repr=False)
+    """What was configured for it, be it in a file."""
+
+    def __post_init__(self) -> None:
+        self.secrets = [part for secret in secrets_in(self.identity) for part in parts_of(secret)]
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +76,7 @@ class CredentialSources:
     :param monotonic: seconds on a clock that nobody sets.
     :param wall: seconds since 1970.
     :param share: asks another process for renewed tokens; ``None``: this one gets them.
+    :param recent: the tokens that came and went; what asks token endpoints has the same.
     """
 
     clock: IReactorTime
@@ -78,6 +86,7 @@ class CredentialSources:
     wall: Callable[[], float] = time.time
     refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
     share: TokenShare | None = None
+    recent: RecentSecrets = field(default_factory=RecentSecrets)
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict, repr=False)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
     _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
@@ -111,7 +120,7 @@ class CredentialSources:
         def build() -> RenewedToken:
             digest = identity_digest(identity)
             shared = None if self.share is None else self.share(digest, fetch, single_use=single_use)
-            return RenewedToken(fetch, key_hash(name), self.monotonic, digest, shared)
+            return RenewedToken(fetch, key_hash(name), self.monotonic, digest, shared, self.recent)
 
         return self.use(identity, build)
 
@@ -134,17 +143,17 @@ class CredentialSources:
         shared.users -= 1
         if not shared.users:
             del self._by_source[id(source)], self._by_identity[shared.identity]
+            self.recent.note(shared.identity)  # requests that began with it may still be under way
             source.close()
 
     def secrets(self) -> list[Secret]:
-        """Return the tokens in use, which no log may show."""
-        tokens = [
-            shared.source.token
-            for shared in self._by_identity.values()
-            if isinstance(shared.source, RenewedToken)
-        ]
-        found = [token for token in tokens if token is not None]
-        return found + self.refresh_tokens.secrets() + self.subscriptions.secrets()
+        """Return what no log may show: what sources were configured with, and tokens in use and of late."""
+        found = [*self.recent, *self.refresh_tokens.secrets(), *self.subscriptions.secrets()]
+        for shared in self._by_identity.values():
+            found += shared.secrets
+            token = shared.source.token if isinstance(shared.source, RenewedToken) else None
+            found += [] if token is None else [token]
+        return found
 
     async def stop(self) -> None:
         """Let what has begun come to its end, then close connections; generations release their sources."""

@@ -10,6 +10,7 @@ from typing import Final
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
@@ -28,11 +29,13 @@ class TokenFile:
 
     :param provider: its name, for messages.
     :param path: of the file; white space around the token is ignored.
+    :param recent: is told of each token.
     """
 
     provider: str
     path: str
     clock: IReactorTime
+    recent: RecentSecrets = field(default=NOWHERE, repr=False)
     _file_id: tuple[int, int, int] | None = None
     _checked_at: float = float("-inf")
     _credential: Credential | None = field(default=None, repr=False)
@@ -108,4 +111,5 @@ class TokenFile:
             message = f"the token file of provider {self.provider!r} does not contain exactly one token"
             raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
         value = Secret(f"Bearer {token.decode('ascii')}")
+        self.recent.note(value)
         return Credential(b"Authorization", value, key_hash(self.path))

@@ -32,6 +32,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
 from mgw import __version__
+from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.errors import GatewayError, Reason
 from mgw.reactor.own_requests import OwnRequest, OwnResponse, send_request
 from mgw.secret import Secret
@@ -67,6 +68,7 @@ ERROR_HINTS: Final = MappingProxyType(
 )
 """Error codes of the RFCs, each with what to do; no other word of a response is repeated."""
 
+AUTHORIZATION: Final = b"Authorization"
 _TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
 """``N_A`` is RFC 8693's word where an exchanged token is none of OAuth's."""
 _REDIRECTS: Final = range(300, 400)
@@ -136,12 +138,20 @@ class TokenClient:
 
     :param agent: reaches any origin, and follows no redirect.
     :param close: lets go of the agent's connections.
+    :param recent: is told of the secrets that are sent and that come.
     """
 
-    def __init__(self, agent: IAgent, clock: IReactorTime, close: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        agent: IAgent,
+        clock: IReactorTime,
+        close: Callable[[], None] = lambda: None,
+        recent: RecentSecrets = NOWHERE,
+    ) -> None:
         self._agent = agent
         self._clock = clock
         self.close = close
+        self.recent: Final = recent
 
     async def ask(self, request: OwnRequest, name: str, seconds: float = REQUEST_SECONDS) -> JsonResponse:
         """Return the response to a request, whatever its status.  Cancelling closes the connection.
@@ -187,6 +197,7 @@ class TokenEndpoint:
         self._url = url
         self._headers = headers
         self._encoding = encoding
+        self._shown = tuple(Secret(value.decode("latin-1")) for key, value in headers if key == AUTHORIZATION)
         self.name = name
 
     async def request(self, fields: Fields) -> TokenResponse:
@@ -194,12 +205,15 @@ class TokenEndpoint:
 
         :raises TokenRequestError: there is none.
         """
+        self._client.recent.note(fields, self._shown)
         request = post_request(self._url, fields, self._headers, self._encoding)
         response = await self._client.ask(request, self.name)
         try:
-            return parse_token(response, self.name)
+            token = parse_token(response, self.name)
         except TokenRequestError as error:
             raise _located(error, request) from None
+        self._client.recent.note(token)
+        return token
 
 
 def post_request(
@@ -222,7 +236,7 @@ def get_request(url: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> OwnR
 def basic_authorization(client_id: str, client_secret: Secret) -> tuple[bytes, bytes]:
     """Return the header by which a client shows itself (RFC 6749 2.3.1: both halves are form-encoded)."""
     pair = f"{quote_plus(client_id)}:{quote_plus(client_secret.reveal())}"
-    return b"Authorization", b"Basic " + b64encode(pair.encode())
+    return AUTHORIZATION, b"Basic " + b64encode(pair.encode())
 
 
 def parse_token(response: JsonResponse, name: str) -> TokenResponse:

@@ -52,7 +52,8 @@ def provider_headers(headers: RawHeaders, provider: Provider, credential: Creden
 def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
     """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
-    return *key, *secrets_in_headers(provider)
+    of_account = () if credential.headers is None else credential.headers.secrets
+    return *key, *of_account, *secrets_in_headers(provider)
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 from twisted.internet.task import Clock
 
 from mgw.config.proxy import ProxyAddress
+from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
@@ -81,14 +82,17 @@ class TokenHosts:
 
     def __post_init__(self) -> None:
         self.agent = UpstreamAgent(self._upstream_at)
-        self.client = TokenClient(self.agent, self.clock)
+        recent = RecentSecrets()
+        self.client = TokenClient(self.agent, self.clock, recent=recent)
         seconds = self.clock.seconds
 
         def wall() -> float:
             return WALL + seconds()
 
-        subscriptions = Subscriptions(self.clock, wall, run_inline, lambda: 0.5)
-        self.sources = CredentialSources(self.clock, self._open_client, subscriptions, seconds, wall)
+        subscriptions = Subscriptions(self.clock, wall, run_inline, lambda: 0.5, recent=recent)
+        self.sources = CredentialSources(
+            self.clock, self._open_client, subscriptions, seconds, wall, recent=recent
+        )
 
     def _open_client(self, proxy: ProxyAddress | None) -> TokenClient:
         self.proxies.append(proxy)

@@ -30,6 +30,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.config.profile import Profile
+from mgw.config.secrets import secrets_in
+from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.subscription.store import (
     LOCK_SECONDS,
     CredentialStore,
@@ -125,6 +127,8 @@ class Accounts:
     random: Callable[[], float]
     problem: str | None = None
     """Why the store cannot be used at present."""
+    recent: RecentSecrets = field(default=NOWHERE, repr=False)
+    """Is told of the tokens that others have put into the store."""
     failures: dict[str, int] = field(default_factory=dict)
     """How often a new token for an entry was asked for in vain."""
     _entries: Entries = field(default_factory=dict)
@@ -195,8 +199,7 @@ class Accounts:
 
     def secrets(self) -> list[Secret]:
         """Return every token, so that no log line holds one."""
-        tokens = [(entry.access_token, entry.refresh_token) for entry in self._entries.values()]
-        return [token for pair in tokens for token in pair if token is not None]
+        return secrets_in(self._entries)
 
     async def refresh(self, login: Login, refused: Secret | None = None) -> StoredCredential:
         """Return an entry with a token that is not ``refused``, and does not end soon.
@@ -373,6 +376,7 @@ class Accounts:
                 for name, unwritten in self._unwritten.items()
                 if unwritten.replaces(entries.get(name))
             }
+        self.recent.note(entries)
         self._entries = {**entries, **{name: unwritten.entry for name, unwritten in self._unwritten.items()}}
         self.problem = None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 from mgw.config.profile import DETAIL, CloakMode, Profile
+from mgw.config.secrets import credentials_in
+from mgw.secret import Secret
 from mgw.wire.headers import RawHeaders, value_of
 
 
@@ -16,7 +18,7 @@ class ProfileHeaders:
     :param details: of the account, for the values that refer to them.
     """
 
-    __slots__ = ("_cloaked", "_merged", "_mode", "_plain", "_profile", "_removed")
+    __slots__ = ("_cloaked", "_merged", "_mode", "_plain", "_profile", "_removed", "secrets")
 
     def __init__(self, profile: Profile, mode: CloakMode, details: Mapping[str, str]) -> None:
         self._profile = profile
@@ -29,6 +31,9 @@ class ProfileHeaders:
             for name, values in profile.headers.merge.items()
             if (elements := [found for value in values if (found := _fill(value, details)) is not None])
         }
+        merged = {name: ",".join(elements) for name, elements in self._merged.items()}
+        several = (self._plain, self._cloaked, merged)
+        self.secrets: Sequence[Secret] = [secret for one in several for secret in credentials_in(one)]
 
     def apply(self, headers: RawHeaders) -> RawHeaders:
         """Return a client's headers as they are sent with this account."""

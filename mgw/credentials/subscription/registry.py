@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
+from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.subscription.accounts import Accounts, Login, Runner
 from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
@@ -40,6 +41,8 @@ class Subscriptions:
     on_rest: Callable[[str, str, str | None, float], None] | None = None
     """Told when an account in a pool begins to rest: the store, the account, the model (``None``: all), and
     the seconds; 0: it rests no longer."""
+    recent: RecentSecrets = field(default=NOWHERE, repr=False)
+    """Is told of all tokens."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
     _rests: dict[str, Rests] = field(default_factory=dict)
     """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""
@@ -49,7 +52,9 @@ class Subscriptions:
         """Return what is known of a store, which is read if it never was."""
         found = self._accounts.get(path)
         if found is None:
-            found = Accounts(CredentialStore(path), self.clock, self.wall, self.run, self.random)
+            found = Accounts(
+                CredentialStore(path), self.clock, self.wall, self.run, self.random, recent=self.recent
+            )
             found.load()
             self._accounts[path] = found
         return found

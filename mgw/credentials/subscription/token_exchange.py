@@ -120,10 +120,12 @@ class ProfileEndpoints:
         if not 200 <= response.status < 300:
             parse_token(response, name)  # says what it knows of an error
         try:
-            return _device_code(response.fields or {})
+            code = _device_code(response.fields or {})
         except ValueError as error:
             message = f"{name} answered {response.status} without {error}: check its URL"
             raise TokenRequestError(message) from None
+        self._client.recent.note(code)
+        return code
 
     async def revoke(self, entry: StoredCredential) -> None:
         """Give the tokens of an entry back (RFC 7009).
@@ -149,10 +151,11 @@ class ProfileEndpoints:
             (key.encode("latin-1"), value.encode("latin-1")) for key, value in token.headers.items()
         )
         whole = {**fields, **self._client_fields(), **token.parameters}
+        self._client.recent.note(whole)
         response = await self._client.ask(
             post_request(token.url, whole, headers, _ENCODINGS[token.style]), name
         )
-        parse_token(response, name)
+        self._client.recent.note(parse_token(response, name))
         return response
 
     def _client_fields(self) -> dict[str, str | Secret]:

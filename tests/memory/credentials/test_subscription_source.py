@@ -15,8 +15,10 @@ from mgw.config.profile import CloakMode
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.subscription.source import NEW_SECONDS, REFUSED_REST_SECONDS, SubscriptionSource
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.upstream_headers import secrets_sent
 from mgw.secret import Secret, key_hash
 from mgw.wire.headers import RawHeaders
+from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import PROFILE, SubscriptionPlay
 
@@ -386,3 +388,23 @@ def test_headers_of_the_profile_go_with_the_account(play: SubscriptionPlay) -> N
     assert edited(CloakMode.AUTO, sent) == [(b"Accept", b"*/*"), *cloaked, merged]
     own_client: RawHeaders = [(b"user-agent", b"vendor-CLI/9 (x)")]
     assert edited(CloakMode.AUTO, own_client) == [*plain, (b"anthropic-beta", b"one,two")]
+
+
+def test_credentials_in_the_headers_of_a_profile_are_among_what_no_response_may_repeat(
+    tmp_path: Path,
+) -> None:
+    text = f"""{PROFILE}
+headers:
+  set: {{X-Client-Secret: canary-plain, User-Agent: example/1}}
+  merge: {{X-Tokens: [canary-merged]}}
+cloak: {{headers: {{X-Client-Secret: "Basic canary-cloaked"}}}}
+"""
+    play = SubscriptionPlay(tmp_path, text)
+    play.put("a")
+    credential = play.source(["a"]).ready(None)
+    assert credential is not None
+    provider = config("providers: {p: {kind: openai, api_key: sk-1}}").providers["p"]
+    sent = {secret.reveal() for secret in secrets_sent(provider, credential)}
+    assert sent == {
+        *("token-of-a", "canary-plain", "canary-merged", "Basic canary-cloaked", "canary-cloaked"),
+    }
