@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS, RETRY_SECONDS, RenewedToken
+from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.errors import GatewayError
 from mgw.secret import Secret
@@ -318,3 +319,55 @@ def test_in_any_order_one_request_is_under_way_and_no_expired_token_is_given(
         play.check()
     play.give(99)
     assert all(waiter.called for waiter in play.waiting), "nobody is forgotten"
+
+
+WALL = 1_800_000_000.0
+
+
+def described(source: RenewedToken, endpoint: Endpoint) -> CredentialState:
+    return source.describe(WALL + endpoint.clock.seconds())
+
+
+def test_a_source_that_was_never_asked_says_that_it_does_not_know(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    assert described(source, endpoint) == CredentialState(State.UNKNOWN, "hash")
+
+
+def test_a_source_that_has_asked_in_vain_says_that_there_is_no_token(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    waiting = obtain(source)
+    assert described(source, endpoint) == CredentialState(State.UNKNOWN, "hash")
+    endpoint.fail()
+    with pytest.raises(TokenRequestError):
+        result_of(waiting)
+    assert described(source, endpoint) == CredentialState(State.MISSING, "hash")
+
+
+def test_a_token_is_shown_with_its_end_before_and_after_it(source: RenewedToken, endpoint: Endpoint) -> None:
+    endpoint.clock.advance(500)
+    held(source, endpoint, seconds=3600.0)
+    end = WALL + 500 + 3600
+    assert described(source, endpoint) == CredentialState(State.READY, "hash", end)
+    endpoint.clock.advance(3599)
+    assert described(source, endpoint) == CredentialState(State.READY, "hash", end)
+    endpoint.clock.advance(1)
+    assert described(source, endpoint) == CredentialState(State.EXPIRED, "hash", end)
+    endpoint.clock.advance(1000)
+    assert described(source, endpoint) == CredentialState(State.EXPIRED, "hash", end)
+
+
+def test_a_token_that_is_good_stays_shown_as_such_after_a_renewal_that_failed(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    held(source, endpoint, seconds=3600.0)
+    endpoint.clock.advance(3590)
+    result_of(obtain(source))
+    endpoint.fail()
+    assert described(source, endpoint) == CredentialState(State.READY, "hash", WALL + 3600)
+    endpoint.clock.advance(10)
+    waiting = obtain(source)
+    endpoint.give("t2", 60.0)
+    result_of(waiting)
+    assert described(source, endpoint) == CredentialState(State.READY, "hash", WALL + 3660)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from mgw.credentials.subscription import store as module
 from mgw.credentials.subscription.store import (
+    MAX_BYTES,
     CredentialStore,
     Entries,
     StoredCredential,
@@ -219,3 +220,44 @@ def test_a_lock_that_nobody_lets_go_is_an_error_and_one_of_the_dead_is_none(
     assert child_dies(lock_and_die)
     with store.locked("work"):
         pass
+
+
+PAST, FUTURE, NOW = 999.0, 1001.0, 1000.0
+USABLE = {
+    "an end that is unknown": (None, False, False, True),
+    "an end that is unknown, whatever else": (None, True, True, True),
+    "not yet ended": (FUTURE, False, False, True),
+    "not yet ended, though its login has": (FUTURE, True, True, True),
+    "ended": (PAST, False, False, False),
+    "ended, and it can be refreshed": (PAST, True, False, True),
+    "ended, and its login has ended too": (PAST, True, True, False),
+    "it ends now": (NOW, False, False, False),
+    "it ends now, and can be refreshed": (NOW, True, False, True),
+}
+
+
+@pytest.mark.parametrize(("expires_at", "can", "is_lost", "usable"), USABLE.values(), ids=USABLE)
+def test_an_account_is_usable_while_there_is_a_token_to_send_or_one_can_be_had(
+    expires_at: float | None, can: bool, is_lost: bool, usable: bool
+) -> None:
+    token = Secret("refresh-canary-1") if can else None
+    entry = replace(ENTRY, expires_at=expires_at, refresh_token=token, is_lost=is_lost)
+    assert entry.is_usable(NOW) is usable
+
+
+def write_of_size(store: CredentialStore, size: int) -> None:
+    put(store, "work")
+    content = store.path.read_bytes()
+    store.path.write_bytes(content + b" " * (size - len(content)))
+
+
+def test_a_store_of_just_the_size_that_is_allowed_is_read(store: CredentialStore) -> None:
+    write_of_size(store, MAX_BYTES)
+    assert store.read() == {"work": ENTRY}
+
+
+@pytest.mark.parametrize("more", [1, 2, 1000])
+def test_a_store_that_is_too_large_says_so(store: CredentialStore, more: int) -> None:
+    write_of_size(store, MAX_BYTES + more)
+    with pytest.raises(StoreError, match=f"has more than {MAX_BYTES} bytes"):
+        store.read()

@@ -219,6 +219,8 @@ def test_the_entries_are_listed_with_what_can_be_done(play: LoginPlay) -> None:
     ]
     flows = ["device", "pkce"]
     assert listed == [("home", "example", flows, "expired"), ("work", "example", flows, "signed_in")]
+    play.put("home", expires_at=WALL - 1, is_lost=False)
+    assert play.logins.list_entries()[0]["state"] == "signed_in", "its token is over, and can be refreshed"
     play.put("home", profile="another")
     assert play.logins.list_entries()[0]["state"] == "signed_out"
     play.store.path.write_bytes(b"damaged")
