@@ -16,7 +16,7 @@ from mgw.config.listen import EndpointText
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import AuthMode, Provider
-from mgw.config.quoting import redact
+from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.families import FAMILIES
 from mgw.fleet.worker_count import available_cpus
@@ -144,13 +144,14 @@ def _accounts(config: Config) -> list[str]:
         return [f"credential_store: {redact(str(error))}"]
     found = []
     for provider, name in used:
-        entry, where = entries.get(name), dotted_path(("providers", provider.name))
+        entry, called, where = entries.get(name), shown(name), dotted_path(("providers", provider.name))
         if entry is None:
-            found.append(f"{where}: nobody has logged in to {name} yet: mgw auth login {name}")
+            found.append(f"{where}: nobody has logged in to {called} yet: mgw auth login {called}")
         elif entry.profile != provider.profile:
-            found.append(f"{where}: somebody logged in to {name} with another profile: mgw auth login {name}")
+            what = f"somebody logged in to {called} with another profile"
+            found.append(f"{where}: {what}: mgw auth login {called}")
         elif entry.is_lost:
-            found.append(f"{where}: the login of {name} has ended: mgw auth login {name}")
+            found.append(f"{where}: the login of {called} has ended: mgw auth login {called}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from mgw.check import read_or_tell, reader_of
 from mgw.cli.output import FORMATS, Cell, write_rows
 from mgw.clients.client import Client, ClientRegistry
+from mgw.config.quoting import quote, shown, shown_model
 from mgw.config.settings import Config
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
@@ -34,8 +35,9 @@ def report(said: argparse.Namespace) -> int:
     if said.key is not None:
         client = _client(config, said.key)
         if client is None:
-            names = ", ".join(config.edge_auth.names) or "there is none"
-            sys.stderr.write(f"mgw models: --key: expected the name of a key ({names}), found {said.key!r}\n")
+            names = ", ".join(map(shown, config.edge_auth.names)) or "there is none"
+            found = quote(said.key)  # who has mixed them up has typed the key itself
+            sys.stderr.write(f"mgw models: --key: expected the name of a key ({names}), found {found}\n")
             return 1
     sys.stdout.write(write_rows(said.format, COLUMNS, _rows(config, client)))
     return 0
@@ -55,5 +57,7 @@ def _rows(config: Config, client: Client | None) -> list[list[Cell]]:
             continue
         able = [name for name, is_on in entry.capabilities.items() if is_on]
         targets = config.aliases.get(entry.id, ())
-        rows.append([entry.id, provider, model, " ".join(able) or None, " ".join(targets) or None])
+        name = shown(entry.id) if targets else shown_model(entry.id)
+        others = " ".join(map(shown_model, targets))
+        rows.append([name, shown(provider), shown_model(model), " ".join(able) or None, others or None])
     return rows

@@ -30,6 +30,7 @@ from mgw.config.checks import (
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import Connections, DiskBytes, Seconds, Text, Variable, key_or
 from mgw.config.problems import Path
+from mgw.config.quoting import shown
 from mgw.config.settings_base import (
     Documentation,
     EmptyIfNull,
@@ -293,7 +294,7 @@ def _headers(
         if lower in own | FRAMING_HEADERS:
             context.report.add(here, f"{name} is written by the gateway itself")
         elif lower in seen:
-            context.report.add(here, f"the same header as {seen[lower]}: keep only one")
+            context.report.add(here, f"the same header as {shown(seen[lower])}: keep only one")
         seen[lower] = name
         value = source
         if isinstance(source, FromVariable):

@@ -26,7 +26,7 @@ from mgw.config.prices import check_prices
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
 from mgw.config.proxy import ProxyAddress, parse_proxy
-from mgw.config.quoting import quote, suggestion
+from mgw.config.quoting import quote, shown, suggestion
 from mgw.config.settings import (
     Config,
     ProfileFileSettings,
@@ -360,8 +360,8 @@ def _check_headers(provider: Provider, path: Path, context: LoadContext) -> None
             if name.lower() == key_header:
                 context.report.add(here, f"{name} carries the provider's key: set its api_key instead")
         if name.lower() in seen:
-            context.report.add(here, f"the same header as {seen[name.lower()]}: keep only one")
+            context.report.add(here, f"the same header as {shown(seen[name.lower()])}: keep only one")
         seen[name.lower()] = name
     for name in edits.remove:
         if name in seen or name in edits.forward:
-            context.report.add((*path, "remove"), f"{name} is also set or forwarded: keep only one")
+            context.report.add((*path, "remove"), f"{shown(name)} is also set or forwarded: keep only one")

@@ -35,6 +35,7 @@ from mgw.config.field_types import (
     Variable,
 )
 from mgw.config.problems import Path, Report
+from mgw.config.quoting import shown
 from mgw.config.settings_base import (
     EmptyIfNull,
     ListOf,
@@ -384,12 +385,12 @@ def _check_headers(profile: Profile, report: Report) -> None:
                 report.add((*place, name), str(error))
             for detail in {found for value in values for found in DETAIL.findall(value)}:
                 if detail not in profile.account.details:
-                    report.add((*place, name), f"{{{detail}}} is no detail of account.details")
+                    report.add((*place, name), f"{{{shown(detail)}}} is no detail of account.details")
 
 
 def _check_tools(profile: Profile, report: Report) -> None:
     seen: dict[str, str] = {}
     for name, new in profile.tools.exact.items():
         if new in seen:
-            report.add(("tools", "exact", name), f"another tool ({seen[new]}) has that name already")
+            report.add(("tools", "exact", name), f"another tool ({shown(seen[new])}) has that name already")
         seen[new] = name

@@ -16,7 +16,8 @@ HIDDEN: Final = "…"
 
 _BEGINS_LIKE_A_KEY: Final = re.compile(
     r"(?:(?:sk|pk|rk|gsk|csk|xai|ghp|gho|glpat|hf|r8|pplx|nvapi|tgp|fw|jina|voyage)[-_]|bearer |basic |token "
-    r"|AIza|ya29|eyJ|AKIA|ASIA|-----BEGIN).{8}",
+    r"|AIza|ya29|eyJ|AKIA|ASIA|-----BEGIN).{8}"
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",  # a UUID (RFC 9562), as some vendors' keys are
     re.IGNORECASE | re.DOTALL,
 )
 _PIECE: Final = re.compile(r"[A-Za-z0-9]+")
@@ -48,6 +49,16 @@ def pieces_like_keys(text: str) -> list[str]:
 def is_quotable(text: str) -> bool:
     """Say whether a text is short and harmless enough to stand in a message."""
     return len(text) <= MAX_SHOWN and not looks_like_a_key(text)
+
+
+def shown(name: str) -> str:
+    """Return a name that somebody chose; :data:`HIDDEN` where it may be a key."""
+    return HIDDEN if looks_like_a_key(name) else name
+
+
+def shown_model(model: str) -> str:
+    """Return the id of a model without what begins like a key; ids of fine-tuned models hold random words."""
+    return _BETWEEN.sub(lambda piece: HIDDEN if _BEGINS_LIKE_A_KEY.search(piece[0]) else piece[0], model)
 
 
 def quote(text: str) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mgw.check import check
-from mgw.config.load import parse
+from mgw.config.load import parse, parse_profile
+from mgw.config.problems import ConfigError
+from mgw.credentials.subscription.store import CredentialStore, StoredCredential
+from mgw.secret import Secret
 
 KEY = "sk-canary-7f3a91"
 
@@ -30,12 +35,61 @@ KEY = "sk-canary-7f3a91"
         "providers: {main: {kind: openai}}\naliases: {a: main/KEY}\nprices: {rows: [{model: a, input: 1}]}",
         "providers: {main: {kind: openai}}\nprices: {file: /no/KEY}",
         "providers: {main: {kind: openai}}\nprices: {rows: [{model: KEY, provider: KEY, input: KEY}]}",
+        "providers: {main: {kind: openai}}\naliases: {KEY: main/m}",
+        "providers: {main: {kind: openai}}\naliases: {KEY: nobody/m}",
+        "providers: {main: {kind: openai}}\naliases: {KEY: [main/a, b]}",
+        "providers: {main: {kind: openai}}\naliases: {KEY: main/a, KEY: main/b}",
+        "providers: {main: {kind: openai}}\naliases: {a: KEY/m, b: KEY}",
+        "providers: {main: {kind: openai, headers: {remove: [KEY], forward: [KEY]}}}",
+        "providers: {main: {kind: openai, headers: {set: {KEY: a, key: b}}}}",
+        "providers: {main: {kind: openai}}\nhooks: {webhook: {url: 'https://h/', headers: {KEY: a, key: b}}}",
         "providers: {main: {kind: openai}}\nhooks: {jsonl: {output: KEY/KEY}}",
         "providers: {main: {kind: openai}}\npublic_url: 'http://host/KEY'\nlisten: 'ssl:443:x=KEY'",
     ],
 )
 def test_check_repeats_no_key(settings: str, capsys: pytest.CaptureFixture[str]) -> None:
-    check(lambda: parse(settings.replace("KEY", KEY), "mgw.yaml", {}))
+    check(lambda: parse(settings.replace("KEY", KEY).replace("key:", f"{KEY.upper()}:"), "mgw.yaml", {}))
     said = capsys.readouterr()
     assert said.out + said.err
     assert "canary" not in (said.out + said.err).lower()
+
+
+PROFILE = "client_id: a\ntoken: {url: 'https://h/'}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROFILE + "tools: {exact: {KEY: x, b: x}}",
+        PROFILE + "headers: {set: {A: '{canary_7f3a91b2c4d5}'}}",
+        PROFILE + "headers: {merge: {KEY: ['{canary_7f3a91b2c4d5}']}}",
+        PROFILE + "account: {details: {'KEY ': [a]}}",
+    ],
+)
+def test_what_is_wrong_with_a_profile_repeats_no_key(text: str) -> None:
+    with pytest.raises(ConfigError) as failed:
+        parse_profile(text.replace("KEY", KEY), "profile.yaml", {})
+    assert "canary" not in str(failed.value).lower()
+
+
+@pytest.mark.parametrize("state", ["nobody", "another profile", "lost"])
+def test_check_repeats_no_key_in_the_place_of_an_account(
+    state: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "profile.yaml").write_text(PROFILE)
+    store = CredentialStore(tmp_path / "credentials" / "store.json")
+    if state != "nobody":
+        profile = "other" if state == "another profile" else "example"
+        entry = StoredCredential(
+            profile=profile, access_token=Secret("t"), created_at=0.0, is_lost=state == "lost"
+        )
+        store.update(lambda entries: entries.update({KEY: entry}))
+    text = f"""
+providers: {{main: {{kind: openai, auth: oauth2, oauth: {{credentials: {KEY}, profile: example}}}}}}
+profiles: {{example: {{file: {tmp_path}/profile.yaml}}}}
+credential_store: {store.path}
+"""
+    assert check(lambda: parse(text, "mgw.yaml", {})) == 0
+    said = capsys.readouterr()
+    assert "mgw auth login …" in said.out
+    assert "canary" not in said.out + said.err

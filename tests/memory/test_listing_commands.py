@@ -135,3 +135,27 @@ def test_tables_and_csv_have_the_same_cells(config: str, capsys: pytest.CaptureF
     table = capsys.readouterr().out.splitlines()
     assert len(table) == 1 + len(rows)
     assert table[0].split() == list(rows[0])
+
+
+CANARY = "sk-canary-7f3a91b2c4d5"
+KEYS_FOR_NAMES = f"""
+edge_auth: {{enabled: true, keys: [{{name: "{CANARY}", key: a-key-of-the-team}}]}}
+providers:
+  "{CANARY}": {{kind: openai, api_key: a-key-of-openai, models: ["{CANARY}", "ft:gpt-4o:acme::BQx7Hk2L"]}}
+aliases: {{"{CANARY}": "{CANARY}/{CANARY}", fast: ["{CANARY}/{CANARY}", "{CANARY}/m"]}}
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_no_list_of_models_repeats_a_key_in_the_place_of_a_name(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mgw.yaml"
+    path.write_text(KEYS_FOR_NAMES, encoding="utf-8")
+    assert main(["models", "-c", str(path), "--format", form]) == 0
+    found = capsys.readouterr().out
+    assert "fast" in found
+    assert "ft:gpt-4o:acme::BQx7Hk2L" in found, "such an id of a model is no key"
+    assert "canary" not in found
+    assert main(["models", "-c", str(path), "--key", f"{CANARY}-2"]) == 1
+    assert "canary" not in capsys.readouterr().err
