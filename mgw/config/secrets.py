@@ -15,7 +15,6 @@ from typing import Any, Final, get_args, get_type_hints
 from msgspec import Struct
 
 from mgw.config.profile import Profile
-from mgw.config.provider import Provider
 from mgw.config.quoting import pieces_like_keys
 from mgw.config.settings_base import Settings
 from mgw.secret import Secret
@@ -61,11 +60,6 @@ def parts_of(secret: Secret) -> list[Secret]:
     elif "\n" in text:
         found += [Secret(line) for line in text.split() if not line.startswith(_MARK)]
     return found
-
-
-def secrets_in_headers(provider: Provider) -> list[Secret]:
-    """Return the credentials that the operator puts into headers, with their scheme and without it."""
-    return credentials_in(provider.headers.set)
 
 
 def credentials_in(headers: Mapping[str, str]) -> list[Secret]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mgw.config.provider import Provider
-from mgw.config.secrets import secrets_in_headers
+from mgw.config.secrets import credentials_in
 from mgw.credentials.provider import Credential
 from mgw.exchange.request import ClientRequest
 from mgw.families import FAMILIES
@@ -53,7 +53,7 @@ def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ..
     """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
     of_account = () if credential.headers is None else credential.headers.secrets
-    return *key, *of_account, *secrets_in_headers(provider)
+    return *key, *of_account, *credentials_in(provider.headers.set)
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most
