@@ -8,12 +8,13 @@ from time import process_time
 from typing import Any, Final
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
 from mgw.wire.json_spans import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
+from tests.support.laws import examples
 
 REQUESTS: JsonPath = ("requests", None, "model")
 BATCH: JsonPath = ("requests", None, "params", "model")
@@ -147,7 +148,7 @@ def in_bytes(text: str, span: Span) -> Span:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@examples(200)
 @given(text=DOCUMENTS, paths=PATHS)
 @example(text='{"a":"%s","model":"x"}' % ("x" * 99), paths=[("model",)])
 @example(text='{"a":[0%s],"model":"x"}' % (',["b"]' * 50), paths=[("model",)])
@@ -263,6 +264,23 @@ FEW: Final = 20_000
 
 
 @pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (b'{"requests":[{},{},{}]}', 5),
+        (rb'{"a":"\n","b":"\n"}', 3),
+        (b'{"model":0,"model":"a"}', 3),
+        (b'{"a":0,"b":"c","d":[{"e":1}]}', 1),
+        (b"{}", 1),
+    ],
+    ids=["elements", "others", "models", "short", "nothing"],
+)
+def test_a_body_may_have_as_many_values_as_are_allowed_and_no_more(body: bytes, count: int) -> None:
+    find_nested_strings(body, REQUESTS, ("model",), max_values=count)
+    with pytest.raises(GatewayError, match=f"more than {count - 1}$"):
+        find_nested_strings(body, REQUESTS, ("model",), max_values=count - 1)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b'{"requests":[%b{}]}' % (b"{}," * (FEW - 1)),
@@ -289,15 +307,22 @@ def test_a_body_that_names_too_many_models_is_refused() -> None:
         find_nested_strings(b"{%b}" % b",".join([*models, b'"model":"a"']), ("model",))
 
 
+USUAL_MEMBERS: Final = (
+    b'"max_tokens":1,"temperature":0.5,"system":"s","stream":false,"stop_sequences":["x","y"],'
+    b'"metadata":{"user_id":"ann"},"tools":[{"name":"n"}],"messages":[{"role":"user","content":"hi"}]'
+)
+"""Eight short members beside the model: looked at one by one, they would be too many in a batch."""
+
+
 @pytest.mark.parametrize(
     ("request_body", "times"),
     [
-        (b'{"custom_id":"r","params":{"model":"m","max_tokens":1,"messages":[]}}', 100_000),
+        (b'{"custom_id":"r","params":{"model":"m",%b}}' % USUAL_MEMBERS, 100_000),
         (b'{"params":{"messages":[{"content":"%b"}],"model":"m"}}' % (rb"hello \"you\"\n" * 700), 3_000),
         (b'{"params":{"messages":[%b],"model":"m"}}' % b",".join([b'{"a":[{"b":1}]}'] * 500), 3_000),
         (b'{"params":{"system":"%b","model":"m"}}' % (b"x" * 10_000), 3_000),
     ],
-    ids=["tiny", "text", "turns", "string"],
+    ids=["as many as the vendor takes", "text", "turns", "string"],
 )
 def test_a_large_batch_takes_no_long_time(request_body: bytes, times: int) -> None:
     body = b'{"requests":[%b]}' % b",".join([request_body] * times)
