@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from twisted.logger import globalLogBeginner
 
 from tests.support.doors import Door, use_door
+from tests.support.missing_programs import say_what_is_missing
 
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
 _STEADY: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,6 +64,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is not None:
         doors = [Door(name) for name in mark.args]
         metafunc.parametrize("door", doors, indirect=True, scope="module", ids=list(mark.args))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end of a run, in red, what it did not test."""
+    skipped = terminalreporter.getreports("skipped")
+    lines = say_what_is_missing(
+        report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)
+    )
+    if lines:
+        terminalreporter.section("NOT TESTED", red=True, bold=True)
+        for line in lines:
+            terminalreporter.line(line, red=True, bold=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
