@@ -9,12 +9,13 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
+.PHONY: help run check test test-newest test-thorough pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
 	@echo 'make check    run the linter and the quick tests, in a minute or two'
 	@echo 'make test     run all tests'
+	@echo 'make test-thorough   try every law with 1,000 examples, as before a release; takes an hour'
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
@@ -46,6 +47,10 @@ run: $(VENV)/run.stamp
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# A law alone may take minutes with so many examples.
+test-thorough: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal --timeout 3600 -m hypothesis --hypothesis-profile thorough
 
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

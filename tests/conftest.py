@@ -8,20 +8,15 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, settings
 from twisted.logger import globalLogBeginner
 
 from tests.support.doors import Door, use_door
+from tests.support.laws import load_profiles
 from tests.support.missing_programs import say_what_is_missing
 
-# A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
-_STEADY: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("steady", _STEADY, max_examples=50)
-settings.register_profile("thorough", _STEADY, max_examples=1000)  # --hypothesis-profile=thorough
-settings.load_profile("steady")
+load_profiles()
 
 # Until its log begins, a process keeps events by the ten thousand, and all that they refer to; the oldest
 # make room for the newest, so that a test would let go of what another one has left.

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.gateway import GatewayProcess
+from tests.support.laws import examples
 from tests.support.ledger import Ledger, event_of
 from tests.support.raw_client import RawClient, chat, chunk, request
 from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Script, Turn, counted
@@ -203,7 +204,7 @@ def framed(body: bytes, framing: str, kind: bytes, chunks: list[int]) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # a failure shows the gateway's output
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     pieces=PIECES,
     framing=st.sampled_from(["chunked", *FRAMINGS]),

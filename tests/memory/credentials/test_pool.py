@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from mgw.credentials.subscription import pool as module
 from mgw.credentials.subscription.pool import AccountPool, Rests
+from tests.support.laws import examples
 
 
 @dataclass
@@ -124,5 +125,5 @@ class PoolLaw(RuleBasedStateMachine):
         assert all([pool.pick(always, "m") for _ in range(3)] == ["a", "b", "c"] for pool in everybody)
 
 
-PoolLaw.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+PoolLaw.TestCase.settings = settings(examples(100), stateful_step_count=30)
 TestPoolLaw = PoolLaw.TestCase

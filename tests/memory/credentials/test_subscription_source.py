@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
@@ -20,6 +20,7 @@ from mgw.secret import Secret, key_hash
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import config
 from tests.support.deferreds import result_of
+from tests.support.laws import examples
 from tests.support.subscriptions import PROFILE, SubscriptionPlay
 
 LIMITED = [(b"Retry-After", b"30")]
@@ -307,7 +308,7 @@ def test_a_provider_that_refuses_more_slowly_than_accounts_rest_is_not_asked_for
     assert attempts < 30
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     names=st.integers(1, 4).map(lambda count: list("abcd"[:count])),
     answers=st.lists(

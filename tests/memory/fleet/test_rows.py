@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from mgw.usage.record import (
     encode_settled,
 )
 from mgw.usage.trace_context import TraceContext
+from tests.support.laws import examples
 from tests.support.usage import event, settled_as
 
 ENCODER = Encoder()
@@ -137,7 +138,7 @@ def assert_same(sent: Sequence[SettledExchange], read: Sequence[SettledExchange]
         assert here.labels.client_label == there.labels.client_label
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(RECORDS, min_size=1, max_size=4))
 def test_any_exchange_survives_as_it_is(records: list[SettledExchange]) -> None:
     read, _ = transfer(records, records[::-1])
@@ -148,7 +149,7 @@ def test_any_exchange_survives_as_it_is(records: list[SettledExchange]) -> None:
     assert all(type(one.outcome) is Outcome for one in read)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(REQUESTS, min_size=1, max_size=4))
 def test_any_request_survives_as_it_is(requests: list[EndedRequest]) -> None:
     wire = Wire()

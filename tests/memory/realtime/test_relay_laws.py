@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
@@ -14,6 +14,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.relay import CLOSE_SECONDS
 from mgw.wire.frames import TEXT, render_frame
+from tests.support.laws import examples
 from tests.support.relayed_sessions import (
     DrawnMessage,
     MemoryConnection,
@@ -27,7 +28,7 @@ from tests.support.relayed_sessions import (
 )
 
 ORDER: Final = st.lists(st.booleans(), max_size=30)
-FEW: Final = settings(max_examples=40, deadline=None)
+FEW: Final = examples(40)
 OURS: Final = b'{"type":"error"}'
 
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import find_message_models, rewrite_models
+from tests.support.laws import examples
 from tests.support.relayed_sessions import (
     DrawnMessage,
     RelayedSession,
@@ -83,7 +84,7 @@ def controls(frames: Sequence[SentFrame]) -> list[bytes]:
     return [frame.data for frame in frames if frame.is_control]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(spelled(), max_size=4), st.integers(0, 40))
 def test_only_the_model_changes_and_nothing_is_lost(drawn: list[DrawnMessage], ends_at: int) -> None:
     session = RelayedSession(rewrite)
@@ -109,7 +110,7 @@ def test_only_the_model_changes_and_nothing_is_lost(drawn: list[DrawnMessage], e
     assert (fault, frames[-1].opcode) == (None, Opcode.CLOSE)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.lists(spelled(), max_size=4))
 def test_messages_that_keep_their_model_pass_as_the_same_bytes(drawn: list[DrawnMessage]) -> None:
     session = RelayedSession(rewrite)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
@@ -13,6 +13,7 @@ from twisted.logger import capturedLogs
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.line_writer import INTERVAL, RETRY, LineWriter
 from mgw.usage.output import Output
+from tests.support.laws import examples
 from tests.support.usage import AtOnce, MemoryOutput, OnDemand
 
 
@@ -262,7 +263,7 @@ def test_a_line_after_the_end_is_counted() -> None:
     assert not clock.getDelayedCalls()
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     steps=st.lists(
         st.one_of(

@@ -10,13 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import fail
 from twisted.logger import capturedLogs
 
 from mgw.usage import outbox as outbox_module
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
+from tests.support.laws import examples
 from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
 from tests.support.usage import OnDemand
 
@@ -348,7 +349,7 @@ STEPS = st.one_of(
 
 
 @given(steps=st.lists(STEPS, max_size=25), save_first=st.booleans(), batches=st.sampled_from([3, 1000]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_every_event_is_delivered_or_counted_whatever_happens(
     steps: list[tuple[str, float | Verdict]], save_first: bool, batches: int
 ) -> None:

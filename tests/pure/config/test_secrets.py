@@ -5,11 +5,12 @@ from __future__ import annotations
 import traceback
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
+from tests.support.laws import examples
 
 CANARY = "sk-canary-7f3a"
 KEYS = [
@@ -68,7 +69,7 @@ def outcome(text: str, environ: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@examples(400)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=40))
 def test_any_text_is_a_configuration_or_a_list_of_problems(pieces: list[str]) -> None:
     outcome("".join(pieces), {})

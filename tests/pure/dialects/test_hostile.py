@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of
@@ -28,6 +28,7 @@ from tests.support.hostile_json import (
     replaced,
     translate_request,
 )
+from tests.support.laws import examples
 from tests.support.rich_requests import REQUESTS
 
 NEARLY: Final = (700, 850, 900, 940)
@@ -50,7 +51,7 @@ def test_the_rich_request_is_translated(dialect: DialectName) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data())
 def test_any_json_in_any_place_is_translated_or_refused(dialect: DialectName, data: st.DataObject) -> None:
     body = REQUESTS[dialect]
@@ -152,6 +153,6 @@ def test_arguments_may_be_any_text(dialect: DialectName) -> None:
     | st.text(max_size=20).map(str.encode)
     | random_json().map(msgspec.json.encode)
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_bytes_are_translated_or_refused(dialect: DialectName, body: bytes) -> None:
     translate_request(dialect, body)

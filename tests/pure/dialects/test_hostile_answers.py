@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of, provider_side_of
@@ -31,6 +31,7 @@ from tests.support.hostile_json import (
     translate_reply,
     translate_stream,
 )
+from tests.support.laws import examples
 from tests.support.rich_answers import REPLIES, STREAMS
 
 # Answers --------------------------------------------------------------------------------------------------
@@ -57,7 +58,7 @@ def test_a_wrong_type_in_any_place_of_an_answer_is_skipped_or_broken(dialect: Di
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data())
 def test_any_json_in_any_place_of_an_answer_is_skipped_or_broken(
     dialect: DialectName, data: st.DataObject
@@ -83,7 +84,7 @@ def test_any_depth_and_odd_text_in_any_place_of_an_answer_is_skipped_or_broken(d
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_bytes_of_an_answer_are_skipped_or_broken(dialect: DialectName, body: bytes) -> None:
     translate_reply(dialect, body)
 
@@ -124,7 +125,7 @@ def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(di
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data())
 def test_any_events_in_any_order_are_skipped_or_broken(dialect: DialectName, data: st.DataObject) -> None:
     known = st.sampled_from(STREAMS[dialect]).map(lambda event: framed(dialect, event))

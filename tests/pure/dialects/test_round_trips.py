@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from mgw.canonical.conversation import (
     Conversation,
@@ -39,6 +39,7 @@ from tests.support.drawn_requests import (
     written,
 )
 from tests.support.field_cases import CLIENTS, Client
+from tests.support.laws import examples
 from tests.support.translation_table import MAPPED, outcomes, word_of
 
 CLIENT_OF: Final = {client.family: client for client in CLIENTS}
@@ -105,7 +106,7 @@ def plain_of(conversation: Conversation, name: str) -> Any:  # Any: numbers, tex
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(drawn=drawn_requests())
 def test_what_is_mapped_both_ways_comes_back_the_same(
     one: Family, other: Family, drawn: DrawnRequest
@@ -117,7 +118,7 @@ def test_what_is_mapped_both_ways_comes_back_the_same(
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(drawn=drawn_requests())
 def test_what_was_said_called_and_answered_comes_back_the_same(
     one: Family, other: Family, drawn: DrawnRequest
@@ -128,7 +129,7 @@ def test_what_was_said_called_and_answered_comes_back_the_same(
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(drawn=drawn_requests())
 def test_tools_formats_and_efforts_come_back_the_same(
     one: Family, other: Family, drawn: DrawnRequest
@@ -144,7 +145,7 @@ def test_tools_formats_and_efforts_come_back_the_same(
 
 
 @pytest.mark.parametrize("family", list(Family))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(drawn=drawn_requests())
 def test_a_wish_says_in_every_wire_what_it_means(family: Family, drawn: DrawnRequest) -> None:
     body = msgspec.json.encode(written(drawn, family))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
@@ -16,6 +16,7 @@ from mgw.dialects.gemini.speech import add_audio_modality
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.hostile_json import WRONG, paths, random_json, replaced
+from tests.support.laws import examples
 from tests.support.speech_cases import sent, told
 
 WAYS = [
@@ -92,7 +93,7 @@ def test_a_wrong_type_in_any_place_of_a_request_is_taken_or_refused(client: Fami
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("client", "provider"), WAYS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data())
 def test_any_json_in_any_place_of_a_request_is_taken_or_refused(
     client: Family, provider: Family, data: st.DataObject
@@ -104,7 +105,7 @@ def test_any_json_in_any_place_of_a_request_is_taken_or_refused(
 
 @pytest.mark.parametrize(("client", "provider"), WAYS)
 @given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_bytes_of_a_request_or_an_answer_are_taken_or_refused(
     client: Family, provider: Family, body: bytes
 ) -> None:

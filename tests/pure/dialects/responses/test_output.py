@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
@@ -45,6 +45,7 @@ from mgw.dialects.responses.provider_reply import parse_reply
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family
+from tests.support.laws import examples
 from tests.support.responses_streams import (
     Json,
     events_of,
@@ -341,7 +342,7 @@ def joined(events: list[ReplyEvent]) -> list[tuple[str, object]]:
     return found
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(answers, st.sampled_from([None, "max_output_tokens"]), st.integers(1, 4), st.integers(1, 40))
 def test_whole_and_streamed_answers_are_the_same(
     items: list[Json], reason: str | None, pieces: int, size: int
@@ -353,7 +354,7 @@ def test_whole_and_streamed_answers_are_the_same(
     assert collect_candidate(events) == whole(items, reason).candidates[0]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(odd_events | answers.map(lambda found: events_of(found)[1]), max_size=8))
 def test_whatever_comes_the_events_keep_their_order(written: list[Json]) -> None:
     events = told([*map(sse, written), sse(END)])

@@ -59,6 +59,7 @@ from mgw.dialects.signatures import TagKind
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar.responses import check_response, check_responses_stream, final_response
+from tests.support.laws import examples
 
 TOOLS = {
     "patch": ClientTool(ToolKind.CUSTOM, "patch"),
@@ -167,7 +168,7 @@ def comparable(response: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it w
     return kept
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(groups, st.sampled_from(StopReason), st.sampled_from(["ended", "failed", "broke", "unended"]))
 def test_any_events_in_any_groups_make_a_legal_stream(
     groups: list[list[ReplyEvent]], stop: StopReason, end: str
@@ -186,7 +187,7 @@ def test_any_events_in_any_groups_make_a_legal_stream(
     assert writer.write([TextAdded("more")]) == writer.finish() == writer.keepalive() == b""
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(replies)
 def test_a_stream_ends_with_the_whole_answer(reply: Reply) -> None:
     stream, whole = streamed(replay_reply(reply)), render_reply(reply, CONTEXT)
@@ -195,7 +196,7 @@ def test_a_stream_ends_with_the_whole_answer(reply: Reply) -> None:
     assert final_response(stream) == json.loads(whole)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(replies)
 def test_the_sdk_gathers_the_same_answer_from_a_stream(reply: Reply) -> None:
     state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
