@@ -99,6 +99,66 @@ def test_a_refused_request_fills_no_window(fates: list[tuple[int, bool]], limit:
                 kept.append(now)
 
 
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from([0, 64, 20 * 64, 60 * 64]), st.sampled_from([None, None, 0, 1])),
+        min_size=20,
+    ),
+    limit=st.integers(2, 4),
+)
+def test_a_refusal_frees_its_own_place_alone_however_late_it_comes(
+    steps: list[tuple[int, int | None]], limit: int
+) -> None:
+    """Each step begins a request, or refuses one of those that are under way, after some time."""
+    counts, now = LocalCounts(Limits(requests_per_minute=limit)), 0.0
+    open_places: list[tuple[float, Place]] = []
+    for ticks, refuses in steps:
+        now += ticks / 64
+        if refuses is None:
+            found = counts.begin(now)
+            held = sum(now - time < SECONDS for time, _ in open_places)
+            assert isinstance(found, Place) == (held < limit)
+            if isinstance(found, Place):
+                open_places.append((now, found))
+        elif open_places:
+            counts.end(open_places.pop(refuses % len(open_places))[1], now, 0, refused=True)
+
+
+def test_a_refusal_before_the_last_addition_takes_nothing_of_that_one() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=2))
+    first, second = counts.begin(0.0), counts.begin(1.0)
+    assert isinstance(first, Place)
+    assert isinstance(second, Place)
+    counts.end(first, 2.0, 0, refused=True)
+    assert isinstance(counts.begin(3.0), Place)
+    assert counts.begin(4.0) == Shortage("requests_per_minute", 2, 57.0)
+
+
+def test_a_refusal_after_a_minute_makes_no_room_for_another_request() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=1))
+    first = counts.begin(0.0)
+    assert isinstance(first, Place)
+    assert isinstance(counts.begin(60.0), Place)
+    counts.end(first, 61.0, 0, refused=True)
+    assert counts.begin(62.0) == Shortage("requests_per_minute", 1, 58.0)
+
+
+@pytest.mark.parametrize(("seconds", "entries"), [(0.0, 1), (0.009, 1), (SHARED_SECONDS, 2), (0.011, 2)])
+def test_additions_share_an_entry_within_ten_milliseconds(seconds: float, entries: int) -> None:
+    window = SlidingWindow(MAX_EXACT + 1, counts_single=True)
+    window.add(0.0, 1)
+    window.add(seconds, 1)
+    assert window.entries == entries
+
+
+@pytest.mark.parametrize(("limit", "entries"), [(MAX_EXACT, 2), (MAX_EXACT + 1, 1)])
+def test_up_to_a_limit_each_addition_has_an_entry_of_its_own(limit: int, entries: int) -> None:
+    window = SlidingWindow(limit, counts_single=True)
+    window.add(0.0, 1)
+    window.add(0.0, 1)
+    assert window.entries == entries
+
+
 def test_the_longest_wait_of_several_limits_is_told() -> None:
     counts = LocalCounts(Limits(requests_per_minute=1, tokens_per_minute=10, max_in_flight=1))
     place = counts.begin(0.0)
