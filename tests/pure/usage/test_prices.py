@@ -230,6 +230,12 @@ MEDIA: dict[str, Any] = {  # Any: settings, keywords and results of several shap
         {"session": SessionCounts(1 / 3)},
         333_000,
     ),
+    "a session of unknown length": (
+        {"per_minute": 0.05},
+        Modality.REALTIME,
+        {"session": SessionCounts()},
+        Unpriced.COUNT,
+    ),
     "a session and its tokens": (
         {"per_minute": 0.05, **TOKENS},
         Modality.REALTIME,
