@@ -328,6 +328,8 @@ def test_what_is_no_chunk_extension_is_a_fault(line: bytes) -> None:
     [
         b"2\r\nhi\n0\r\n\r\n",
         b"2\r\nhigh\r\n0\r\n\r\n",
+        b"2\r\nhigh0\r\n\r\n",  # two bytes in place of the line end, and then all is well
+        b"2\r\nhi\rg0\r\n\r\n",
         b"2\nhi\r\n0\r\n\r\n",
         b"-2\r\nhi\r\n",
         b"0\r\nx y: z\r\n\r\n",
