@@ -82,6 +82,37 @@ def test_any_cut_gives_the_events_of_the_standard(pieces: list[bytes]) -> None:
     assert read(pieces) == events_of(b"".join(pieces))
 
 
+WHOLE = st.sampled_from(
+    [
+        b"data: a\n\n",
+        b"event: e\ndata: a\n\ndata: b\n\n",
+        b"event: e\r\ndata: a\r\n\r\n",
+        b"data: a\rdata: b\n\n",
+        b"data: a\rdata: b\r\n\r\n",
+        b"data: a\r\rdata: b\n\n",
+        b"event: e\revent: f\ndata: a\n\n",
+        b"data: a\n\n\n\ndata: b\n\n",
+        b"\ndata: a\n\n",
+        b"data: a\ndata: b\n\n",
+        b"data:a\n\n",
+        b"event:e\ndata: a\n\n",
+        b"event: e\nid: 1\n\n",
+        b"event: e\n\n",
+        b"data: a\nevent: e\n\n",
+        b": comment\n\n",
+        b"\xef\xbb\xbfdata: a\n\n",
+        b"data: a\n",
+        b"\n",
+    ]
+)
+"""Most of these end an event, so that what comes next is read at once, where that can be."""
+
+
+@given(st.lists(WHOLE, max_size=10))
+def test_events_that_come_whole_are_those_of_the_standard(pieces: list[bytes]) -> None:
+    assert read(pieces) == events_of(b"".join(pieces))
+
+
 @given(st.lists(PIECES, max_size=20).map(b"".join))
 def test_byte_by_byte_gives_the_events_of_the_standard(stream: bytes) -> None:
     assert read([stream[at : at + 1] for at in range(len(stream))]) == events_of(stream)
@@ -128,11 +159,42 @@ def test_an_event_beyond_the_limit_breaks_the_stream(pieces: list[bytes]) -> Non
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
 
 
-def test_the_limit_is_for_each_event_and_comments_do_not_add_up() -> None:
+KEEP_ALIVE = b": keep-alive\n"
+
+
+@pytest.mark.parametrize("step", [1, 1000], ids=["in pieces", "whole"])
+@pytest.mark.parametrize(
+    ("before", "within"),
+    [
+        (b": keep-alive\n", b""),
+        (b": keep-alive\n\n", b""),
+        (b"", b": keep-alive\n" * 20),
+        (b"", b"id: 1\n" * 40),
+    ],
+    ids=["before", "apart", "within", "other fields"],
+)
+def test_the_limit_is_for_each_event_and_comments_do_not_add_up(
+    before: bytes, within: bytes, step: int
+) -> None:
     reader = EventReader(max_bytes=100)
+    stream = before + b"event: e\n" + within + b"data: x\n\n"
     for _ in range(50):
-        assert reader.feed(b": keep-alive\n") == []
-        assert reader.feed(b"event: e\ndata: x\n\n") == [Event(b"e", b"x")]
+        pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
+        assert [event for piece in pieces for event in reader.feed(piece)] == [Event(b"e", b"x")]
+
+
+@pytest.mark.parametrize("step", [1, 1000], ids=["in pieces", "whole"])
+def test_an_event_may_have_as_many_bytes_as_are_allowed_and_no_more(step: int) -> None:
+    """Counted are its lines, without their ends."""
+    for size in (100, 101):
+        reader = EventReader(max_bytes=100)
+        stream = b": the stream has begun\n\nevent: e\ndata: " + b"x" * (size - 14) + b"\n\n"
+        pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
+        if size == 100:
+            assert sum(len(reader.feed(piece)) for piece in pieces) == 1
+        else:
+            with pytest.raises(GatewayError, match="more than 100 bytes"):
+                list(map(reader.feed, pieces))
 
 
 @given(
