@@ -1,0 +1,222 @@
+"""What hosts keep in Redis, to the millisecond: how long it counts, and how long it is there.
+
+The scripts run in a real Redis, whose clock is a key here.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from hiredis import Reader, pack_command
+
+from mgw.fleet.redis_scripts import BEGIN, COARSE_MS, END, FINE_MS, HEARTBEAT, HOST_MS, REST, RESTS, Script
+from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
+
+pytestmark = needs_redis
+
+Reply = Any  # Any: what Redis answers
+CLOCK: Final = re.compile(r"local function now_ms\(\).*?\nend\n", re.DOTALL)
+SET_CLOCK: Final = "local function now_ms() return tonumber(redis.call('GET', 'now')) end\n"
+KEYS: Final = ("hosts", "under-way", "requests:order", "requests:amounts", "tokens:order", "tokens:amounts")
+WINDOW: Final = 60_000
+BEGUN: Final = 1_700_000_000_000
+
+
+class Redis:
+    """A client of a Redis in which it is as late as a test says."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(20)
+        self._socket.connect(str(server.path))
+        self._reader = Reader()
+        self.call("AUTH", PASSWORD)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def call(self, *words: str | int) -> Reply:
+        self._socket.sendall(pack_command(words))  # type: ignore[arg-type]  # the stub says: one word
+        while (reply := self._reader.gets()) is False:
+            self._reader.feed(self._socket.recv(65536))
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def run(self, script: Script, now: int, keys: tuple[str, ...], *arguments: str | int) -> Reply:
+        text, replaced = CLOCK.subn(SET_CLOCK, script.text)
+        assert replaced == 1
+        self.call("SET", "now", BEGUN + now)
+        return self.call("EVAL", text, len(keys), *keys, *arguments)
+
+    def life(self, key: str) -> int:
+        """For how many milliseconds a key is there; -1: for ever."""
+        found: int = self.call("PTTL", key)
+        return found
+
+    def beat(self, now: int, host: str = "a", new: str = "new", *more: str) -> Reply:
+        return self.run(HEARTBEAT, now, ("hosts", *more), host, new, "", HOST_MS)
+
+    def begin(self, now: int, *, most: int = 0, requests: int = 0, tokens: int = 0, host: str = "a") -> Reply:
+        return self.run(BEGIN, now, KEYS, host, most, requests, tokens, FINE_MS)
+
+    def end(self, now: int, *, bucket: str = "", tokens: int = 0, host: str = "a") -> Reply:
+        return self.run(END, now, KEYS, host, bucket, tokens, 100, COARSE_MS, 1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def redis(server: RedisServer) -> Iterator[Redis]:
+    client = Redis(server)
+    client.call("FLUSHALL")
+    yield client
+    client.close()
+
+
+def test_a_host_is_alive_for_twelve_seconds_after_it_said_so(redis: Redis) -> None:
+    assert redis.beat(0) == [1, 1]
+    assert redis.beat(HOST_MS - 1, new="") == [1, 1]
+    assert redis.beat(2 * HOST_MS - 2, new="") == [1, 1]
+    assert redis.beat(3 * HOST_MS - 2, new="") == [0, 0], "it was given up at this moment"
+    assert redis.beat(3 * HOST_MS - 2) == [1, 1]
+
+
+def test_a_host_that_says_nothing_is_counted_no_longer(redis: Redis) -> None:
+    assert redis.beat(0, "a") == [1, 1]
+    assert redis.beat(1, "b") == [1, 2]
+    assert redis.beat(HOST_MS - 1, "b", "") == [1, 2]
+    assert redis.beat(HOST_MS, "b", "") == [1, 1]
+
+
+def test_who_comes_under_another_name_leaves_the_one_before(redis: Redis) -> None:
+    redis.beat(0, "a")
+    assert redis.run(HEARTBEAT, 1, ("hosts",), "b", "new", "a", HOST_MS) == [1, 1]
+    assert redis.begin(2, most=1, host="a")[0] == -1
+
+
+def test_what_is_under_way_is_there_longer_than_a_host_takes_to_say_that_it_lives(redis: Redis) -> None:
+    redis.beat(0)
+    assert redis.begin(0, most=1) == [1, b"", 0]
+    assert WINDOW - 5000 < redis.life("under-way") <= WINDOW
+    assert WINDOW < redis.life("hosts") <= 3_600_000
+
+
+def test_a_heartbeat_prolongs_what_its_host_has_under_way(redis: Redis) -> None:
+    redis.beat(0)
+    redis.begin(0, most=1)
+    redis.call("HSET", "sessions", "a", 1)
+    redis.call("PEXPIRE", "under-way", 5000)
+    redis.call("PEXPIRE", "sessions", 5000)
+    redis.beat(4000, "a", "", "under-way", "sessions")
+    assert all(WINDOW - 5000 < redis.life(key) <= WINDOW for key in ("under-way", "sessions"))
+
+
+def test_no_more_is_under_way_than_the_limit_and_a_dead_host_has_nothing(redis: Redis) -> None:
+    redis.beat(0, "a")
+    redis.beat(1, "b")
+    assert [redis.begin(2, most=2, host=host)[0] for host in ("a", "b", "a")] == [1, 1, 0]
+    assert redis.begin(2, most=2) == [0, b"max_in_flight", 1000]
+    redis.beat(HOST_MS - 1, "b", "")
+    assert redis.begin(HOST_MS - 1, most=2, host="b")[0] == 0, "the other one is alive for a millisecond"
+    assert redis.begin(HOST_MS, most=2, host="b")[0] == 1
+    assert redis.begin(HOST_MS, most=3, host="a")[0] == -1
+
+
+def test_what_ends_makes_room_and_what_nobody_began_makes_none(redis: Redis) -> None:
+    redis.beat(0)
+    redis.begin(0, most=1)
+    for _ in range(3):
+        redis.end(1)
+    assert redis.begin(2, most=1)[0] == 1
+    assert redis.begin(2, most=1)[0] == 0
+
+
+@pytest.mark.parametrize("at", [0, 1, FINE_MS - 1])
+def test_a_request_counts_for_a_minute_from_the_end_of_its_bucket(redis: Redis, at: int) -> None:
+    redis.beat(0)
+    admitted, bucket, _ = redis.begin(at, requests=1)
+    assert (admitted, int(bucket)) == (1, BEGUN + FINE_MS)
+    assert redis.begin(at, requests=1) == [0, b"requests_per_minute", WINDOW + FINE_MS - at]
+    redis.beat(WINDOW)
+    assert redis.begin(WINDOW + FINE_MS - 1, requests=1) == [0, b"requests_per_minute", 1]
+    assert redis.begin(WINDOW + FINE_MS, requests=1)[0] == 1
+
+
+def test_windows_are_there_longer_than_what_is_in_them_counts(redis: Redis) -> None:
+    redis.beat(0)
+    redis.begin(0, requests=5, tokens=100)
+    redis.end(0, tokens=7)
+    lives = [redis.life(key) for key in KEYS[2:]]
+    assert all(WINDOW + COARSE_MS < life <= WINDOW + 1000 for life in lives), lives
+
+
+def test_each_addition_prolongs_a_window(redis: Redis) -> None:
+    redis.beat(0)
+    redis.begin(0, requests=5)
+    for key in KEYS[2:4]:
+        redis.call("PEXPIRE", key, 5000)
+    redis.begin(1, requests=5)
+    assert all(redis.life(key) > WINDOW for key in KEYS[2:4])
+
+
+def test_tokens_count_for_a_minute_and_say_when_there_is_room(redis: Redis) -> None:
+    redis.beat(0)
+    redis.end(0, tokens=60)
+    redis.end(3000, tokens=40)
+    redis.beat(4000)
+    assert redis.begin(4000, tokens=101)[0] == 1
+    assert redis.begin(4000, tokens=100) == [0, b"tokens_per_minute", WINDOW + COARSE_MS - 4000]
+    assert redis.begin(4000, tokens=40) == [0, b"tokens_per_minute", WINDOW + COARSE_MS - 1000]
+    redis.beat(WINDOW)
+    assert redis.begin(WINDOW + COARSE_MS, tokens=100)[0] == 1
+
+
+def test_a_refused_request_is_taken_back_and_no_other_with_it(redis: Redis) -> None:
+    redis.beat(0)
+    _, first, _ = redis.begin(0, requests=2)
+    redis.begin(1000, requests=2)
+    redis.end(2000, bucket=first.decode())
+    assert redis.begin(3000, requests=2)[0] == 1
+    assert redis.begin(3000, requests=2)[0] == 0
+
+
+def test_a_request_that_is_refused_after_its_minute_makes_no_room(redis: Redis) -> None:
+    redis.beat(0)
+    _, first, _ = redis.begin(0, requests=1)
+    redis.beat(WINDOW)
+    assert redis.begin(WINDOW + FINE_MS, requests=1)[0] == 1
+    redis.end(WINDOW + 20, bucket=first.decode())
+    assert redis.begin(WINDOW + 30, requests=1)[0] == 0
+
+
+def test_a_clock_that_is_set_back_forgets_a_window(redis: Redis) -> None:
+    redis.beat(WINDOW)
+    redis.begin(WINDOW, requests=1)
+    redis.beat(0)
+    assert redis.begin(0, requests=1)[0] == 1, "it would count for more than a minute"
+
+
+def test_a_rest_is_kept_as_long_as_it_lasts(redis: Redis) -> None:
+    now = int(redis.call("TIME")[0]) * 1000 - BEGUN
+    redis.run(REST, now, ("rests", "news"), "a", 100_000, "x")
+    redis.run(REST, now, ("rests", "news"), "b", 50_000, "x")
+    assert redis.run(RESTS, now, ("rests",)) == [b"b", b"50000", b"a", b"100000"]
+    assert 90_000 < redis.life("rests") <= 101_000, "as long as the longest, and no longer"
+    assert redis.run(RESTS, now + 50_000, ("rests",)) == [b"a", b"50000"]
+    assert redis.run(RESTS, now + 100_000, ("rests",)) == []
+
+
+def test_a_rest_that_is_over_early_is_gone(redis: Redis) -> None:
+    now = int(redis.call("TIME")[0]) * 1000 - BEGUN
+    redis.run(REST, now, ("rests", "news"), "a", 100_000, "x")
+    redis.run(REST, now, ("rests", "news"), "a", 0, "x")
+    assert redis.run(RESTS, now, ("rests",)) == []
