@@ -1,0 +1,289 @@
+"""Where each constant ``MAX_...`` is tried from both sides; ``tests/memory/test_limits.py`` has the others.
+
+A new constant gets a case there or a row in :data:`HELD`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/memory/credentials/test_accounts.py::"
+    "test_a_refresh_that_fails_is_said_in_the_entry_and_pauses_longer_each_time": (
+        "mgw.credentials.subscription.accounts.MAX_PAUSE_SECONDS",
+    ),
+    "tests/memory/credentials/test_login.py::"
+    "test_a_device_login_ends_with_its_code_and_never_asks_sooner_than_it_may": (
+        "mgw.credentials.subscription.token_exchange.MAX_DEVICE_SECONDS",
+    ),
+    "tests/memory/credentials/test_pool.py::"
+    "test_the_number_of_rests_is_bounded_and_those_that_are_over_go_first": (
+        "mgw.credentials.subscription.pool.MAX_RESTS",
+    ),
+    "tests/memory/credentials/test_token_request.py::test_a_tokens_life_is_a_number_within_bounds": (
+        "mgw.credentials.token_request.MAX_SECONDS",
+    ),
+    "tests/memory/dashboard/test_access.py::test_failed_sign_ins_are_limited_for_each_peer": (
+        "mgw.dashboard.sign_in.MAX_FAILURES",
+    ),
+    "tests/memory/dashboard/test_event_ring.py::test_a_record_with_long_names_is_not_held": (
+        "mgw.dashboard.event_ring.MAX_DROPPED_CHARS",
+        "mgw.usage.record.MAX_SHARED_CHARS",
+    ),
+    "tests/memory/dashboard/test_log_lines.py::test_the_newest_come_last_and_the_oldest_go": (
+        "mgw.dashboard.log_lines.MAX_LINES",
+    ),
+    "tests/memory/dashboard/test_logins.py::"
+    "test_at_most_so_many_flows_are_kept_and_those_that_have_ended_make_room": (
+        "mgw.dashboard.logins.MAX_FLOWS",
+    ),
+    "tests/memory/dashboard/test_session_list.py::test_the_oldest_are_listed_first_up_to_a_bound": (
+        "mgw.dashboard.session_list.MAX_SESSIONS_SHOWN",
+    ),
+    "tests/memory/dashboard/test_usage_memory.py::test_names_without_end_are_other": (
+        "mgw.dashboard.usage_memory.MAX_KEYS",
+    ),
+    "tests/memory/dashboard/test_usage_memory.py::test_queries_take_turns_and_too_many_are_refused": (
+        "mgw.dashboard.usage_memory.MAX_QUERIES",
+    ),
+    "tests/memory/dashboard/test_usage_sources.py::"
+    "test_the_most_asked_keys_have_a_place_and_the_rest_is_other": (
+        "mgw.dashboard.usage_answer.MAX_SERIES_GROUPS",
+    ),
+    "tests/memory/dashboard/test_usage_sql.py::test_no_more_queries_wait_than_there_is_room_for": (
+        "mgw.dashboard.usage_sql.MAX_QUERIES",
+    ),
+    "tests/memory/exchange/test_gateway_headers.py::test_there_are_at_most_so_many_names": (
+        "mgw.exchange.response_translation.MAX_HEADER_NAMES",
+    ),
+    "tests/memory/exchange/test_limits.py::test_a_translated_answer_may_have_so_many": (
+        "mgw.exchange.response_translation.MAX_OBJECTS",
+        "mgw.exchange.response_translation.MAX_VALUES",
+    ),
+    "tests/memory/exchange/test_limits.py::test_a_translated_request_may_have_so_many": (
+        "mgw.exchange.translation.MAX_OBJECTS",
+        "mgw.exchange.translation.MAX_VALUES",
+    ),
+    "tests/memory/exchange/test_limits.py::test_the_name_of_a_model_may_be_so_long": (
+        "mgw.exchange.target_resolution.MAX_MODEL_CHARS",
+    ),
+    "tests/memory/exchange/test_repeated_keys.py::"
+    "test_an_error_of_the_largest_size_is_looked_at_and_a_longer_one_is_not": (
+        "mgw.exchange.passthrough.MAX_ERROR_BYTES",
+    ),
+    "tests/memory/exchange/test_rewritten_urls.py::test_a_list_that_is_far_larger_than_any_page_is_refused": (
+        "mgw.exchange.passthrough._MAX_REWRITTEN_BYTES",
+    ),
+    "tests/memory/ops/test_live_models_failures.py::test_twenty_pages_are_the_most": (
+        "mgw.ops.live_models.MAX_PAGES",
+    ),
+    "tests/memory/ops/test_logs.py::test_a_long_value_is_cut": ("mgw.ops.logs.MAX_VALUE",),
+    "tests/memory/reactor/test_tcp_transport.py::"
+    "test_a_burst_of_clients_comes_after_the_data_of_those_who_are_there": (
+        "mgw.reactor.tcp_transport.MAX_ACCEPTS",
+    ),
+    "tests/memory/upstream/test_pool.py::test_no_more_connections_rest_than_allowed_and_the_oldest_goes": (
+        "mgw.upstream.pool.MAX_IDLE",
+    ),
+    "tests/memory/usage/test_outbox.py::"
+    "test_a_failed_batch_is_tried_after_a_second_and_then_twice_as_late_each_time": (
+        "mgw.usage.outbox.MAX_RETRY",
+    ),
+    "tests/memory/usage/test_record_queue.py::test_the_bound_is_kept_without_a_loss": (
+        "mgw.usage.record_queue.MAX_WAITING",
+    ),
+    "tests/memory/web/test_admission.py::test_no_more_heads_are_kept_than_there_is_room_for": (
+        "mgw.web.admission.MAX_HEADS",
+    ),
+    "tests/memory/web/test_heads_that_differ.py::test_no_more_models_are_kept_than_there_is_room_for": (
+        "mgw.exchange.prepared_request.MAX_TARGETS",
+    ),
+    "tests/memory/web/test_max_clients.py::"
+    "test_only_so_many_are_told_at_a_time_and_who_came_first_goes_first": ("mgw.web.listener.MAX_REFUSED",),
+    "tests/memory/web/test_max_clients.py::test_what_it_sends_is_discarded_and_bounded": (
+        "mgw.web.listener.MAX_DISCARDED",
+    ),
+    "tests/memory/web/test_spooled_requests.py::test_audio_has_a_limit_of_its_own_below_the_configured_one": (
+        "mgw.routing.media_routes.MAX_AUDIO_BYTES",
+    ),
+    "tests/pure/clients/test_window.py::test_up_to_a_limit_each_addition_has_an_entry_of_its_own": (
+        "mgw.clients.window.MAX_EXACT",
+    ),
+    "tests/pure/dashboard/test_usage_query.py::"
+    "test_a_series_by_keys_has_fewer_points_and_a_refusal_names_a_step_that_fits": (
+        "mgw.dashboard.usage_query.MAX_POINTS_BY_KEY",
+    ),
+    "tests/pure/dashboard/test_usage_query.py::test_points_are_counted_as_the_series_has_them": (
+        "mgw.dashboard.usage_query.MAX_POINTS",
+    ),
+    "tests/pure/dialects/anthropic/test_cache_control.py::"
+    "test_at_most_four_breakpoints_go_and_only_where_they_were_set": (
+        "mgw.dialects.anthropic.cache_control.MAX_BREAKPOINTS",
+    ),
+    "tests/pure/dialects/anthropic/test_errors.py::test_long_and_odd_words_are_cut_and_written": (
+        "mgw.dialects.anthropic.errors.MAX_MESSAGE_BYTES",
+    ),
+    "tests/pure/dialects/anthropic/test_schema.py::"
+    "test_at_most_as_many_tools_are_strict_as_the_vendor_takes": (
+        "mgw.dialects.anthropic.schema.MAX_STRICT_TOOLS",
+    ),
+    "tests/pure/dialects/gemini/test_errors.py::test_a_message_is_cut": (
+        "mgw.dialects.gemini.errors._MAX_CHARACTERS",
+    ),
+    "tests/pure/dialects/gemini/test_options.py::test_more_than_five_stop_sequences_are_reported": (
+        "mgw.dialects.gemini.options._MAX_STOPS",
+    ),
+    "tests/pure/dialects/openai/test_embedding.py::test_no_more_texts_are_taken_than_openai_takes": (
+        "mgw.dialects.openai.embedding.MAX_INPUTS",
+    ),
+    "tests/pure/dialects/openai/test_render_options.py::test_limits_are_told_in_the_providers_words": (
+        "mgw.dialects.openai.options._MAX_STOP_SEQUENCES",
+    ),
+    "tests/pure/dialects/test_catalog.py::test_gemini_shows_as_many_as_asked_within_bounds": (
+        "mgw.dialects.gemini.catalog.MAX_PAGE_SIZE",
+    ),
+    "tests/pure/dialects/test_metering.py::test_a_stream_of_nothing_but_usage_is_given_up": (
+        "mgw.dialects.metering.MAX_LOOKS",
+    ),
+    "tests/pure/http/test_head_key.py::test_a_long_head_has_no_key": ("mgw.http.head_key.MAX_KEY_BYTES",),
+    "tests/pure/http/test_head_shape.py::test_a_shape_that_is_seen_no_more_is_forgotten": (
+        "mgw.http.head_shape.MAX_SHAPES",
+    ),
+    "tests/pure/usage/test_event.py::test_too_many_dropped_names_end_in_an_ellipsis": (
+        "mgw.usage.event.MAX_DROPPED_NAMES",
+    ),
+    "tests/pure/usage/test_otlp_encoder.py::test_beyond_the_limit_combinations_are_counted_together": (
+        "mgw.usage.operation_metrics.MAX_SERIES",
+    ),
+    "tests/pure/usage/test_otlp_encoder.py::test_texts_numbers_and_names_are_bounded": (
+        "mgw.usage.otlp_span.MAX_NAMES",
+        "mgw.usage.otlp_span._MAX_INTEGER",
+    ),
+    "tests/pure/wire/test_json_spans.py::test_a_key_is_stated_a_bounded_number_of_times": (
+        "mgw.wire.json_spans.MAX_STATED",
+    ),
+    "tests/pure/wire/test_json_spans.py::"
+    "test_a_key_that_stands_everywhere_is_looked_for_in_a_bounded_number_of_places": (
+        "mgw.wire.json_spans.MAX_CANDIDATES",
+    ),
+    "tests/pure/wire/test_json_spans_nested.py::test_a_body_that_names_too_many_models_is_refused": (
+        "mgw.wire.json_spans.MAX_FOUND",
+    ),
+    "tests/pure/wire/test_json_spans_nested.py::test_how_many_values_are_too_many_by_default": (
+        "mgw.wire.json_spans.MAX_VALUES",
+    ),
+    "tests/pure/wire/test_whole_frames.py::test_a_reason_has_at_most_123_bytes_of_whole_characters": (
+        "mgw.wire.frames._MAX_REASON_BYTES",
+    ),
+}
+"""The test that fails where a limit is one higher or one lower, and the limits that it holds."""
+NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
+    "how much is done before others take their turn": (
+        "mgw.dashboard.feed.MAX_WRITE_BYTES",
+        "mgw.exchange.body.MAX_PART_BYTES",
+        "mgw.reactor.event_loop.MAX_EVENTS",
+        "mgw.reactor.event_loop.MAX_POLLS",
+        "mgw.reactor.event_loop.MAX_WAIT",
+        "mgw.upstream.connection.MAX_JOINED_BYTES",
+    ),
+    "how much is kept to be faster: without it the same comes, later": (
+        "mgw.dialects.gemini.request._MAX_KEPT_CHARS",
+        "mgw.exchange.prepared_request.MAX_HEADS",
+        "mgw.exchange.prepared_request._MAX_HEAD_BYTES",
+        "mgw.exchange.prepared_request._MAX_PATH_BYTES",
+        "mgw.exchange.request.MAX_MODEL_CHARS",
+        "mgw.exchange.request.MAX_PREPARED",
+        "mgw.exchange.request.MAX_VARYING",
+        "mgw.fleet.rows.MAX_LABELS",
+        "mgw.http.head_key._MAX_DIGITS",
+        "mgw.http.head_shape._MAX_BYTES",
+        "mgw.ops.logs.MAX_SHARED_PATH",
+        "mgw.upstream.agent.MAX_ORIGINS",
+        "mgw.usage.otlp_span.MAX_KEPT",
+        "mgw.usage.record.MAX_SHARED",
+        "mgw.web.admission.MAX_KEYS_BYTES",
+        "mgw.web.admission.MAX_SEEN",
+    ),
+    "an estimate, which one character more hardly changes": ("mgw.tokens.text.MAX_READ_CHARS",),
+    "the largest number of its form: there is none beyond it": (
+        "mgw.usage.usage_table._MAX_INTEGER",
+        "mgw.wire.frames._MAX_LENGTH",
+    ),
+    "how far the causes of an error are followed to free memory": ("mgw.errors._MAX_CAUSES",),
+}
+"""Why nobody could see one more, and the limits of which that is true."""
+NOT_TRIED: Final[tuple[str, ...]] = (
+    "mgw.cli.auth._MAX_IMPORT_BYTES",
+    "mgw.cli.tail.MAX_BACK_OFF",
+    "mgw.cli.tail.MAX_EVENT_BYTES",
+    "mgw.cli.tail.MAX_LINE_BYTES",
+    "mgw.cli.tail._MAX_ERROR_BYTES",
+    "mgw.config.profile.MAX_TEXT_CHARACTERS",
+    "mgw.config.yaml_document.MAX_VALUES",
+    "mgw.credentials.google_files.MAX_FILE_BYTES",
+    "mgw.credentials.subscription.store.MAX_BYTES",
+    "mgw.credentials.subscription.token_exchange.MAX_DETAIL_CHARACTERS",
+    "mgw.credentials.subscription.token_exchange._MAX_SHOWN_CHARACTERS",
+    "mgw.credentials.token_file.MAX_TOKEN_BYTES",
+    "mgw.credentials.token_request.MAX_RESPONSE_BYTES",
+    "mgw.credentials.token_request.MAX_TOKEN_BYTES",
+    "mgw.dashboard.cookies.MAX_ENDED",
+    "mgw.dashboard.event_ring.MAX_TEXT_BYTES",
+    "mgw.dashboard.feed.MAX_READERS",
+    "mgw.dashboard.logins._MAX_NAMES",
+    "mgw.dashboard.profiles.MAX_MODELS",
+    "mgw.dashboard.requests.MAX_REQUESTS",
+    "mgw.dashboard.sign_in.MAX_PEERS",
+    "mgw.dashboard.usage_answer.MAX_KEY_BYTES",
+    "mgw.dashboard.usage_memory.MAX_ROWS",
+    "mgw.dashboard.usage_memory.MAX_WAITING",
+    "mgw.dialects.anthropic.stream_writer.MAX_BLANK",
+    "mgw.dialects.gemini.speech._MAX_CHARACTERS",
+    "mgw.dialects.gemini.stream_writer.MAX_HELD_CHARACTERS",
+    "mgw.dialects.openai.calls._MAX_HELD",
+    "mgw.dialects.openai.stream_writer.MAX_HELD",
+    "mgw.dialects.openai.stream_writer._MAX_CHOICES",
+    "mgw.dialects.responses.stream_writer.MAX_KEPT_BYTES",
+    "mgw.dialects.serial_writer.MAX_HELD",
+    "mgw.exchange.attempts.MAX_REASON_BYTES",
+    "mgw.exchange.first_event.MAX_HELD",
+    "mgw.exchange.response.MAX_BUFFERED_BYTES",
+    "mgw.exchange.response_translation.MAX_ERROR_BYTES",
+    "mgw.exchange.response_translation.MAX_HEADER_BYTES",
+    "mgw.fleet.channel.MAX_FRAME_BYTES",
+    "mgw.fleet.client_balance.MAX_WORKERS",
+    "mgw.fleet.forked_process.MAX_MESSAGE_BYTES",
+    "mgw.fleet.internal_listener.MAX_LINE_BYTES",
+    "mgw.fleet.internal_listener.MAX_PATH_BYTES",
+    "mgw.fleet.redis_counts._MAX_AWAY_SECONDS",
+    "mgw.fleet.redis_link.MAX_RETRY_SECONDS",
+    "mgw.fleet.redis_rests.MAX_KEPT",
+    "mgw.fleet.rows.MAX_MESSAGE_BYTES",
+    "mgw.fleet.rows.MAX_WAITING_BYTES",
+    "mgw.ops.live_models.MAX_CACHED_MODELS",
+    "mgw.ops.live_models.MAX_FAILURES",
+    "mgw.ops.live_models.MAX_MODELS",
+    "mgw.ops.live_models.MAX_OBJECTS",
+    "mgw.ops.live_models.MAX_TEXT",
+    "mgw.ops.live_models.MAX_VALUES",
+    "mgw.ops.logs.MAX_TEXT",
+    "mgw.ops.probes.MAX_RESPONSE_BYTES",
+    "mgw.realtime.first_message.MAX_WAITING_BYTES",
+    "mgw.realtime.messages.MAX_FRAMING_BYTES",
+    "mgw.realtime.messages.MAX_MESSAGE_BYTES",
+    "mgw.realtime.messages._MAX_VALUES",
+    "mgw.realtime.session._MAX_METERED_BYTES",
+    "mgw.realtime.upstream_socket.MAX_REFUSAL_BYTES",
+    "mgw.upstream.agent.MAX_BODY_BYTES",
+    "mgw.upstream.connection.MAX_UNWATCHED_BYTES",
+    "mgw.upstream.pool.MAX_WAITERS",
+    "mgw.usage.line_writer.MAX_BYTES",
+    "mgw.usage.otlp_collector.MAX_RESPONSE_BYTES",
+    "mgw.usage.otlp_span.MAX_TEXT",
+    "mgw.usage.outbox.MAX_BATCH_BYTES",
+    "mgw.usage.outbox.MAX_HELD_BYTES",
+    "mgw.usage.outbox.MAX_HELD_EVENTS",
+    "mgw.usage.sinks.webhook.MAX_RESPONSE_BYTES",
+    "mgw.web.channel.MAX_HELD",
+)
+"""Limits that are tried from afar only: none is added here, and one that gets its test goes."""
