@@ -258,6 +258,8 @@ def test_what_is_no_message_closes_the_channel_and_is_not_quoted(
 
 
 def test_a_frame_that_would_be_too_long_closes_the_channel_before_it_has_come(pair: ChannelPair) -> None:
+    pair.near.dataReceived(struct.pack("!I", channel_module.MAX_FRAME_BYTES))
+    assert not pair.near_transport.aborting
     pair.far.dataReceived(struct.pack("!I", channel_module.MAX_FRAME_BYTES + 1))
     assert pair.far_transport.aborting
 
