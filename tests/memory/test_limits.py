@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from twisted.logger import LogEvent
 
 from mgw.canonical.conversation import Conversation, Role, Text, Turn
 from mgw.canonical.reply import NO_USAGE, TextAdded, TokenUsage
@@ -50,6 +51,7 @@ from mgw.generation import UnknownStopLog
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
+from mgw.ops.logs import RedactingObserver
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.vocabulary import DialectName
@@ -62,7 +64,9 @@ from tests.support.chat_streams import chunk
 from tests.support.configs import config
 from tests.support.hostile_json import WAYS
 from tests.support.limits import HELD, NOBODY_SEES, NOT_TRIED
+from tests.support.pipelines import Pipeline, answered
 from tests.support.responses_streams import message, whole
+from tests.support.translation import asked
 from tests.support.usage import event, exchange
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -359,6 +363,23 @@ def takes_ping(size: int) -> bool:
     return found[0]
 
 
+def logs_whole(size: int) -> bool:
+    """Whether a line of the log has so many characters."""
+    shown: list[LogEvent] = []
+    observer = RedactingObserver(shown.append, tuple)
+    observer({"log_format": "{text}", "text": "a b " * (size // 4) + "c" * (size % 4), "log_time": 0.0})
+    return len(shown[0]["log_text"]) == size
+
+
+def tells_refusal(size: int) -> bool:
+    """Whether the words of a provider's refusal of so many bytes reach the client."""
+    words = b'{"type":"error","error":{"type":"invalid_request_error","message":"Why."},"x":"'
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("smart"))
+    pipeline.connection.send(answered(words + b"x" * (size - len(words) - 2) + b'"}', b"400 Bad Request"))
+    return b"Why." in client.body
+
+
 CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
     "mgw.config.field_types.MAX_TOKENS": lambda count: is_configured(
@@ -407,11 +428,13 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.dialects.responses.output_reader._MAX_ITEMS": reads_items,
     "mgw.dialects.speech.MAX_SAMPLES_BYTES": gets_wave_header,
     "mgw.exchange.attempts.MAX_PAUSE": repeats_after,
+    "mgw.exchange.response_translation.MAX_ERROR_BYTES": tells_refusal,
     "mgw.generation._MAX_STOP_LENGTH": tells_stops_apart,
     "mgw.generation._MAX_UNKNOWN_STOPS": notes_stops,
     "mgw.http.body.MAX_CHUNK_EXTRAS": takes_line,
     "mgw.http.connect_head.MAX_CONNECT_HEAD": opens_tunnel,
     "mgw.http.response_reader.MAX_HEAD_BYTES": takes_response_head,
+    "mgw.ops.logs.MAX_TEXT": logs_whole,
     "mgw.usage.event.MAX_LINE_BYTES": writes_whole_line,
     "mgw.usage.event.MAX_NAME": lambda size: writes_whole("dropped_fields", "n" * size),
     "mgw.usage.event.MAX_TEXT": lambda size: writes_whole("model", "m" * size),

@@ -26,7 +26,7 @@ from mgw.usage.event import Outcome
 from mgw.usage.genai import OPERATIONS, facts_of, known_models, operation_of
 from mgw.usage.operation_metrics import DURATION, FIRST_CHUNK, MAX_SERIES, TOKEN_USAGE, OperationMetrics
 from mgw.usage.otlp_encoder import SLICE, OtlpEncoder
-from mgw.usage.otlp_span import encode_attribute
+from mgw.usage.otlp_span import MAX_TEXT, encode_attribute
 from mgw.usage.sinks.otlp import line_of
 from mgw.usage.trace_context import TraceContext
 from mgw.vocabulary import Modality
@@ -155,6 +155,13 @@ def test_texts_numbers_and_names_are_bounded() -> None:
     assert len(said["gen_ai.request.model"]) == 256
     assert said["gen_ai.usage.input_tokens"] == 2**63 - 1
     assert len(said["mgw.dropped_fields"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(MAX_TEXT, "m" * MAX_TEXT), (MAX_TEXT + 1, "m" * (MAX_TEXT - 1) + "…")]
+)
+def test_a_text_of_the_largest_size_is_whole(size: int, shown: str) -> None:
+    assert attributes_of(span(model="m" * size).attributes)["gen_ai.request.model"] == shown
 
 
 @given(model=st.text(max_size=30), error=st.text(max_size=9))
