@@ -33,6 +33,8 @@ CHAT, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embe
         (RESPONSES, "responses", False),
         (CHAT, "both", False),
         (RESPONSES, "both", False),
+        (EMBEDDINGS, "openai", False),
+        (EMBEDDINGS, "both", False),
         (EMBEDDINGS, "chat", False),
         (EMBEDDINGS, "responses", False),
     ],

@@ -63,6 +63,18 @@ def test_any_cut_gives_the_elements_as_sent(
     assert read([whole[at : at + 1] for at in range(len(whole))]) == expected
 
 
+ODD = (rb'"a\"b\\"', rb'"\\\""', rb'{"k\"":"\\","l":["]","\"}"]}', b'""', b"-1.5e3", b"null", b"[]", b"{}")
+"""Elements in which a cut may come between what belongs together: escapes, and quotes of brackets."""
+
+
+def test_three_pieces_give_the_same_wherever_they_are_cut() -> None:
+    whole = b"[" + b" ,".join(ODD) + b" ]"
+    for first in range(len(whole)):
+        for size in (1, 2, 3):
+            pieces = [whole[:first], whole[first : first + size], whole[first + size :]]
+            assert read(pieces) == list(ODD), pieces
+
+
 @given(
     st.lists(
         st.sampled_from([b"[", b"]", b"{", b"}", b'"', b"\\", b",", b" ", b"1", b"a", b":"]), max_size=12
