@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
@@ -21,16 +22,19 @@ from twisted.logger import LogEvent
 from mgw.canonical.conversation import Conversation, Role, Text, Turn
 from mgw.canonical.reply import NO_USAGE, TextAdded, TokenUsage
 from mgw.canonical.speech import SpeechReply
+from mgw.clients.peers import client_behind
 from mgw.config.listen import parse_listen
 from mgw.config.problems import ConfigError
 from mgw.config.profile import LimitsSettings
 from mgw.config.quoting import is_quotable, quote
 from mgw.config.resilience import RetriesSettings
 from mgw.config.yaml_document import MAX_DEPTH
+from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.subscription.limits import rest_seconds
 from mgw.dashboard.event_ring import EventRing
 from mgw.dashboard.log_lines import LogLine, LogLines
 from mgw.dashboard.origins import parse_host
+from mgw.dashboard.sign_in import MAX_FAILURES, FailureCounts
 from mgw.dashboard.usage_answer import OTHER, UsageRows
 from mgw.dashboard.usage_query import parse_usage_query
 from mgw.dialects import dialect_of
@@ -52,6 +56,7 @@ from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
 from mgw.ops.logs import RedactingObserver
+from mgw.secret import Secret
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.vocabulary import DialectName
@@ -380,7 +385,30 @@ def tells_refusal(size: int) -> bool:
     return b"Why." in client.body
 
 
+def believes_hops(count: int) -> bool:
+    """Whether the client behind so many proxies is known."""
+    said = ", ".join(["192.0.2.1", *["10.0.0.2"] * (count - 1)])
+    return client_behind("10.0.0.1", said, [ip_network("10.0.0.0/8")]) == "192.0.2.1"
+
+
+def knows_secrets(count: int) -> bool:
+    """Whether the first of so many secrets is known still."""
+    recent = RecentSecrets()
+    recent.note(*[Secret(f"canary{number:06}") for number in range(count)])
+    return "canary000000" in [secret.reveal() for secret in recent]
+
+
+def counts_clients(count: int) -> bool:
+    """Whether the failures of the first are known when so many clients have failed."""
+    failures = FailureCounts(lambda: 0.0)
+    for number in range(count):
+        for _ in range(MAX_FAILURES if number == 0 else 1):
+            failures.add(f"client {number}")
+    return not is_taken(lambda: failures.check("client 0"))
+
+
 CASES: Final[dict[str, Callable[[int], bool]]] = {
+    "mgw.clients.peers.MAX_HOPS": believes_hops,
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
     "mgw.config.field_types.MAX_TOKENS": lambda count: is_configured(
         f"translation: {{default_max_tokens: {count}}}"
@@ -394,10 +422,12 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.resilience.MAX_ATTEMPTS": lambda count: is_configured(f"retries: {{attempts: {count}}}"),
     "mgw.config.yaml_document.MAX_CHARACTERS": lambda size: is_configured("#" * (size - len(PROVIDERS))),
     "mgw.config.yaml_document.MAX_DEPTH": nests,
+    "mgw.credentials.recent_secrets.MAX_SECRETS": knows_secrets,
     "mgw.credentials.subscription.limits.MAX_REST_SECONDS": rests,
     "mgw.dashboard.event_ring.MAX_EVENTS": holds_events,
     "mgw.dashboard.log_lines.MAX_CHARS": holds_chars,
     "mgw.dashboard.origins._MAX_PORT": lambda port: parse_host(f"a:{port}") is not None,
+    "mgw.dashboard.sign_in.MAX_CLIENTS": counts_clients,
     "mgw.dashboard.usage_answer.MAX_GROUPS": keeps_groups,
     "mgw.dashboard.usage_query._MAX_STEP_DIGITS": lambda digits: is_taken(
         lambda: parse_usage_query({"step": "60".zfill(digits)}, 1e9)
@@ -482,8 +512,9 @@ def test_every_limit_is_tried_from_both_sides() -> None:
     held = [name for names in HELD.values() for name in names]
     unseen = [name for names in NOBODY_SEES.values() for name in names]
     known, there = [*CASES, *held, *unseen, *NOT_TRIED], set(limits())
-    assert not there - set(known), "new limits: give each a case here, or a row in tests/support/limits.py"
-    assert not set(known) - there, "limits that are gone"
+    new, gone = sorted(there - set(known)), sorted(set(known) - there)
+    assert new == [], "new limits: give each a case here, or a row in tests/support/limits.py"
+    assert gone == [], "limits that are gone"
     assert len(known) == len(set(known)), "a limit that stands in two places"
 
 

@@ -42,7 +42,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/credentials/test_token_request.py::test_a_tokens_life_is_a_number_within_bounds": (
         "mgw.credentials.token_request.MAX_SECONDS",
     ),
-    "tests/memory/dashboard/test_access.py::test_failed_sign_ins_are_limited_for_each_peer": (
+    "tests/memory/dashboard/test_access.py::test_failed_sign_ins_are_limited_for_each_client": (
         "mgw.dashboard.sign_in.MAX_FAILURES",
     ),
     "tests/memory/dashboard/test_event_ring.py::test_a_record_with_long_names_is_not_held": (
@@ -232,6 +232,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Why nobody could see one more, and the limits of which that is true."""
 NOT_TRIED: Final[tuple[str, ...]] = (
+    "mgw.exchange.answering_model._MAX_BYTES",
     "mgw.cli.auth._MAX_IMPORT_BYTES",
     "mgw.cli.tail.MAX_BACK_OFF",
     "mgw.cli.tail.MAX_EVENT_BYTES",
@@ -252,7 +253,6 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.logins._MAX_NAMES",
     "mgw.dashboard.profiles.MAX_MODELS",
     "mgw.dashboard.requests.MAX_REQUESTS",
-    "mgw.dashboard.sign_in.MAX_PEERS",
     "mgw.dashboard.usage_answer.MAX_KEY_BYTES",
     "mgw.dashboard.usage_memory.MAX_ROWS",
     "mgw.dashboard.usage_memory.MAX_WAITING",
