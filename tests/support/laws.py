@@ -9,7 +9,7 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-USUAL: Final = 50
+USUAL: Final = 100
 THOROUGH: Final = 1000
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
 _STEADY: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
