@@ -19,11 +19,11 @@ from mgw.exchange.body import FORM, JSON, MAX_PART_BYTES, MODELS, RequestBody, d
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
-from mgw.exchange.target_resolution import MODEL
+from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.wire.headers import values_of
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString
-from mgw.wire.target import has_similar_parameter, query_value
+from mgw.wire.target import query_value
 from mgw.wire.unambiguous_form import UnambiguousFormReader, find_unambiguous_in_part, find_unambiguous_part
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
@@ -106,21 +106,10 @@ def _read(route: Route, request: ClientRequest, original: bytes, body: bytes) ->
 
 def _check_head(route: Route, request: ClientRequest, *, has_body: bool) -> None:
     """Refuse a query and a ``Content-Type`` by which some provider finds another model."""
-    _check_query(route, request)
+    check_query(route, request)
     if has_body:
         _check_media(route, request)
         request.is_unambiguous = True  # and so are all that have the same head
-
-
-def _check_query(route: Route, request: ClientRequest) -> None:
-    """Refuse a query in which some provider finds a model that the gateway does not look for there."""
-    query = request.raw_query
-    if query is None:
-        return
-    in_query = route.model_at is ModelAt.QUERY or route.query_model
-    if has_similar_parameter(query, MODEL) or (not in_query and query_value(query, MODEL) is not None):
-        message = f"the query of {route.path} has a model where this gateway looks for none"
-        raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 
 
 def _check_media(route: Route, request: ClientRequest) -> None:

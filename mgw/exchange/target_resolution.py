@@ -18,7 +18,7 @@ from mgw.routing.route import MODEL_LIST, ModelAt, Route
 from mgw.vocabulary import Modality
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import NestedString
-from mgw.wire.target import check_stated_once, query_value
+from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 
 MODEL = "model"
 """The parameter that names the model, where the query does."""
@@ -52,6 +52,8 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
     route, resolver = exchange.route, exchange.generation.resolver
     if route.model_at is ModelAt.QUERY:
         check_stated_once(request.raw_query, MODEL)
+    if exchange.is_restricted:
+        check_query(route, request)
     exchange.asked_model = asked
     if asked is not None:
         if len(asked) > MAX_MODEL_CHARS:
@@ -76,6 +78,20 @@ def check_target(exchange: Exchange, target: Target) -> Target:
     check_allowed(exchange, target)
     check_capability(exchange.route, target, exchange.generation.config.translation)
     return target
+
+
+def check_query(route: Route, request: ClientRequest) -> None:
+    """Refuse a query in which some provider finds a model that the gateway does not look for there.
+
+    :raises GatewayError: ``MALFORMED``.
+    """
+    query = request.raw_query
+    if query is None or not route.may_name_models:
+        return
+    in_query = route.model_at is ModelAt.QUERY or route.query_model
+    if has_similar_parameter(query, MODEL) or (not in_query and query_value(query, MODEL) is not None):
+        message = f"the query of {route.path} has a model where this gateway looks for none"
+        raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 
 
 def check_allowed(exchange: Exchange, target: Target) -> None:

@@ -386,6 +386,28 @@ def test_a_query_that_says_its_model_twice_is_refused_for_everybody(
     refused(harness, ask(route, b"v=0", "Content-Type: application/sdp", query=query, key=key))
 
 
+UPGRADE: Final = (
+    *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+)
+SESSIONS: Final = ["/v1/realtime", "/v1/realtime/translations", "/v1/responses/ws"]
+
+
+def open_session(path: str, query: str, key: str) -> bytes:
+    return get(f"{path}?{query}", *UPGRADE, f"Authorization: Bearer {key}", method="GET")
+
+
+@pytest.mark.parametrize("path", SESSIONS)
+def test_the_query_of_a_session_says_its_model_once(harness: WebServerHarness, path: str) -> None:
+    for query in ("model=good&model=bad", "model=good&%6dodel=good"):
+        for key in ("key-plain", "key-limited"):
+            refused(harness, open_session(path, query, key))
+    for query in ("model=good&Model=bad", "model=good;model=bad", "model=good&model[]=bad"):
+        refused(harness, open_session(path, query, "key-limited"))
+    serve(harness, open_session(path, "model=good", "key-limited"))
+    assert len(harness.pipeline.endpoint.connections) == 1
+
+
 def test_an_offer_of_a_call_passes_whose_query_names_the_model(harness: WebServerHarness) -> None:
     route = next(route for route in QUERY_ROWS if route.name == "realtime_calls_create")
     ask_for = partial(ask, route, b"v=0", "Content-Type: application/sdp")
