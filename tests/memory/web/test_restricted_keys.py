@@ -228,7 +228,6 @@ def harness() -> WebServerHarness:
 
 
 @by_name(JSON_ROWS)
-@pytest.mark.doors("express", "klein")
 def test_json_in_which_some_provider_finds_another_model_goes_nowhere(
     harness: WebServerHarness, route: Route
 ) -> None:
