@@ -15,13 +15,14 @@ from msgspec.json import encode
 from mgw.bodies.budget import Reservation
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.direction import Direction
-from mgw.wire.frames import FrameReader, Message, render_frame, without_last_message
+from mgw.wire.frames import FrameReader, Message, render_frame
+from mgw.wire.held_frames import HeldFrames
 from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
 
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
 MAX_FRAMING_BYTES: Final = 256 * 1024
-"""What the headers of its frames may take beside it, and frames of control within it: each takes time."""
+"""What the headers of its frames may take beside it: each takes time."""
 _MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4
@@ -49,7 +50,9 @@ def rewrite_models(payload: bytes, found: Sequence[NestedString], new: str) -> b
 class RewritingDirection(Direction):
     """What a client sends, where its messages may name models.
 
-    What is held stands behind whole frames that have gone on, so that a close frame of ours may.
+    A message that may have to be changed is held until it is whole; control frames within it go on meanwhile.
+    All that came before it has gone on, and nothing of it has, so a close frame of ours may be sent.  Once a
+    part of a message has gone on, the rest passes as it comes.
 
     :param rewrite: returns what is sent in place of a message: the payload itself where nothing changes,
         ``None`` for nothing.
@@ -57,10 +60,7 @@ class RewritingDirection(Direction):
     :param first_only: only the first message names one; those behind it pass as they come.
     """
 
-    __slots__ = (
-        *("_first_only", "_framing_bytes", "_held", "_is_plain", "_memory", "_rewrite", "_streams"),
-        "passes_others",
-    )
+    __slots__ = ("_first_only", "_held", "_is_plain", "_memory", "_rewrite", "_streams", "passes_others")
 
     def __init__(
         self,
@@ -76,14 +76,13 @@ class RewritingDirection(Direction):
         self.passes_others = False
         """What the reader will not show passes as it comes; else a message that is too long is refused."""
         self._streams = False
-        """A part of the unfinished message has gone on."""
+        """A part of the unfinished message, or of a frame between two, has gone on."""
         self._first_only = first_only
         self._is_plain = False
         self._rewrite = rewrite
         self._memory = memory
-        self._held = bytearray()
-        self._framing_bytes = 0
-        """How many of them are no payload of data frames, as far as that is known."""
+        self._held: HeldFrames | None = None
+        """Of the unfinished message; ``None``: nothing is held."""
 
     def feed(self, data: bytes) -> None:
         """Take what the client has sent, and pass on what is whole.
@@ -93,11 +92,13 @@ class RewritingDirection(Direction):
         if self._is_plain or self._waits:
             super().feed(data)
             return
-        reader, start = self._reader, 0
-        before = reader.payload_bytes
+        reader, position = self._reader, 0
         for message in reader.feed(data):
-            self._pass_message(message, data[start : message.end])
-            start = message.end
+            if message.start > position:
+                self._pass(data[position : message.start])
+                position = message.start
+            self._pass_message(message, data[position : message.end])
+            position = message.end
             if self._ended:  # it was refused: nothing passes any more
                 break
             if self._first_only:
@@ -105,10 +106,7 @@ class RewritingDirection(Direction):
                 reader.ignore_messages()
                 break
         if not self._ended:
-            if not start:
-                self._framing_bytes += len(data) - (reader.payload_bytes - before)
-            end = max(start, reader.forwardable)
-            self._pass_rest(data[start:end] if start or end < len(data) else data)
+            self._pass_rest(data, position)
         if reader.close is not None or reader.fault is not None:
             self._notice_end()
 
@@ -122,46 +120,79 @@ class RewritingDirection(Direction):
             self._ended = self._waits = True
             self._write(close_frame)
 
+    def stop(self) -> None:
+        """Let nothing pass any more: the session is over."""
+        super().stop()
+        self._drop_held()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the provider has had a part of a frame; what is held it has not had."""
+        return super().is_cut and (self._is_plain or self._streams)
+
     def _pass_message(self, message: Message, raw: bytes) -> None:
+        """Pass a message, or what is sent in its place; all that came before it has gone on.
+
+        :param raw: its frames, without those that are held.
+        """
+        self._streams = False
         new = self._rewrite(message.payload)
+        if self._ended:
+            return
         if new is message.payload:
             self._pass(raw)
-        elif not self._ended:
-            others = without_last_message(bytes(self._held + raw))
-            self._drop_held()
-            if others:
-                self._write(others)
-            if new is not None:
-                self._write(render_frame(message.opcode, new, urandom(_MASK_BYTES)))
+            return
+        controls = (self._held or HeldFrames()).add(raw)
+        self._drop_held()
+        if controls:
+            self._write(controls)
+        if new is not None:
+            self._write(render_frame(message.opcode, new, urandom(_MASK_BYTES)))
 
-    def _pass_rest(self, rest: bytes) -> None:
-        """Pass what stands behind the last whole message, or keep it until its message is whole."""
-        is_whole = self._is_plain or self._is_between_messages() or self._reader.close is not None
-        self._streams = not is_whole and self.passes_others and not self._reader.is_gathering
-        if is_whole or self._streams:
-            self._pass(rest)
+    def _pass_rest(self, data: bytes, position: int) -> None:
+        """Pass what stands behind the last message that was shown, or hold the unfinished one at its end."""
+        reader = self._reader
+        end = reader.forwardable
+        if self._is_plain or reader.close is not None or self._is_between_messages():
+            self._streams = False
+            self._pass(data[position:end])
+            return
+        if reader.began >= position:
+            self._pass(data[position : reader.began])
+            self._streams = False
+            position = reader.began
+        if not self._streams and (not self.passes_others or reader.is_gathering):
+            self._hold(data[position:end])
         else:
-            self._hold(rest)
+            self._streams = True
+            self._pass(data[position:end])
 
     def _pass(self, raw: bytes) -> None:
-        if self._held:
-            self._write(bytes(self._held))
-        self._drop_held()
+        if self._held is not None:
+            raw = bytes(self._held.raw) + raw
+            self._drop_held()
         if raw:
             self._write(raw)
 
     def _hold(self, piece: bytes) -> None:
-        size = len(self._held) + len(piece) - self._framing_bytes
-        if size > MAX_MESSAGE_BYTES or self._framing_bytes > MAX_FRAMING_BYTES:
+        if self._held is None:
+            self._held = HeldFrames()
+        held = self._held
+        size = len(held.raw)
+        controls = held.add(piece)
+        if controls:
+            self._write(controls)
+        if held.framing_bytes > MAX_FRAMING_BYTES:
+            message = f"the frames of a message have more than {MAX_FRAMING_BYTES} bytes of headers"
+            raise GatewayError(Reason.BODY_TOO_LARGE, message)
+        if len(held.raw) - held.framing_bytes > MAX_MESSAGE_BYTES:
             message = f"a message has more than {MAX_MESSAGE_BYTES} bytes"
             raise GatewayError(Reason.BODY_TOO_LARGE, message)
-        self._memory.reserve(len(piece))
-        self._held += piece
+        self._memory.reserve(len(held.raw) - size)
 
     def _drop_held(self) -> None:
-        self._framing_bytes = 0
-        if self._held:
-            self._held = bytearray()
+        if self._held is not None:
+            self._held = None
             self._memory.release_all()
 
 

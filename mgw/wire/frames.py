@@ -12,7 +12,7 @@ Then ``at_boundary`` is false, so that nothing is put behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -22,9 +22,10 @@ BINARY: Final = 2
 CLOSE: Final = 8
 PING: Final = 9
 PONG: Final = 10
+CONTROL: Final = 0x08
+"""Set in the first byte of frames that are no part of a message (5.5)."""
 
 _FINAL: Final = 0x80
-_CONTROL: Final = 0x08
 _RESERVED_BITS: Final = 0x70
 _MASKED: Final = 0x80
 _OPCODE: Final = 0x0F
@@ -48,11 +49,14 @@ _MASK_BLOCK: Final = 1 << 16
 
 
 class Message(Struct, frozen=True, gc=False):
-    """A complete message, unmasked; ``end`` is where its last frame ended in the bytes that completed it."""
+    """A complete message, unmasked, and where it stands in the bytes that completed it."""
 
     opcode: int
     payload: bytes
+    start: int
+    """Where its first frame begins; below 0 where that came before."""
     end: int
+    """Where its last frame ends."""
 
 
 class Close(Struct, frozen=True, gc=False):
@@ -103,42 +107,34 @@ def render_close(code: int | None, reason: str, key: bytes | None = None) -> byt
     return render_frame(CLOSE, code.to_bytes(2, "big") + said, key)
 
 
-def walk_frames(raw: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield of whole, legal frames the opcode, and where each, its payload and the next one begin."""
-    start = 0
-    while start < len(raw):
-        length = raw[start + 1] & ~_MASKED
-        body = start + 2
-        if length in _LONG_LENGTHS:
-            length_bytes, _ = _LONG_LENGTHS[length]
-            length = int.from_bytes(raw[body : body + length_bytes], "big")
-            body += length_bytes
-        if raw[start + 1] & _MASKED:
-            body += 4
-        yield raw[start] & _OPCODE, start, body, body + length
-        start = body + length
+def find_frame_end(raw: bytes, start: int) -> tuple[int, int] | None:
+    """Return where the payload of the frame at ``start`` begins and ends, whether all of it is there or not.
 
-
-def without_last_message(raw: bytes) -> bytes:
-    """Return whole, legal frames without the last message: what came before it, and control frames within."""
-    pieces: list[bytes] = []
-    began = 0
-    for opcode, start, _, end in walk_frames(raw):
-        if opcode in (TEXT, BINARY):
-            began = start
-            pieces.clear()
-        elif opcode & _CONTROL:
-            pieces.append(raw[start:end])
-    return b"".join([raw[:began], *pieces])
+    ``None`` where its header is not complete.
+    """
+    body = start + 2
+    if body > len(raw):
+        return None
+    length = raw[start + 1] & ~_MASKED
+    if length in _LONG_LENGTHS:
+        length_bytes, _ = _LONG_LENGTHS[length]
+        length = int.from_bytes(raw[body : body + length_bytes], "big")
+        body += length_bytes
+    if raw[start + 1] & _MASKED:
+        body += 4
+    return None if body > len(raw) else (body, body + length)
 
 
 def read_pings(raw: bytes) -> list[bytes]:
     """Return the payloads of the pings among whole, legal frames, which are masked."""
-    return [
-        mask(raw[body:end], raw[body - 4 : body])
-        for opcode, _, body, end in walk_frames(raw)
-        if opcode == PING
-    ]
+    found: list[bytes] = []
+    start = 0
+    while (frame := find_frame_end(raw, start)) is not None:
+        body, end = frame
+        if raw[start] & _OPCODE == PING:
+            found.append(mask(raw[body:end], raw[body - 4 : body]))
+        start = end
+    return found
 
 
 class FrameReader:
@@ -166,6 +162,7 @@ class FrameReader:
         "_messages",
         "_offset",
         "_opcode",
+        "began",
         "close",
         "fault",
         "forwardable",
@@ -201,6 +198,8 @@ class FrameReader:
         self._gathered: bytearray | None = None
         self._messages: list[Message] = []
         self._is_over = False
+        self.began = -1
+        """Where an unfinished message, or frame between two, begins in what was last fed; below 0: before."""
         self.frames = 0
         """Data frames whose header was complete."""
         self.payload_bytes = 0
@@ -224,8 +223,8 @@ class FrameReader:
 
     @property
     def is_gathering(self) -> bool:
-        """What has come of a message, or of a header, may yet be one of interest."""
-        return self._gathered is not None or bool(self._held)
+        """What has come of a message, or of a header between two, may yet be one of interest."""
+        return self._gathered is not None or (bool(self._held) and not self.in_message)
 
     @property
     def in_message(self) -> bool:
@@ -241,6 +240,7 @@ class FrameReader:
         """Return the messages of interest that these bytes complete."""
         size = len(data)
         self.forwardable = size
+        self.began = -1
         position = 0
         if self._left:
             position = self._read_payload(data, 0)
@@ -272,7 +272,7 @@ class FrameReader:
             return self._fail(
                 "a frame without a mask" if self._mask_bit else "a frame with a mask", data, start
             )
-        if first & _CONTROL:
+        if first & CONTROL:
             return self._read_control_frame(data, start, length)
         body = start + 2 + self._mask_bytes
         if length in _LONG_LENGTHS:
@@ -284,22 +284,24 @@ class FrameReader:
                 return self._fail("a length that is not written in the least bytes", data, start)
         if body > size:
             return self._hold(data, start)
-        return self._read_data_frame(first, length, data, body)
+        return self._read_data_frame(length, data, start, body)
 
-    def _read_data_frame(self, first: int, length: int, data: bytes, body: int) -> int:
+    def _read_data_frame(self, length: int, data: bytes, start: int, body: int) -> int:
         self.frames += 1
         if self._mask_bit:
             self._key = data[body - 4 : body]
+        first = data[start]
         opcode = first & _OPCODE
         end = body + length
         is_final = first >= _FINAL
         if is_final and opcode and end <= len(data):  # a whole message: most are
             self.payload_bytes += length
             if length <= self._limit:
-                self._show(opcode, data, body, end)
+                self._show(data, start, body, end)
             return end
         if opcode:
             self._opcode = opcode
+            self.began = start - self._offset
             self._gathered = bytearray() if self._limit > 0 else None
         if self._gathered is not None and len(self._gathered) + length > self._limit:
             self._gathered = None
@@ -326,7 +328,7 @@ class FrameReader:
         if gathered is None or (self._opcode == BINARY and not gathered):
             return
         if self._is_marked(gathered, 0, len(gathered)):
-            self._add(self._opcode, bytes(gathered), end)
+            self._add(self._opcode, bytes(gathered), self.began, end)
 
     def _gather(self, piece: bytes) -> None:
         gathered = self._gathered
@@ -343,18 +345,20 @@ class FrameReader:
             self._key = self._key[turn:] + self._key[:turn]
         gathered += piece
 
-    def _show(self, opcode: int, data: bytes, start: int, end: int) -> None:
+    def _show(self, data: bytes, start: int, body: int, end: int) -> None:
         """Keep a message that is whole in one frame, if it is of interest."""
-        if opcode == BINARY and (start == end or not self._is_object(data, start)):
+        opcode = data[start] & _OPCODE
+        if opcode == BINARY and (body == end or not self._is_object(data, body)):
             return
-        if not self._has_head(data[start : min(end, start + HEAD_BYTES)]):
+        if not self._has_head(data[body : min(end, body + HEAD_BYTES)]):
             return
+        at = start - self._offset
         if self._mask_bit:
-            payload = mask(data[start:end], self._key)
+            payload = mask(data[body:end], self._key)
             if self._is_marked(payload, 0, len(payload)):
-                self._add(opcode, payload, end)
-        elif self._is_marked(data, start, end):
-            self._add(opcode, data[start:end], end)
+                self._add(opcode, payload, at, end)
+        elif self._is_marked(data, body, end):
+            self._add(opcode, data[body:end], at, end)
 
     def _is_object(self, data: bytes, start: int) -> bool:
         return data[start] ^ (self._key[0] if self._mask_bit else 0) == _OPENING_BRACE
@@ -371,8 +375,8 @@ class FrameReader:
                 return True
         return not self._markers
 
-    def _add(self, opcode: int, payload: bytes, end: int) -> None:
-        self._messages.append(Message(opcode, payload, end - self._offset))
+    def _add(self, opcode: int, payload: bytes, start: int, end: int) -> None:
+        self._messages.append(Message(opcode, payload, start, end - self._offset))
 
     def _read_control_frame(self, data: bytes, start: int, length: int) -> int:
         is_close = data[start] & _OPCODE == CLOSE
@@ -401,6 +405,8 @@ class FrameReader:
         return self._end(data, end)
 
     def _hold(self, data: bytes, start: int) -> int:
+        if not self.in_message:
+            self.began = start - self._offset
         self._held = data[start:]
         return len(data)
 
@@ -424,6 +430,6 @@ def _describe_first_byte(first: int) -> str:
         return "reserved bits that are set"
     if opcode not in _OPCODES:
         return f"the reserved opcode {opcode}"
-    if opcode & _CONTROL:
+    if opcode & CONTROL:
         return "a control frame in fragments"
     return "a new message within an unfinished one" if opcode else "a continuation of no message"

@@ -54,6 +54,7 @@ class RelayedSession:
     """A relay between two of them.
 
     :param rewrite: of the client's messages; without it they pass as they come.
+    :param head_marker: only messages that begin with it are rewritten, and the others may be of any length.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RelayedSession:
         *,
         first_only: bool = False,
         max_held: int = 1 << 20,
+        head_marker: bytes | None = None,
     ) -> None:
         self.clock = Clock()
         self.client, self.upstream = MemoryConnection(), MemoryConnection()
@@ -76,13 +78,14 @@ class RelayedSession:
             )
         else:
             relay.to_upstream = RewritingDirection(
-                FrameReader(masked=True, message_limit=1 << 20),
+                FrameReader(masked=True, message_limit=1 << 20, head_marker=head_marker),
                 self.upstream.write,
                 relay.on_direction_end,
                 rewrite,
                 Reservation(self.budget),
                 first_only=first_only,
             )
+            relay.to_upstream.passes_others = head_marker is not None
         relay.to_client = Direction(
             FrameReader(masked=False, message_limit=1000, markers=(b'"usage"',)),
             self.client.write,

@@ -233,18 +233,36 @@ def test_a_session_has_no_timers_left_at_its_end(path: str) -> None:
     assert harness.clock.getDelayedCalls() == []
 
 
-def test_what_comes_within_a_held_message_is_bounded() -> None:
-    flood = frame(0x89, bytes(125))
+def test_pings_within_a_held_message_go_on() -> None:
+    ping, count = frame(0x89, b"are you there?"), 100_000
+    harness = by_message()
+    harness.channel.dataReceived(FIRST_MESSAGE)
+    harness.switch()
+    harness.channel.dataReceived(frame(0x01, b"{"))
+    harness.take_provider_bytes()
+    held = harness.server.budget.held
+    for _ in range(count // 2500):
+        harness.channel.dataReceived(ping * 2500)
+        assert harness.take_provider_bytes() == ping * 2500
+    assert harness.client_frames() == []
+    assert harness.server.budget.held == held
+    harness.channel.dataReceived(frame(0x80, b"}"))
+    assert [said.payload for said in harness.provider_frames()] == [b"{", b"}"]
+
+
+def test_the_headers_of_a_held_message_are_bounded() -> None:
     harness = by_message()
     harness.channel.dataReceived(FIRST_MESSAGE)
     harness.switch()
     harness.channel.dataReceived(frame(0x01, b"{"))
     pieces = 0
     while not (said := harness.client_frames()):
-        harness.channel.dataReceived(flood * 4000)
-        pieces += len(flood) * 4000
-        assert pieces < 20 * 1024 * 1024
-    assert [one.code for one in said] == [1009]
+        harness.channel.dataReceived(frame(0x00) * 4000)
+        pieces += 1
+        assert pieces < 20
+    assert [(one.code, one.payload[2:]) for one in said] == [
+        (1009, b"the frames of a message have more than 262144 bytes of headers")
+    ]
     assert [one.code for one in harness.provider_frames()[1:]] == [1009]
     harness.leave()
     harness.provider.close()

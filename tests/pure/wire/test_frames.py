@@ -169,14 +169,42 @@ def test_lengths_are_read_in_all_their_forms(size: int, masked: bool) -> None:
         assert (reader.frames, reader.payload_bytes, reader.at_boundary) == (1, size, True)
 
 
-def test_the_message_says_where_its_last_frame_ended() -> None:
+def test_the_message_says_where_its_frames_stand() -> None:
     reader = FrameReader(masked=False, message_limit=100)
     first, second = frame(0x81, b"one"), frame(0x81, b"two")
     assert reader.feed(first[:1]) == ()
+    ends = (len(first) - 1, len(first) - 1 + len(second))
     assert reader.feed(first[1:] + second + frame(0x89)) == [
-        Message(TEXT, b"one", len(first) - 1),
-        Message(TEXT, b"two", len(first) - 1 + len(second)),
+        Message(TEXT, b"one", -1, ends[0]),
+        Message(TEXT, b"two", ends[0], ends[1]),
     ]
+    parts = frame(0x89, b"ping") + frame(0x01, b"o") + frame(0x89) + frame(0x80, b"ne")
+    assert reader.feed(first + parts) == [
+        Message(TEXT, b"one", 0, len(first)),
+        Message(TEXT, b"one", len(first) + 6, len(first + parts)),
+    ]
+
+
+UNFINISHED = {
+    "a frame": (frame(0x81, b"whole"), frame(0x81, b"cut")[:3]),
+    "a header": (frame(0x81, b"whole"), frame(0x81, b"cut")[:1]),
+    "a ping": (frame(0x81, b"whole") + frame(0x89), frame(0x89, b"cut")[:3]),
+    "a fragment": (frame(0x89), frame(0x01, b"part")),
+    "a fragment and a ping": (frame(0x01) + frame(0x80), frame(0x01, b"part") + frame(0x89, b"ping")[:3]),
+    "a fragment and a header": (b"", frame(0x01, b"part") + frame(0x80, b"rest")[:1]),
+}
+
+
+@pytest.mark.parametrize(("whole", "rest"), UNFINISHED.values(), ids=UNFINISHED)
+def test_where_the_unfinished_began_is_known(whole: bytes, rest: bytes) -> None:
+    reader = FrameReader(masked=False, message_limit=100)
+    reader.feed(whole + rest)
+    assert reader.began == len(whole)
+    reader = FrameReader(masked=False, message_limit=100)
+    reader.feed(whole + rest[:1])
+    assert reader.began == len(whole)
+    reader.feed(rest[1:])
+    assert reader.began < 0
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -11,12 +11,11 @@ from mgw.wire.frames import (
     CLOSE,
     PING,
     TEXT,
+    find_frame_end,
     mask,
     read_pings,
     render_close,
     render_frame,
-    walk_frames,
-    without_last_message,
 )
 
 KEY = b"\x01\x80\xfe\x7b"
@@ -35,8 +34,10 @@ def test_a_frame_says_its_length_in_the_shortest_form(size: int, key: bytes | No
     head = 2 if size <= 125 else 4 if size <= 0xFFFF else 10
     assert frame[0] == FINAL | TEXT
     assert len(frame) == head + (0 if key is None else 4) + size
-    [(opcode, start, body, end)] = walk_frames(frame)
-    assert (opcode, start, end) == (TEXT, 0, len(frame))
+    found = find_frame_end(frame, 0)
+    assert found is not None
+    body, end = found
+    assert end == len(frame)
     assert frame[body:] == (payload if key is None else mask(payload, key))
 
 
@@ -89,26 +90,23 @@ def messages() -> st.SearchStrategy[list[tuple[int, bytes]]]:
 FRAMES = st.tuples(control(PING), st.lists(messages(), max_size=3)).map(lambda found: [found[0], *found[1]])
 
 
-def rendered(frames: list[tuple[int, bytes]], key: bytes | None = None) -> bytes:
-    bit = 0 if key is None else FINAL
+def rendered(frames: list[tuple[int, bytes]], key: bytes) -> bytes:
     found = b""
     for first, payload in frames:
         size = len(payload)
-        length = bytes([bit | size]) if size < 126 else bytes([bit | 126]) + size.to_bytes(2, "big")
-        found += bytes([first]) + length + (payload if key is None else key + mask(payload, key))
+        length = bytes([FINAL | size]) if size < 126 else bytes([FINAL | 126]) + size.to_bytes(2, "big")
+        found += bytes([first]) + length + key + mask(payload, key)
     return found
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "masked"])
-@given(groups=FRAMES)
-def test_the_last_message_goes_and_all_else_stays(
-    key: bytes | None, groups: list[list[tuple[int, bytes]]]
-) -> None:
-    *before, last = groups
-    kept = [frame for group in before for frame in group]
-    kept += [frame for frame in last if frame[0] & ~FINAL in (PING, PONG)]
-    raw = rendered([frame for group in groups for frame in group], key)
-    assert without_last_message(raw) == rendered(kept, key)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_end_of_a_frame_is_known_with_its_header(size: int, key: bytes | None) -> None:
+    frame = b"before" + render_frame(TEXT, b"x" * size, key)
+    body = len(frame) - size
+    for cut in range(len(b"before"), body):
+        assert find_frame_end(frame[:cut], len(b"before")) is None
+    assert find_frame_end(frame[:body], len(b"before")) == (body, len(frame))
 
 
 @given(groups=FRAMES)
