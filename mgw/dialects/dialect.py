@@ -27,6 +27,7 @@ from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import GatewayError
 from mgw.model_row import ModelRow
 from mgw.vocabulary import DialectName, Family, Kind
+from mgw.wire.json_spans import JsonPath
 
 JSON: Final = b"application/json"
 
@@ -291,6 +292,8 @@ class SessionMessages(Struct, frozen=True):
     """Stands in every message of the provider that tells token counts."""
     parse_usage: Callable[[bytes], TokenUsage]
     """What one message tells of tokens, which counts beside that of others; never raises."""
+    model_places: tuple[JsonPath, ...]
+    """Where a client's messages may name a model, in all sessions of the family together."""
     render_error: Callable[[GatewayError], bytes] | None = None
     """A refusal of one message, for a client whose session goes on; ``None``: the session has to end."""
     first_only: bool = False

@@ -23,7 +23,7 @@ MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
 MAX_FRAMING_BYTES: Final = 256 * 1024
 """What the headers of its frames may take beside it: each takes time."""
-_MAX_VALUES: Final = 1000
+MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4
 
@@ -36,7 +36,7 @@ def find_message_models(payload: bytes, path: ModelPath) -> list[NestedString]:
     There are none where it is no JSON, or an object of so many members that no API takes it.
     """
     try:
-        return find_nested_strings(payload, path, max_values=_MAX_VALUES)
+        return find_nested_strings(payload, path, max_values=MAX_VALUES)
     except GatewayError:  # the provider's to refuse
         return []
 
@@ -87,7 +87,8 @@ class RewritingDirection(Direction):
     def feed(self, data: bytes) -> None:
         """Take what the client has sent, and pass on what is whole.
 
-        :raises GatewayError: ``BODY_TOO_LARGE``, or ``OVERLOADED``: it cannot be held.
+        :raises GatewayError: ``BODY_TOO_LARGE``, or ``OVERLOADED``: it cannot be held.  ``MALFORMED``: every
+            message has to be shown, and one is too long for that.
         """
         if self._is_plain or self._waits:
             super().feed(data)
@@ -107,6 +108,8 @@ class RewritingDirection(Direction):
                 break
         if not self._ended:
             self._pass_rest(data, position)
+        if reader.is_too_long:
+            raise GatewayError(Reason.MALFORMED, f"{reader.fault}, too many for a key with models")
         if reader.close is not None or reader.fault is not None:
             self._notice_end()
 

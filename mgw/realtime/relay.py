@@ -124,8 +124,7 @@ class SessionRelay:
         try:
             self.to_upstream.feed(data)
         except GatewayError as error:
-            code = TOO_BIG if error.reason is Reason.BODY_TOO_LARGE else TRY_AGAIN_LATER
-            self.close(Ending(Side.GATEWAY, refusal=error), code, error.message)
+            self.refuse(error, TOO_BIG if error.reason is Reason.BODY_TOO_LARGE else refusal_code(error))
 
     def on_upstream_data(self, data: bytes) -> None:
         """The provider has sent something."""
@@ -176,6 +175,13 @@ class SessionRelay:
             self._begin_end(ending)
             self._tell(Side.CLIENT, code, reason)
             self._tell(Side.UPSTREAM, code, reason)
+
+    def refuse(self, error: GatewayError, code: int) -> None:
+        """End the session for what the client has sent.  The provider does not learn what that was."""
+        if self._ending is None:
+            self._begin_end(Ending(Side.GATEWAY, refusal=error))
+            self._tell(Side.CLIENT, code, error.message)
+            self._tell(Side.UPSTREAM, code, "the gateway has refused a message of the client's")
 
     def abort(self) -> None:
         """Break both connections."""

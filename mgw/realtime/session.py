@@ -24,7 +24,6 @@ from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
 from mgw.dialects.metering import add_usage
 from mgw.errors import Cause, GatewayError, Reason, forget_frames
-from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
@@ -32,14 +31,10 @@ from mgw.exchange.target_resolution import MODEL, resolve_model
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
 from mgw.realtime.ending import Ending, Side, settle
-from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage, no_model
-from mgw.realtime.messages import (
-    MAX_MESSAGE_BYTES,
-    RewritingDirection,
-    find_message_models,
-    rewrite_models,
-)
+from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage
+from mgw.realtime.messages import MAX_MESSAGE_BYTES, RewritingDirection
 from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
+from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
@@ -119,12 +114,14 @@ class Session:
     """When the client had its 101."""
     _usage: TokenUsage = NO_USAGE
     _messages: SessionMessages = field(init=False)
+    _models: SessionModels = field(init=False)
     _limit: Deadline = field(init=False)
 
     def __post_init__(self) -> None:
         messages = dialect_of(self.exchange.route.dialect).session
         assert messages is not None, "its family has sessions"
         self._messages = messages
+        self._models = SessionModels(self.exchange, messages)
         self._limit = Deadline(self.exchange.wheel, self._on_limit)
 
     def start(self) -> None:
@@ -255,10 +252,9 @@ class Session:
         from mgw.realtime.upstream_socket import SwitchedUpstream
 
         exchange = self.exchange
-        found = find_message_models(payload, self._model_path)
-        if not found:
-            raise no_model()
-        target = resolve_model(exchange, self.request, found[-1].value)
+        target = resolve_model(exchange, self.request, self._models.find_first(payload))
+        if exchange.is_restricted:
+            _ = self._models.rewrite(payload)  # whether it may have what else is named there
         answer: Answer = await dial(exchange, self.request, target, ())
         if isinstance(answer, SwitchedUpstream):
             return answer
@@ -306,11 +302,6 @@ class Session:
 
     # The relay
 
-    @property
-    def _model_path(self) -> tuple[str, ...]:
-        (path,) = self.exchange.route.body_models
-        return tuple(step for step in path if step is not None)
-
     def _start_relay(self, upstream: SwitchedUpstream, raw: bytes = b"") -> None:
         """Relay from now on.
 
@@ -336,84 +327,48 @@ class Session:
         return relay
 
     def _client_direction(self, relay: SessionRelay, write: Callable[[bytes], None]) -> Direction:
-        messages = self._messages
+        messages, on_end = self._messages, relay.on_direction_end
+        if self.exchange.is_restricted:
+            reader = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES, every_message=True)
+            return RewritingDirection(reader, write, on_end, self._rewrite, self.memory)
         if not self._rewrites:
-            return Direction(FrameReader(masked=True), write, ignore_messages, relay.on_direction_end)
+            return Direction(FrameReader(masked=True), write, ignore_messages, on_end)
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
-            *(reader, write, relay.on_direction_end, self._rewrite, self.memory),
-            first_only=messages.first_only,
+            reader, write, on_end, self._rewrite, self.memory, first_only=messages.first_only
         )
         direction.passes_others = not messages.replaces_http
         return direction
 
     @property
     def _rewrites(self) -> bool:
-        """Whether messages of the client may have to be changed."""
+        """Whether messages of a client that may use every model may have to be changed."""
         route, target = self.exchange.route, self.exchange.target
         if not route.body_models:
             return False
         if route.model_at is ModelAt.MESSAGE or self._messages.replaces_http:
             return True
-        is_renamed = target is not None and target.upstream_model != target.asked_model
-        return is_renamed or self.exchange.is_restricted  # else they repeat it at most
+        return target is not None and target.upstream_model != target.asked_model  # else they repeat it
 
     def _meter(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self._usage = add_usage(self._usage, self._messages.parse_usage(message.payload))
 
     def _rewrite(self, payload: bytes) -> bytes | None:
-        """Return what is sent in place of a client's message."""
-        repeat_marker = self._messages.repeat_marker
-        if repeat_marker is not None and repeat_marker not in payload:
-            return payload
-        found = find_message_models(payload, self._model_path)
-        if not found:
-            return payload
-        target, asked = self.exchange.target, found[-1].value
-        assert target is not None
-        if repeat_marker is not None and asked != target.asked_model and not self.exchange.is_restricted:
-            return payload
+        """Return what is sent in place of a client's message, or refuse it."""
         try:
-            new = self._upstream_model(asked)
+            return self._models.rewrite(payload)
         except GatewayError as error:
+            forget_frames(error)
             self._refuse_model(error)
             return None
-        return rewrite_models(payload, found, new)
-
-    def _upstream_model(self, asked: str) -> str:
-        """Return the provider's name of a model that a message asks for.
-
-        :raises GatewayError: it is another provider's, or the client may not use it.
-        """
-        exchange = self.exchange
-        target, resolver = exchange.target, exchange.generation.resolver
-        assert target is not None
-        bare = asked.removeprefix(MODELS)
-        kept = asked[: len(asked) - len(bare)]
-        if target.upstream_model is not None and bare == (target.asked_model or "").removeprefix(MODELS):
-            return kept + target.upstream_model.removeprefix(MODELS)
-        named = resolver.find(bare)
-        if exchange.client is not None:
-            provider, model = named or (target.provider, asked)
-            exchange.client.check_model(asked, provider.name, model)
-        if named is None:
-            return asked
-        provider, model = named
-        if provider is target.provider:
-            return kept + model
-        message = (
-            f"{asked[:200]!r} is a model of provider {provider.name!r}, and this session is with "
-            f"{target.provider.name!r}: open another one for it"
-        )
-        raise GatewayError(Reason.MALFORMED, message, param="model")
 
     def _refuse_model(self, error: GatewayError) -> None:
         relay, render = self._relay, self._messages.render_error
         assert relay is not None
         if render is None:
-            relay.close(Ending(Side.GATEWAY, refusal=error), POLICY_VIOLATION, error.message)
+            relay.refuse(error, POLICY_VIOLATION)
         else:
             relay.to_client.send_message(render_frame(TEXT, render(error)))
 

@@ -144,11 +144,14 @@ class FrameReader:
     contain one of ``markers``, where there are any, and have ``head_marker`` among their first
     :data:`HEAD_BYTES`, where there is one; with a limit of 0 there are none.  Held are the payload
     of an unfinished message that may be one, and the beginning of a header or a control frame.
+
+    :param every_message: all messages are of interest, and one that is longer than the limit is a fault.
     """
 
     __slots__ = (
         "_expected",
         "_gathered",
+        "_has_fixed_limit",
         "_head_marker",
         "_held",
         "_is_final",
@@ -160,6 +163,7 @@ class FrameReader:
         "_mask_bit",
         "_mask_bytes",
         "_messages",
+        "_object_opcode",
         "_offset",
         "_opcode",
         "began",
@@ -167,6 +171,7 @@ class FrameReader:
         "fault",
         "forwardable",
         "frames",
+        "is_too_long",
         "payload_bytes",
     )
 
@@ -177,12 +182,16 @@ class FrameReader:
         message_limit: int = 0,
         markers: tuple[bytes, ...] = (),
         head_marker: bytes | None = None,
+        every_message: bool = False,
     ) -> None:
         self._mask_bit = _MASKED if masked else 0
         self._mask_bytes = 4 if masked else 0
         self._limit = message_limit or -1
         self._markers = markers
         self._head_marker = head_marker
+        self._object_opcode = -1 if every_message else BINARY
+        """The messages that are of interest only where they begin like an object."""
+        self._has_fixed_limit = every_message
         self._expected: frozenset[int] = _BETWEEN_MESSAGES
         self._held = b""
         """The beginning of a frame that cannot be read yet."""
@@ -210,6 +219,8 @@ class FrameReader:
         """Once the close frame is complete; nothing behind it may go on."""
         self.fault: str | None = None
         """What was illegal, without any payload; from there on nothing may go on."""
+        self.is_too_long = False
+        """The fault is a message over the limit, which is legal as such."""
 
     @property
     def at_boundary(self) -> bool:
@@ -298,12 +309,16 @@ class FrameReader:
             self.payload_bytes += length
             if length <= self._limit:
                 self._show(data, start, body, end)
+            elif self._has_fixed_limit:
+                return self._fail_as_too_long(data, start)
             return end
         if opcode:
             self._opcode = opcode
             self.began = start - self._offset
             self._gathered = bytearray() if self._limit > 0 else None
         if self._gathered is not None and len(self._gathered) + length > self._limit:
+            if self._has_fixed_limit:
+                return self._fail_as_too_long(data, start)
             self._gathered = None
         if not is_final:
             self._expected = _WITHIN_A_MESSAGE
@@ -325,7 +340,7 @@ class FrameReader:
     def _end_message(self, end: int) -> None:
         self._expected = _BETWEEN_MESSAGES
         gathered, self._gathered = self._gathered, None
-        if gathered is None or (self._opcode == BINARY and not gathered):
+        if gathered is None or (self._opcode == self._object_opcode and not gathered):
             return
         if self._is_marked(gathered, 0, len(gathered)):
             self._add(self._opcode, bytes(gathered), self.began, end)
@@ -336,7 +351,7 @@ class FrameReader:
         if not gathered and len(piece) >= HEAD_BYTES and not self._has_head(piece[:HEAD_BYTES]):
             self._gathered = None
             return
-        if self._opcode == BINARY and not gathered and not self._is_object(piece, 0):
+        if self._opcode == self._object_opcode and not gathered and not self._is_object(piece, 0):
             self._gathered = None
             return
         if self._mask_bit:
@@ -348,7 +363,7 @@ class FrameReader:
     def _show(self, data: bytes, start: int, body: int, end: int) -> None:
         """Keep a message that is whole in one frame, if it is of interest."""
         opcode = data[start] & _OPCODE
-        if opcode == BINARY and (body == end or not self._is_object(data, body)):
+        if opcode == self._object_opcode and (body == end or not self._is_object(data, body)):
             return
         if not self._has_head(data[body : min(end, body + HEAD_BYTES)]):
             return
@@ -409,6 +424,10 @@ class FrameReader:
             self.began = start - self._offset
         self._held = data[start:]
         return len(data)
+
+    def _fail_as_too_long(self, data: bytes, start: int) -> int:
+        self.is_too_long = True
+        return self._fail(f"a message has more than {self._limit} bytes", data, start)
 
     def _fail(self, fault: str, data: bytes, start: int) -> int:
         self.fault = fault

@@ -53,6 +53,6 @@ DIALECT: Final = Dialect(
     KEEPALIVE,
     CLIENT,
     PROVIDER,
-    SessionMessages(b'"usageMetadata"', parse_session_usage, first_only=True),
+    SessionMessages(b'"usageMetadata"', parse_session_usage, (("setup", "model"),), first_only=True),
 )
 """What this dialect brings."""

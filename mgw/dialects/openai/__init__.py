@@ -55,7 +55,17 @@ CHAT: Final = Dialect(
     PROVIDER,
 )
 """Chat completions and completions."""
-_SESSION: Final = SessionMessages(b'"usage"', parse_session_usage)
+_DELEGATION: Final = ("session", "delegation")
+_MODEL_PLACES: Final = (
+    ("model",),
+    ("models", None),
+    ("response", "model"),
+    ("session", "model"),
+    (*_DELEGATION, "responses", "model"),
+    (*_DELEGATION, "decisions", "model"),
+)
+"""Of the messages of Responses, of the Realtime API and of the Live API."""
+_SESSION: Final = SessionMessages(b'"usage"', parse_session_usage, _MODEL_PLACES)
 RESPONSES: Final = replace(
     CHAT,
     name=DialectName.OPENAI_RESPONSES,

@@ -1,0 +1,112 @@
+"""The models that a client's messages name: whether it may use them, and what the provider calls them.
+
+Clients that may use every model send what they like.  The gateway looks where their route names one; where it
+finds none, or cannot read a message, the message passes as it came.
+
+A client that may use some models only could hide one there.  All that it sends is read whole, as every
+provider would read it (:mod:`mgw.wire.unambiguous_json`), and every place is looked at that names a model in
+any session of its family (contract 3.23, 10.9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec.json import encode
+
+from mgw.dialects.dialect import SessionMessages
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.body import MODELS
+from mgw.exchange.exchange import Exchange
+from mgw.realtime.first_message import no_model
+from mgw.realtime.messages import MAX_VALUES, ModelPath, find_message_models, rewrite_models
+from mgw.wire.json_spans import NestedString, apply_edits
+from mgw.wire.unambiguous_json import find_unambiguous_strings
+
+
+@dataclass(slots=True)
+class SessionModels:
+    """The models of one session, once its target is known; those of its first message before."""
+
+    exchange: Exchange
+    messages: SessionMessages
+
+    @property
+    def _path(self) -> ModelPath:
+        """Where messages name the model, or repeat it."""
+        (path,) = self.exchange.route.body_models
+        return tuple(step for step in path if step is not None)
+
+    def find_first(self, payload: bytes) -> str:
+        """Return the model that the first message names.
+
+        :raises GatewayError: there is none, or the client may not use what else it may name.
+        """
+        path = self._path
+        if self.exchange.is_restricted:
+            found = [one for one in self._find_all(payload) if one.path == path]
+        else:
+            found = find_message_models(payload, path)
+        if not found:
+            raise no_model()
+        return found[-1].value
+
+    def rewrite(self, payload: bytes) -> bytes:
+        """Return what is sent in place of a message: the same object where nothing changes.
+
+        :raises GatewayError: it names a model of another provider, or one that the client may not use.
+        """
+        if self.exchange.is_restricted:
+            return self._rewrite_all(payload)
+        repeat_marker, target = self.messages.repeat_marker, self.exchange.target
+        if repeat_marker is not None and repeat_marker not in payload:
+            return payload
+        found = find_message_models(payload, self._path)
+        if not found:
+            return payload
+        assert target is not None
+        asked = found[-1].value
+        if repeat_marker is not None and asked != target.asked_model:
+            return payload
+        return rewrite_models(payload, found, self._upstream_model(asked))
+
+    def _rewrite_all(self, payload: bytes) -> bytes:
+        """Put the provider's name wherever a restricted client names a model."""
+        if not payload:
+            return payload
+        named = [(one, self._upstream_model(one.value)) for one in self._find_all(payload)]
+        return apply_edits(payload, [(one.span, encode(new)) for one, new in named if new != one.value])
+
+    def _find_all(self, payload: bytes) -> list[NestedString]:
+        try:
+            return find_unambiguous_strings(payload, *self.messages.model_places, max_values=MAX_VALUES)
+        except GatewayError as error:
+            message = f"the message cannot be checked for models: {error.message}"
+            raise GatewayError(Reason.MALFORMED, message, param=error.param) from None
+
+    def _upstream_model(self, asked: str) -> str:
+        """Return the provider's name of a model that a message asks for.
+
+        :raises GatewayError: it is another provider's, or the client may not use it.
+        """
+        exchange = self.exchange
+        target, resolver = exchange.target, exchange.generation.resolver
+        assert target is not None
+        bare = asked.removeprefix(MODELS)
+        kept = asked[: len(asked) - len(bare)]
+        if target.upstream_model is not None and bare == (target.asked_model or "").removeprefix(MODELS):
+            return kept + target.upstream_model.removeprefix(MODELS)
+        named = resolver.find(bare)
+        if exchange.client is not None:
+            provider, model = named or (target.provider, asked)
+            exchange.client.check_model(asked, provider.name, model)
+        if named is None:
+            return asked
+        provider, model = named
+        if provider is target.provider:
+            return kept + model
+        message = (
+            f"this session is with provider {target.provider.name!r}: open another one for "
+            f"{asked[:200]!r}, which is a model of provider {provider.name!r}"
+        )
+        raise GatewayError(Reason.MALFORMED, message, param="model")

@@ -1,0 +1,237 @@
+"""A key that may use some models only gets no others in a session, however its messages spell them."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from mgw.realtime.messages import MAX_MESSAGE_BYTES
+from tests.support.configs import THREE_FAMILIES
+from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness
+from tests.support.raw_sessions import frame
+
+TEXT: Final = 0x81
+BINARY: Final = 0x82
+CLOSE: Final = 0x88
+KEYS: Final = """
+edge_auth:
+  enabled: true
+  keys:
+    - {name: alice, key: edge, models: ["fast", "main/gpt-c*", "gem/good*"]}
+"""
+LIMITED: Final = THREE_FAMILIES + KEYS
+REALTIME: Final = "/v1/realtime?model=fast"
+TRANSLATIONS: Final = "/v1/realtime/translations?model=fast"
+LIVE_SESSIONS: Final = "/v1/live/sessions"
+BY_PATH: Final = "/v1beta/models/gem/good:bidiGenerateContent?key=edge"
+BY_SETUP: Final = f"{LIVE}?key=edge"
+NESTED: Final = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+BLANKS: Final = b" " * 200
+
+UNREADABLE: Final = {
+    "NaN": b'{"model":"gpt-b","x":NaN}',
+    "a trailing comma": b'{"model":"gpt-b",}',
+    "a BOM": b'\xef\xbb\xbf{"model":"gpt-b"}',
+    "an array": b'[{"model":"gpt-b"}]',
+    "two documents": b'{"x":1}{"model":"gpt-b"}',
+    "two lines": b'{"x":1}\n{"model":"gpt-b"}',
+    "deep nesting": NESTED,
+    "no UTF-8": b'{"model":"gpt-b","x":"\xff"}',
+    "no JSON": b"model gpt-b",
+    "a comment": b'{"model":"gpt-b"/**/}',
+    "two cases": b'{"model":"fast","Model":"gpt-b"}',
+    "another case": b'{"MODEL":"gpt-b"}',
+    "twice": b'{"model":"gpt-b","model":"fast"}',
+    "a number": b'{"model":7}',
+    "an object": b'{"model":{"id":"gpt-b"}}',
+    "a response in an array": b'{"response":[{"model":"gpt-b"}]}',
+}
+FORBIDDEN: Final = {
+    "the model": b'{"type":"response.create","model":"gpt-b"}',
+    "a late type": b'{"model":"main/gpt-b","tools":"' + BLANKS + b'","type":"response.create"}',
+    "blanks": BLANKS + b'{"model":"gpt-b"}',
+    "an escaped key": b'{"\\u006dodel":"gpt-b"}',
+    "an escaped value": b'{"model":"\\u0067pt-b"}',
+    "of the response": b'{"type":"response.create","response":{"model":"gpt-b"}}',
+    "of the session": b'{"type":"session.update","session":{"model":"gpt-b"}}',
+    "sorted keys": b'{"session":{"instructions":"' + BLANKS + b'","model":"gpt-b"},"type":"session.update"}',
+    "an escaped type": b'{"type":"session\\u002eupdate","session":{"model":"gpt-b"}}',
+    "a list of others": b'{"model":"fast","models":["fast","gpt-b"]}',
+    "more than a megabyte": b'{"x":"' + b"y" * (1 << 20) + b'","model":"gpt-b","session":{"model":"gpt-b"}}',
+    "another provider": b'{"model":"gem/good"}',
+}
+EVERY: Final = {**UNREADABLE, **FORBIDDEN}
+ALLOWED: Final = {
+    "the alias": (
+        b'{"session":{"model":"fast"},"type":"session.update"}',
+        b'{"session":{"model":"gpt-b"},"type":"session.update"}',
+    ),
+    "of the response": (b'{"response": {"model": "fast"}}', b'{"response": {"model": "gpt-b"}}'),
+    "by its prefix": (b'{"session":{"model":"main/gpt-c"}}', b'{"session":{"model":"gpt-c"}}'),
+    "no model": (b'{"type": "input_audio_buffer.append", "audio": "QUJD"}',) * 2,
+    "no session": (b'{"session": null}',) * 2,
+    "nothing": (b"",) * 2,
+}
+
+
+def open_session(path: str, first: bytes | None = None, text: str = LIMITED) -> SessionHarness:
+    """Return an open session, whose first message, if it has to have one, has passed."""
+    harness = SessionHarness(path, text)
+    if first is not None:
+        harness.take_head()
+        harness.channel.dataReceived(frame(TEXT, first))
+    harness.switch()
+    if first is None:
+        harness.take_head()
+    harness.take_provider_bytes()
+    return harness
+
+
+def send_large(harness: SessionHarness, first: int, payload: bytes) -> None:
+    """Send a message, in fragments where it is long."""
+    pieces = [payload[at : at + 60_000] for at in range(0, len(payload), 60_000)] or [b""]
+    for number, piece in enumerate(pieces):
+        final = 0x80 if number == len(pieces) - 1 else 0
+        harness.channel.dataReceived(frame(final | (0 if number else first & 0x0F), piece))
+
+
+def check_closed(harness: SessionHarness) -> str:
+    """Nothing but a close frame went on, and none but that came back; return its reason."""
+    assert [one.first for one in harness.provider_frames()] == [CLOSE]
+    (said,) = harness.client_frames()
+    assert said.code == 1008
+    return said.payload[2:].decode()
+
+
+SESSIONS: Final = {"realtime": REALTIME, "translations": TRANSLATIONS, "live": LIVE_SESSIONS}
+
+
+@pytest.mark.parametrize("path", SESSIONS.values(), ids=SESSIONS)
+@pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
+@pytest.mark.parametrize("payload", EVERY.values(), ids=EVERY)
+def test_a_session_is_closed_for_a_message_that_names_another_model_or_cannot_be_read(
+    path: str, first: int, payload: bytes
+) -> None:
+    harness = open_session(path)
+    send_large(harness, first, payload)
+    assert "gpt-b" not in check_closed(harness) or payload in FORBIDDEN.values()
+
+
+@pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
+@pytest.mark.parametrize("payload", EVERY.values(), ids=EVERY)
+def test_a_session_of_responses_answers_such_a_message_with_an_error_and_goes_on(
+    first: int, payload: bytes
+) -> None:
+    harness = open_session(RESPONSES, b'{"type":"response.create","model":"fast"}')
+    send_large(harness, first, payload)
+    (said,) = harness.client_frames()
+    error = json.loads(said.payload)
+    assert (error["type"], error["status"]) in {("error", 400), ("error", 404)}
+    assert harness.provider_frames() == []
+    harness.channel.dataReceived(frame(TEXT, b'{"type":"response.create","model":"fast"}'))
+    assert [one.payload for one in harness.provider_frames()] == [
+        b'{"type":"response.create","model":"gpt-b"}'
+    ]
+
+
+@pytest.mark.parametrize("path", [REALTIME, LIVE_SESSIONS])
+@pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
+@pytest.mark.parametrize(("payload", "sent"), ALLOWED.values(), ids=ALLOWED)
+def test_what_it_may_use_goes_on_under_the_providers_name(
+    path: str, first: int, payload: bytes, sent: bytes
+) -> None:
+    harness = open_session(path)
+    harness.channel.dataReceived(frame(first, payload))
+    assert [(one.first, one.payload) for one in harness.provider_frames()] == [(first, sent)]
+    assert harness.client_frames() == []
+
+
+def test_a_live_session_names_the_model_that_it_delegates_to() -> None:
+    message = b'{"session":{"delegation":{"type":"responses","responses":{"model":"gpt-b"}},"model":"gpt-c"}}'
+    harness = open_session(LIVE_SESSIONS)
+    harness.channel.dataReceived(frame(TEXT, message))
+    assert "no model is named 'gpt-b'" in check_closed(harness)
+
+
+@pytest.mark.parametrize("path", [BY_SETUP, BY_PATH])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"setup":{"model":"models/gem/secret"}}',
+        BLANKS + b'{"setup":{"model":"models/gem/secret"}}',
+        b'{"realtimeInput":{},"setup":{"generationConfig":{"x":"' + BLANKS + b'"},"model":"gem/secret"}}',
+        b'{"setup":{"model":"models/good","Model":"models/secret"}}',
+        b'{"setup":{"model":"models/secret"},}',
+        b'[{"setup":{"model":"models/secret"}}]',
+    ],
+    ids=["second setup", "blanks", "sorted keys", "two cases", "a trailing comma", "an array"],
+)
+@pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
+def test_a_second_setup_of_gemini_cannot_name_another_model(path: str, payload: bytes, first: int) -> None:
+    harness = open_session(path, b'{"setup":{"model":"models/gem/good"}}' if path == BY_SETUP else None)
+    harness.channel.dataReceived(frame(TEXT, b'{"realtimeInput":{"text":"hi"}}'))
+    assert len(harness.provider_frames()) == 1
+    harness.channel.dataReceived(frame(first, payload))
+    check_closed(harness)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"setup":{"model":"models/gem/good","Model":"models/gem/secret"}}',
+        b'{"setup":{"model":"models/gem/secret"},"setup":{"model":"models/gem/good"}}',
+        b'{"setup":{"model":"models/gem/good"},"x":NaN}',
+    ],
+    ids=["two cases", "two setups", "NaN"],
+)
+def test_a_first_message_that_cannot_be_read_for_certain_ends_the_session(payload: bytes) -> None:
+    harness = SessionHarness(BY_SETUP, LIMITED)
+    harness.take_head()
+    harness.channel.dataReceived(frame(TEXT, payload))
+    (said,) = harness.client_frames()
+    assert said.code == 1008
+    assert not harness.pipeline.endpoint.connections
+    assert harness.event.status == "rejected"
+
+
+@pytest.mark.parametrize(
+    "fields", [b'"response":{"model":"gpt-b"}', b'"models":["gpt-b"]', b'"Model":"gpt-b"']
+)
+def test_a_first_message_that_names_another_model_besides_ends_the_session(fields: bytes) -> None:
+    harness = SessionHarness(RESPONSES, LIMITED)
+    harness.take_head()
+    harness.channel.dataReceived(frame(TEXT, b'{"model":"fast",%b}' % fields))
+    (said,) = harness.client_frames()
+    assert said.code == 1008
+    assert not harness.pipeline.endpoint.connections
+
+
+@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+def test_a_message_that_is_too_long_to_be_read_ends_the_session(path: str) -> None:
+    first = b'{"type":"response.create","model":"fast"}' if path == RESPONSES else None
+    harness = open_session(path, first)
+    head = b"\x81\xff" + (MAX_MESSAGE_BYTES + 1).to_bytes(8, "big") + b"mask"
+    harness.channel.dataReceived(frame(TEXT, b"{}") + head)
+    (passed, closed) = harness.provider_frames()
+    assert (passed.payload, closed.code) == (b"{}", 1008)
+    (said,) = harness.client_frames()
+    assert said.payload[2:].startswith(b"a message has more than 8388608 bytes")
+
+
+def test_a_whole_message_that_is_too_long_does_not_pass_either() -> None:
+    harness = open_session(REALTIME)
+    payload = bytes(MAX_MESSAGE_BYTES + 1)
+    head = b"\x81\xff" + len(payload).to_bytes(8, "big") + b"\x00" * 4
+    harness.channel.dataReceived(head + payload + frame(TEXT, b'{"session":{"model":"gpt-b"}}'))
+    check_closed(harness)
+
+
+@pytest.mark.parametrize("payload", EVERY.values(), ids=EVERY)
+def test_a_key_without_models_sends_what_it_likes(payload: bytes) -> None:
+    text = THREE_FAMILIES + KEYS.replace(', models: ["fast", "main/gpt-c*", "gem/good*"]', "")
+    harness = open_session("/v1/realtime?model=gpt-b", text=text)
+    data = frame(BINARY, payload[:60_000])
+    harness.channel.dataReceived(data)
+    assert harness.take_provider_bytes() == data
