@@ -11,6 +11,7 @@ goes wrong.  A session has a connection of its own, outside of the pool.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -42,6 +43,7 @@ LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 _SWITCHING: Final = b"HTTP/1.1 101 "
 _HEAD_END: Final = b"\r\n\r\n"
+_is_interim: Final = re.compile(rb"HTTP/1\.1 1(?!01)\d\d[ \r]").match
 _BEGIN: Final = len(_SWITCHING)
 _FIRST_REFUSAL: Final = 400
 _IN_HANDSHAKE: Final = (b"upgrade", b"connection", b"sec-websocket-")
@@ -183,6 +185,7 @@ class UpstreamSocket(Protocol):
         self._out: EagerWriter
         self._is_ready = False
         self._head = b""
+        self._interim_bytes = 0
         self._reader: ResponseReader | None = None
         self._refusal_bytes = 0
         self._receiver: FrameReceiver | None = None
@@ -245,9 +248,11 @@ class UpstreamSocket(Protocol):
             self._head += data  # frames that came with the head; nothing more is read
 
     def _read_answer(self, handshake: ClientHandshake, data: bytes) -> None:
-        self._head += data
-        begun = self._head
-        if not begun.startswith(_SWITCHING[: len(begun)]) and len(begun) >= _BEGIN:
+        begun = self._head = self._skip_interim(self._head + data)
+        if self._on_answer is None:  # what came was unreadable
+            return
+        is_final = not (begun.startswith(_SWITCHING) or _is_interim(begun))
+        if is_final and len(begun) >= _BEGIN:
             self._reader = ResponseReader(b"GET")
             self._head = b""
             self._read_refusal(self._reader, begun)
@@ -256,8 +261,23 @@ class UpstreamSocket(Protocol):
         if end >= len(_HEAD_END):
             self._head = begun[end:]
             self._switch(handshake, begun[:end])
-        elif len(begun) > MAX_HEAD_BYTES:
+        elif self._interim_bytes + len(begun) > MAX_HEAD_BYTES:
             self._answer(self._broken(f"sent a head of more than {MAX_HEAD_BYTES} bytes", Cause.UNREADABLE))
+
+    def _skip_interim(self, begun: bytes) -> bytes:
+        """Return what has come of the final head; others may come before it (RFC 9110 15.2)."""
+        while _is_interim(begun):
+            end = begun.find(_HEAD_END) + len(_HEAD_END)
+            if end < len(_HEAD_END):
+                break
+            try:
+                _check_syntax(begun[:end])
+            except HandshakeError as error:
+                self._answer(self._broken(str(error), Cause.UNREADABLE))
+                break
+            self._interim_bytes += end
+            begun = begun[end:]
+        return begun
 
     def _switch(self, handshake: ClientHandshake, raw: bytes) -> None:
         """Check the head of a 101."""
