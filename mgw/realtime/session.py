@@ -161,6 +161,7 @@ class Session:
     # Opening
 
     async def _open(self) -> None:
+        self._models.check_query(self.request.raw_query)
         if self.exchange.placing is not None:
             await self.exchange.placed()
         await self.sessions.prepare(self.exchange.offload)

@@ -18,9 +18,12 @@ from mgw.dialects.dialect import SessionMessages
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.target_resolution import MODEL
 from mgw.realtime.first_message import no_model
 from mgw.realtime.messages import MAX_VALUES, ModelPath, find_message_models, rewrite_models
+from mgw.routing.route import ModelAt
 from mgw.wire.json_spans import NestedString, apply_edits
+from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 
@@ -36,6 +39,20 @@ class SessionModels:
         """Where messages name the model, or repeat it."""
         (path,) = self.exchange.route.body_models
         return tuple(step for step in path if step is not None)
+
+    def check_query(self, raw_query: bytes | None) -> None:
+        """Check that the query of the request names no model beside the one that is looked at.
+
+        :raises GatewayError: ``MALFORMED``.
+        """
+        check_stated_once(raw_query, MODEL)
+        exchange = self.exchange
+        if raw_query is None or not exchange.is_restricted:
+            return
+        is_read = exchange.route.model_at is ModelAt.QUERY
+        if has_similar_parameter(raw_query, MODEL) or (not is_read and query_value(raw_query, MODEL)):
+            message = "the query names a model where a key with models may name none"
+            raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 
     def find_first(self, payload: bytes) -> str:
         """Return the model that the first message names.

@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES, UNSAID, shown_family
@@ -24,6 +25,7 @@ from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 
 _VERB: Final = re.compile(r"(?::|%3[Aa])[a-zA-Z]+$")
+_NO_MODEL: Final = re.compile(r"(?P<models>.*/models/)(?::|%3[Aa])(?P<verb>[a-zA-Z]+)")
 PROVIDER: Final = "provider"
 """The parameter that names the provider where no model does; it goes no further."""
 
@@ -91,6 +93,12 @@ class RouteTable:
             check_path(raw_path.encode("latin-1"))
         except GatewayError as error:
             fault = error
+        nameless = _NO_MODEL.fullmatch(raw_path)
+        if nameless is not None and (named := self._with_verb(nameless)):
+            matched = self._matched(
+                self._chosen(named, method, raw_path, raw_query, headers), raw_path, fault
+            )
+            return replace(matched, fault=matched.fault or _no_model(nameless["verb"]))
         found = self._paths.find(raw_path)
         if not found:
             raise fault or self._nearly_known(raw_path, raw_query, headers)
@@ -99,6 +107,11 @@ class RouteTable:
         except GatewayError as error:
             raise fault or error from None
         return self._matched(chosen, raw_path, fault)
+
+    def _with_verb(self, nameless: re.Match[str]) -> list[PathMatch]:
+        """Return the rows of a path that lacks nothing but its model."""
+        found = self._paths.find(f"{nameless['models']}-:{nameless['verb']}")
+        return [one for one in found if one.row.route.path.endswith(f":{nameless['verb']}")]
 
     def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> DialectName:
         """Return the dialect that a path suggests, for a refusal without a row (contract 4.1)."""
@@ -232,6 +245,11 @@ def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None
 
 def _unknown(raw_path: str, more: str = "") -> GatewayError:
     return GatewayError(Reason.UNKNOWN_ROUTE, f"the gateway serves nothing at {_shown(raw_path)}{more}")
+
+
+def _no_model(verb: str) -> GatewayError:
+    message = f"the model is empty: write /models/<model>:{verb}"
+    return GatewayError(Reason.MALFORMED, message, param="model")
 
 
 def _shown(raw_path: str) -> str:

@@ -8,7 +8,8 @@ from mgw.routing.match import RouteTable
 from mgw.routing.route import ModelAt, Treatment
 from mgw.routing.routes import ROUTES
 from mgw.wire.target import split_target
-from tests.support.memory_sessions import FIRST_MESSAGE, SETUP, SessionHarness
+from tests.support.memory_sessions import FIRST_MESSAGE, LIVE, SETUP, SessionHarness
+from tests.support.raw_sessions import frame
 
 TABLE = RouteTable(ROUTES)
 SERVICE = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateContent"
@@ -49,3 +50,35 @@ def test_the_provider_is_asked_for_its_own_path_and_model(asked: str, upstream: 
 def test_these_are_all_of_them() -> None:
     rows = {route.name for route in ROUTES if route.treatment is Treatment.REALTIME}
     assert {row_of(asked) for asked in ASKED} == rows
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/v1/realtime", 400, b"needs a model"),
+        ("/v1/realtime?model=", 400, b"the model is empty"),
+        ("/v1/realtime?model", 400, b"the model is empty"),
+        ("/v1/realtime/translations?model=", 400, b"the model is empty"),
+        ("/v1/responses/ws?model=", 400, b"the model is empty"),
+        ("/v1/realtime?model=main/", 404, b"names a provider but no model"),
+        ("/v1beta/models/:bidiGenerateContent", 400, b"the model is empty"),
+        ("/v1beta/models/models%2F:bidiGenerateContent", 400, b"the model is empty"),
+        ("/v1beta/models/gem%2F:bidiGenerateContent", 404, b"names a provider but no model"),
+    ],
+)
+def test_an_upgrade_to_a_model_with_an_empty_name_is_refused_as_that(
+    path: str, status: int, said: bytes
+) -> None:
+    harness = SessionHarness(path)
+    assert harness.status() == status
+    assert said in harness.received()
+    assert not harness.pipeline.endpoint.connections
+
+
+@pytest.mark.parametrize("message", [b'{"setup":{"model":""}}', b'{"setup":{"model":"models/"}}'])
+def test_a_first_message_with_an_empty_model_is_refused_as_that(message: bytes) -> None:
+    harness = SessionHarness(f"{LIVE}?key=edge")
+    harness.take_head()
+    harness.channel.dataReceived(frame(0x82, message))
+    (said,) = harness.client_frames()
+    assert (said.code, said.payload[2:]) == (1008, b"the model is empty")

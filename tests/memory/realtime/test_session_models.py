@@ -148,6 +148,39 @@ def test_what_it_may_use_goes_on_under_the_providers_name(
     assert harness.client_frames() == []
 
 
+def asked_for(query: str, text: str = THREE_FAMILIES, path: str = "/v1/realtime") -> SessionHarness:
+    """Return a session whose query is this."""
+    return SessionHarness(f"{path}?{query}", text)
+
+
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/responses/ws", "/v1/responses", LIVE_SESSIONS])
+@pytest.mark.parametrize(
+    "query", ["model=fast&model=gpt-b", "model=fast&x=1&%6dodel=gpt-b", "model=fast&model="]
+)
+def test_a_query_with_two_models_is_refused_whoever_asks(path: str, query: str) -> None:
+    harness = asked_for(query, path=path)
+    assert harness.status() == 400
+    assert b"'model' more than once" in harness.received()
+    assert not harness.pipeline.endpoint.connections
+    assert harness.is_free()
+
+
+@pytest.mark.parametrize(
+    "query", ["model=fast&Model=gpt-b", "model=fast;model=gpt-b", "model=fast&model[]=gpt-b", "x;model=gpt-b"]
+)
+def test_a_query_that_some_server_reads_otherwise_is_refused_to_a_key_with_models(query: str) -> None:
+    harness = asked_for(query, LIMITED)
+    assert harness.status() == 400
+    assert not harness.pipeline.endpoint.connections
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", LIVE_SESSIONS, BY_PATH.partition("?")[0]])
+def test_a_key_with_models_names_none_in_a_query_that_nobody_checks(path: str) -> None:
+    harness = asked_for("key=edge&model=gpt-b", LIMITED, path)
+    assert harness.status() == 400
+    assert not harness.pipeline.endpoint.connections
+
+
 def test_a_live_session_names_the_model_that_it_delegates_to() -> None:
     message = b'{"session":{"delegation":{"type":"responses","responses":{"model":"gpt-b"}},"model":"gpt-c"}}'
     harness = open_session(LIVE_SESSIONS)

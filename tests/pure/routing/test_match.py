@@ -193,3 +193,34 @@ def test_other_collections_are_no_models() -> None:
         with pytest.raises(GatewayError) as refusal:
             match("POST", path)
         assert refusal.value.reason is Reason.UNKNOWN_ROUTE
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
+@pytest.mark.parametrize("colon", [":", "%3A", "%3a"])
+@pytest.mark.parametrize(
+    ("method", "verb", "name"),
+    [
+        ("GET", "bidiGenerateContent", "gemini_bidi"),
+        ("POST", "generateContent", "generate_content"),
+        ("POST", "streamGenerateContent", "stream_generate_content"),
+        ("POST", "countTokens", "count_tokens"),
+    ],
+)
+def test_a_path_whose_model_is_empty_is_refused_as_that(
+    method: str, version: str, colon: str, verb: str, name: str
+) -> None:
+    found = match(method, f"/{version}/models/{colon}{verb}")
+    assert (found.route.name, found.version) == (name, f"/{version}")
+    assert found.fault is not None
+    assert found.fault.reason is Reason.MALFORMED
+    assert found.fault.message == f"the model is empty: write /models/<model>:{verb}"
+
+
+def test_a_path_without_a_model_and_of_no_row_is_what_it_was() -> None:
+    assert match("GET", "/v1beta/models/:nonsense").fault is None
+    fault = fault_of("POST", "/v1beta/models/:nonsense")
+    assert fault is not None
+    assert fault.reason is Reason.UNKNOWN_ROUTE
+    fault = fault_of("DELETE", "/v1beta/models/:generateContent")
+    assert fault is not None
+    assert fault.reason is Reason.WRONG_METHOD
