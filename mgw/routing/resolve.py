@@ -193,10 +193,13 @@ def _responses_off(route: Route, target: Target) -> GatewayError:
 
 
 def _no_bridge(route: Route, target: Target) -> GatewayError:
-    """Return the refusal of realtime between two families, each of which has a protocol of its own."""
+    """Return the refusal of realtime between two families, each of which has a protocol of its own.
+
+    Of the reason of a close frame no more than 123 bytes arrive.
+    """
     message = (
-        f"{route.path} cannot be served by provider {target.provider.name!r} of kind {target.kind}: realtime "
-        f"sessions are not translated, and it needs a provider of {route.family}'s family"
+        f"realtime sessions are not translated: provider {target.provider.name!r} is of kind {target.kind}, "
+        f"and {route.path} needs one of {route.family}'s family"
     )
     return GatewayError(
         Reason.NOT_IMPLEMENTED, message, param=_at_fault(target), code="unsupported_realtime_bridge"
