@@ -30,6 +30,8 @@ MAX_SHARED_CHARS: Final = 256
 """Labels with a longer name of a model are not kept."""
 NO_CLIENT: Final = "none"
 OTHER_CLIENT: Final = "other"
+_MODELS: Final = "models/"
+"""Begins the model in every message of Gemini Live, whether the client asked for it so or not."""
 _ENCODER: Final = Encoder()
 
 
@@ -266,6 +268,9 @@ def _labels_of(
     key_hash: str | None,
     client: str | None,
 ) -> ExchangeLabels:
+    is_session = route.treatment is Treatment.REALTIME
+    if is_session and upstream_model is not None:
+        upstream_model = upstream_model.removeprefix(_MODELS)
     return ExchangeLabels(
         route.family.value,
         route.name,
@@ -273,7 +278,7 @@ def _labels_of(
         model,
         upstream_model,
         route.modality.value,
-        "websocket" if route.treatment is Treatment.REALTIME else "http",
+        "websocket" if is_session else "http",
         key_hash,
         client,
     )

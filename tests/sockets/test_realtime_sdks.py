@@ -309,7 +309,7 @@ class TestGeminiLive:
         assert request.values("x-goog-api-key") == [GEMINI_KEY]
         assert json.loads(request.messages[0].data)["setup"]["model"] == "models/gemini-live"
         event = traces.event()
-        assert (event["provider"], event["upstream_model"]) == (provider, "models/gemini-live")
+        assert (event["provider"], event["upstream_model"]) == (provider, "gemini-live")
         check_event(event | {"bytes_in": sent(request)[1]}, request, "gemini_live_v1", tokens)
 
     def test_a_function_call_and_audio(

@@ -82,3 +82,16 @@ def test_a_first_message_with_an_empty_model_is_refused_as_that(message: bytes) 
     harness.channel.dataReceived(frame(0x82, message))
     (said,) = harness.client_frames()
     assert (said.code, said.payload[2:]) == (1008, b"the model is empty")
+
+
+@pytest.mark.parametrize(
+    "path", [f"{LIVE}?key=edge", "/v1beta/models/models%2Fgem%2Fm:bidiGenerateContent?key=edge"]
+)
+def test_the_event_of_a_live_session_has_the_models_id_alone(path: str) -> None:
+    harness = SessionHarness(path)
+    if path.startswith(LIVE):
+        harness.channel.dataReceived(SETUP)
+    harness.switch()
+    harness.leave()
+    harness.turn()
+    assert harness.event.upstream_model == "m"

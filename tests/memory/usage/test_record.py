@@ -100,3 +100,11 @@ def test_models_that_clients_make_up_do_not_fill_the_memory() -> None:
     assert labels_for(ROUTES[0], "main", long, long, None) is not labels_for(
         ROUTES[0], "main", long, long, None
     )
+
+
+def test_the_prefix_of_geminis_messages_is_no_part_of_a_sessions_model() -> None:
+    session = next(route for route in ROUTES if route.name == "gemini_live_v1beta")
+    for asked in ("models/gem/pro", "m" * (MAX_SHARED_CHARS + 1)):
+        labels = labels_for(session, "gem", asked, "models/pro", None)
+        assert (labels.model, labels.upstream_model) == (asked, "pro")
+    assert labels_for(ROUTES[0], "gem", "models/gem/pro", "models/pro", None).upstream_model == "models/pro"
