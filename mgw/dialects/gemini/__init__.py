@@ -42,6 +42,8 @@ PROVIDER: Final = ProviderSide(
 )
 """The same, and embeddings."""
 
+_MODEL_PLACES: Final = (("setup", "model"), ("model",), ("events", None, "model"))
+"""Of the messages of Gemini Live, and of interactions over a WebSocket."""
 DIALECT: Final = Dialect(
     DialectName.GEMINI,
     error_body,
@@ -53,6 +55,6 @@ DIALECT: Final = Dialect(
     KEEPALIVE,
     CLIENT,
     PROVIDER,
-    SessionMessages(b'"usageMetadata"', parse_session_usage, (("setup", "model"),), first_only=True),
+    SessionMessages(b'"usageMetadata"', parse_session_usage, _MODEL_PLACES, first_only=True),
 )
 """What this dialect brings."""

@@ -198,8 +198,13 @@ def test_a_live_session_names_the_model_that_it_delegates_to() -> None:
         b'{"setup":{"model":"models/good","Model":"models/secret"}}',
         b'{"setup":{"model":"models/secret"},}',
         b'[{"setup":{"model":"models/secret"}}]',
+        b'{"event_type":"interaction.create","model":"gem/secret"}',
+        b'{"events":[{"model":"models/good"},{"model":"models/secret"}]}',
     ],
-    ids=["second setup", "blanks", "sorted keys", "two cases", "a trailing comma", "an array"],
+    ids=[
+        *("second setup", "blanks", "sorted keys", "two cases", "a trailing comma", "an array"),
+        *("an interaction", "events"),
+    ],
 )
 @pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
 def test_a_second_setup_of_gemini_cannot_name_another_model(path: str, payload: bytes, first: int) -> None:
@@ -251,6 +256,15 @@ def test_a_message_that_is_too_long_to_be_read_ends_the_session(path: str) -> No
     assert (passed.payload, closed.code) == (b"{}", 1008)
     (said,) = harness.client_frames()
     assert said.payload[2:].startswith(b"a message has more than 8388608 bytes")
+
+
+def test_the_longest_message_passes() -> None:
+    harness = open_session(REALTIME)
+    payload = b'{"x":"' + b"y" * (MAX_MESSAGE_BYTES - 8) + b'"}'
+    assert len(payload) == MAX_MESSAGE_BYTES
+    data = b"\x81\xff" + len(payload).to_bytes(8, "big") + bytes(4) + payload
+    harness.channel.dataReceived(data)
+    assert harness.take_provider_bytes() == data
 
 
 def test_a_whole_message_that_is_too_long_does_not_pass_either() -> None:
