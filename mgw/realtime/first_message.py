@@ -101,10 +101,10 @@ class FirstMessage:
             self._leave(Ending(Side.CLIENT, reader.close.code))
         elif reader.fault is not None:
             self._fail(GatewayError(Reason.MALFORMED, f"the client sent {reader.fault}"))
-        elif reader.payload_bytes > self._limit or framing_bytes > MAX_FRAMING_BYTES:
-            self._fail(
-                GatewayError(Reason.BODY_TOO_LARGE, f"the first message has more than {self._limit} bytes")
-            )
+        elif reader.payload_bytes > self._limit:
+            self._fail(_too_large(f"{self._limit} bytes"))
+        elif framing_bytes > MAX_FRAMING_BYTES:
+            self._fail(_too_large(f"{MAX_FRAMING_BYTES} bytes of headers and pings"))
         elif reader.at_boundary and not reader.frames:
             self._answer_pings()
         elif reader.at_boundary and not reader.in_message:
@@ -170,6 +170,10 @@ class FirstMessage:
     def _on_deadline(self) -> None:
         message = f"no message came within {self._seconds:g} s: the first one has to name the model"
         self._fail(GatewayError(Reason.CLIENT_TOO_SLOW, message))
+
+
+def _too_large(what: str) -> GatewayError:
+    return GatewayError(Reason.BODY_TOO_LARGE, f"the first message has more than {what}")
 
 
 def no_model() -> GatewayError:

@@ -22,7 +22,10 @@ from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
 MAX_FRAMING_BYTES: Final = 256 * 1024
-"""What the headers of its frames may take beside it: each takes time."""
+"""What the headers of its frames may take beside it: each takes time.
+
+Of a first message, pings within it count too: there is no provider yet that they could go on to.
+"""
 MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4

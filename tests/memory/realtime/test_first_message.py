@@ -13,13 +13,16 @@ from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.errors import Reason
 from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.first_message import FirstMessage
+from mgw.realtime.messages import MAX_FRAMING_BYTES
 from tests.support.deferreds import refusal_of
+from tests.support.raw_sessions import frame
 from tests.support.relayed_sessions import MemoryConnection, read
 
 MAKER: Final = FrameProtocol(True, [])
 MESSAGE: Final = b'{"setup":{}}'
 FRAME: Final = bytes(MAKER.send_data(MESSAGE.decode(), fin=True))
 PING: Final = bytes(MAKER.ping(b"are you there?"))
+PONG: Final = bytes(MAKER.pong(b"I am here"))
 
 
 class Opening:
@@ -58,6 +61,19 @@ def test_a_client_that_pings_may_wait_longer() -> None:
     assert refusal_of(opening.first.whole).reason is Reason.CLIENT_TOO_SLOW
 
 
+def test_a_pong_that_nobody_asked_for_is_not_answered_and_gains_no_time() -> None:
+    opening = Opening()
+    for _ in range(4):
+        opening.clock.pump([1.0] * 2)
+        opening.first.on_client_data(PONG + PONG)
+    assert opening.client.received == b""
+    assert opening.budget.held == 0
+    opening.clock.pump([1.0])
+    assert not opening.first.whole.called
+    opening.clock.pump([1.0])
+    assert refusal_of(opening.first.whole).reason is Reason.CLIENT_TOO_SLOW
+
+
 def test_who_does_not_take_the_pongs_may_send_no_more_pings() -> None:
     opening = Opening()
     opening.first.on_client_full()
@@ -76,18 +92,31 @@ def test_who_sends_much_behind_it_is_paused_until_it_is_taken() -> None:
     assert not opening.client.is_paused
 
 
-def fragments() -> bytes:
-    """Return a message of nothing but headers."""
-    return b"\x01\x80key." + b"\x00\x80key." * 50_000
+def headers(size: int) -> bytes:
+    """Return the begin of a message with so many bytes of headers, and none of payload."""
+    pinged = frame(0x89, bytes(size % 6))
+    return frame(0x01) + frame(0x00) * (size // 6 - 2) + pinged
 
 
-def bytes_of_payload() -> bytes:
-    """Return the begin of a message that is too long."""
-    return bytes(MAKER.send_data("x" * 2000, fin=True))[:1500]
+def payload(size: int) -> bytes:
+    """Return the begin of a message with so many bytes of payload."""
+    return frame(0x01, bytes(size - 10)) + frame(0x80, bytes(500))[: -500 + 10]
 
 
-@pytest.mark.parametrize("sent", [fragments, bytes_of_payload], ids=["headers", "payload"])
-def test_more_than_its_limit_is_refused(sent: Callable[[], bytes]) -> None:
+@pytest.mark.parametrize(
+    ("make", "limit", "said"),
+    [
+        (headers, MAX_FRAMING_BYTES, "the first message has more than 262144 bytes of headers and pings"),
+        (payload, 1000, "the first message has more than 1000 bytes"),
+    ],
+    ids=["headers", "payload"],
+)
+def test_more_than_its_limit_is_refused(make: Callable[[int], bytes], limit: int, said: str) -> None:
     opening = Opening(limit=1000)
-    opening.first.on_client_data(sent())
-    assert refusal_of(opening.first.whole).reason is Reason.BODY_TOO_LARGE
+    opening.first.on_client_data(make(limit))
+    assert not opening.first.whole.called
+    opening = Opening(limit=1000)
+    opening.first.on_client_data(make(limit + 1))
+    refusal = refusal_of(opening.first.whole)
+    assert (refusal.reason, refusal.message) == (Reason.BODY_TOO_LARGE, said)
+    assert opening.first.left is None
