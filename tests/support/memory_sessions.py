@@ -51,13 +51,19 @@ def closing(code: int, reason: bytes = b"") -> bytes:
 
 
 class SessionHarness(WebServerHarness):
-    """A client that has asked for a session, and the provider of it."""
+    """A client that has asked for a session, and the provider of it.
 
-    def __init__(self, path: str = REALTIME, text: str = THREE_FAMILIES) -> None:
+    :param key: the client's bearer token.
+    :param headers: what else it sends, a line each.
+    """
+
+    def __init__(
+        self, path: str = REALTIME, text: str = THREE_FAMILIES, key: str | None = "edge", *headers: str
+    ) -> None:
         super().__init__(text)
         self.seen_by_provider = b""
         self._taken = 0
-        self.channel.dataReceived(handshake(path, "edge"))
+        self.channel.dataReceived(handshake(path, key, *headers))
 
     @property
     def provider(self) -> ProviderConnection:

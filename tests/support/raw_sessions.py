@@ -34,7 +34,7 @@ def close_frame(code: int | None = None, reason: str = "") -> bytes:
     return frame(CLOSE, b"" if code is None else code.to_bytes(2, "big") + reason.encode())
 
 
-def handshake(target: str, key: str | None = None) -> bytes:
+def handshake(target: str, key: str | None = None, *headers: str) -> bytes:
     """Return the request for an upgrade."""
     lines = [
         f"GET {target} HTTP/1.1",
@@ -44,6 +44,7 @@ def handshake(target: str, key: str | None = None) -> bytes:
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         *([] if key is None else [f"Authorization: Bearer {key}"]),
+        *headers,
     ]
     return "\r\n".join([*lines, "", ""]).encode()
 

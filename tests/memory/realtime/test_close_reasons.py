@@ -1,9 +1,11 @@
-"""The reason of a close frame, which is cut at 123 bytes, says what is wrong before anything else."""
+"""Close frames of the gateway's own: their codes, and their reasons, which say first what is wrong."""
 
 from __future__ import annotations
 
 import pytest
 
+from mgw.errors import GatewayError, Reason
+from mgw.realtime.relay import refusal_code
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness
 from tests.support.raw_sessions import frame
@@ -13,7 +15,21 @@ edge_auth: {{enabled: true, keys: [{{name: alice, key: edge, models: ["fast", "g
 """
 LONG_NAME = "a-name-of-some-length-for-" + "a-" * 20 + "provider"
 LONG_PROVIDER = THREE_FAMILIES.replace("  main:", f"  {LONG_NAME}:").replace(" main", f" {LONG_NAME}")
+CODES = {
+    Reason.DRAINING: 1001,
+    Reason.OVERLOADED: 1013,
+    Reason.INTERNAL: 1011,
+    Reason.UPSTREAM_BROKEN: 1011,
+    Reason.UPSTREAM_TOO_SLOW: 1011,
+    Reason.CREDENTIAL_SOURCE: 1011,
+}
+"""Contract 10.3; what else is refused is the client's to change."""
 LIVE_OF_EDGE = f"{LIVE}?key=edge"
+
+
+@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name.lower())
+def test_the_code_says_whose_fault_it_is(reason: Reason) -> None:
+    assert refusal_code(GatewayError(reason, "no")) == CODES.get(reason, 1008)
 
 
 def reason_of(path: str, text: str, *payloads: bytes) -> str:

@@ -190,3 +190,13 @@ def test_a_refused_message_is_closed_for_behind_what_streams_before_it() -> None
     session.feed(from_client=True, data=audio[-10:] + audio + frame(FINAL | TEXT, UPDATE, MASK))
     found, rest = split_frames(bytes(session.upstream.received))
     assert ([one.first for one in found], rest) == ([FINAL | TEXT, FINAL | TEXT, CLOSE], b"")
+
+
+def test_a_provider_that_has_had_nothing_of_a_held_message_is_closed_in_order() -> None:
+    session = read_session()
+    session.feed(from_client=True, data=frame(FINAL | TEXT, UPDATE, MASK)[:-1])
+    session.feed(from_client=False, data=b"\x88\x02\x03\xe8")
+    session.wait_for_the_end()  # the client does not answer the provider's close frame
+    session.check_is_over()
+    assert session.upstream.ends == ["close"]
+    assert not session.upstream.received

@@ -12,6 +12,7 @@ from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.ending import Ending, Side
+from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.relay import CLOSE_SECONDS
 from mgw.wire.frames import TEXT, render_frame
 from tests.support.laws import examples
@@ -211,6 +212,36 @@ def test_empty_fragments_are_not_held_without_end() -> None:
     assert [frame.opcode for frame in frames] == [Opcode.CLOSE]
 
 
+def begun(size: int) -> bytes:
+    """Return the first frame of a message, of so many bytes of payload, with more to come."""
+    length = bytes([0xFF]) + size.to_bytes(8, "big")
+    return b"\x01" + length + bytes(4 + size)
+
+
+@pytest.mark.parametrize(
+    ("held", "more", "said"),
+    [
+        (begun(MAX_MESSAGE_BYTES), b"\x00\x81\0\0\0\0\0", "a message has more than 8388608 bytes"),
+        (
+            b"\x01\x80key." + b"\x00\x80key." * 43_687 + b"\x00\xfe\x00\x7ekey.%b" % bytes(126) * 2,
+            b"\x00\x80key.",
+            "the frames of a message have more than 262144 bytes of headers",
+        ),
+    ],
+    ids=["payload", "headers"],
+)
+def test_as_much_is_held_as_may_be_and_no_more(held: bytes, more: bytes, said: str) -> None:
+    session = RelayedSession(lambda payload: payload, max_held=1 << 30)
+    session.feed(from_client=True, data=held)
+    assert (session.endings, session.budget.held) == ([], len(held))
+    assert not session.upstream.received
+    session.feed(from_client=True, data=more)
+    frames, _ = read(bytes(session.client.received), is_client=True)
+    assert frames[-1].payload == (1009, said)
+    session.wait_for_the_end()
+    session.check_is_over()
+
+
 def test_a_client_that_has_ended_is_not_waited_for_where_the_provider_takes_nothing() -> None:
     session = RelayedSession()
     session.feed(from_client=True, data=bytes(FrameProtocol(True, []).send_data("hello", fin=True)))
@@ -225,6 +256,7 @@ def test_a_client_that_has_ended_is_not_waited_for_where_the_provider_takes_noth
     assert session.endings == [Ending(Side.CLIENT, is_lost=True)]
     frames, _ = read(bytes(session.upstream.received), is_client=False)
     assert frames[-1].opcode is Opcode.CLOSE
+    assert session.upstream.ends == ["close"]  # broken off, it might lose what stands before the close frame
     session.check_is_over()
 
 

@@ -366,6 +366,15 @@ HOSTILE = st.one_of(
 )
 
 
+def test_the_header_of_a_later_fragment_makes_no_message_one_of_interest() -> None:
+    reader = FrameReader(masked=False, message_limit=10)
+    reader.feed(frame(0x01, b"too long to be shown") + frame(0x00)[:1])
+    assert not reader.is_gathering
+    reader = FrameReader(masked=False, message_limit=10)
+    reader.feed(frame(0x81, b"too long to be shown") + frame(0x81)[:1])
+    assert reader.is_gathering
+
+
 @given(masked=st.booleans(), pieces=st.lists(HOSTILE, max_size=30))
 def test_hostile_bytes_give_the_same_however_they_are_cut(masked: bool, pieces: list[bytes]) -> None:
     data = b"".join(pieces)
