@@ -26,7 +26,7 @@ MAX_FRAMING_BYTES: Final = 256 * 1024
 
 Of a first message, pings within it count too: there is no provider yet that they could go on to.
 """
-MAX_VALUES: Final = 1000
+_MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4
 
@@ -39,7 +39,7 @@ def find_message_models(payload: bytes, path: ModelPath) -> list[NestedString]:
     There are none where it is no JSON, or an object of so many members that no API takes it.
     """
     try:
-        return find_nested_strings(payload, path, max_values=MAX_VALUES)
+        return find_nested_strings(payload, path, max_values=_MAX_VALUES)
     except GatewayError:  # the provider's to refuse
         return []
 

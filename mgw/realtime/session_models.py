@@ -11,6 +11,7 @@ any session of its family (contract 3.23, 10.9).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.json import encode
 
@@ -20,11 +21,14 @@ from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.target_resolution import MODEL
 from mgw.realtime.first_message import no_model
-from mgw.realtime.messages import MAX_VALUES, ModelPath, find_message_models, rewrite_models
+from mgw.realtime.messages import ModelPath, find_message_models, rewrite_models
 from mgw.routing.route import ModelAt
 from mgw.wire.json_spans import NestedString, apply_edits
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 from mgw.wire.unambiguous_json import find_unambiguous_strings
+
+_MAX_VALUES: Final = 10_000
+"""Of a message that is read whole: it may have hundreds of tools, each with a few values."""
 
 
 @dataclass(slots=True)
@@ -96,7 +100,7 @@ class SessionModels:
 
     def _find_all(self, payload: bytes) -> list[NestedString]:
         try:
-            return find_unambiguous_strings(payload, *self.messages.model_places, max_values=MAX_VALUES)
+            return find_unambiguous_strings(payload, *self.messages.model_places, max_values=_MAX_VALUES)
         except GatewayError as error:
             message = f"the message cannot be checked for models: {error.message}"
             raise GatewayError(Reason.MALFORMED, message, param=error.param) from None

@@ -42,7 +42,13 @@ PROVIDER: Final = ProviderSide(
 )
 """The same, and embeddings."""
 
-_MODEL_PLACES: Final = (("setup", "model"), ("model",), ("events", None, "model"))
+_MODEL_PLACES: Final = (
+    ("setup", "model"),
+    ("model",),
+    ("interaction", "model"),
+    ("events", None, "model"),
+    ("events", None, "interaction", "model"),
+)
 """Of the messages of Gemini Live, and of interactions over a WebSocket."""
 DIALECT: Final = Dialect(
     DialectName.GEMINI,

@@ -55,14 +55,25 @@ CHAT: Final = Dialect(
     PROVIDER,
 )
 """Chat completions and completions."""
-_DELEGATION: Final = ("session", "delegation")
-_MODEL_PLACES: Final = (
+_RESPONSE_PLACES: Final = (
     ("model",),
     ("models", None),
-    ("response", "model"),
+    ("fallbacks", None),
+    ("fallbacks", None, "model"),
+    ("providerOptions", "gateway", "models", None),
+    ("moderation", "model"),
+    ("tools", None, "model"),
+    ("tools", None, "svg", "model"),
+)
+"""Of what asks for a response; hosts that speak Responses have lists of models."""
+_MODEL_PLACES: Final = (
+    *_RESPONSE_PLACES,
+    *(("response", *place) for place in _RESPONSE_PLACES),
     ("session", "model"),
-    (*_DELEGATION, "responses", "model"),
-    (*_DELEGATION, "decisions", "model"),
+    ("session", "audio", "input", "transcription", "model"),
+    ("session", "input_audio_transcription", "model"),
+    ("session", "delegation", "responses", "model"),
+    ("session", "delegation", "decisions", "model"),
 )
 """Of the messages of Responses, of the Realtime API and of the Live API."""
 _SESSION: Final = SessionMessages(b'"usage"', parse_session_usage, _MODEL_PLACES)

@@ -181,11 +181,33 @@ def test_a_key_with_models_names_none_in_a_query_that_nobody_checks(path: str) -
     assert not harness.pipeline.endpoint.connections
 
 
-def test_a_live_session_names_the_model_that_it_delegates_to() -> None:
-    message = b'{"session":{"delegation":{"type":"responses","responses":{"model":"gpt-b"}},"model":"gpt-c"}}'
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"session":{"delegation":{"type":"responses","responses":{"model":"gpt-b"}},"model":"gpt-c"}}',
+        b'{"session":{"delegation":{"type":"decisions","decisions":{"model":"gpt-b"}}}}',
+        b'{"session":{"audio":{"input":{"transcription":{"model":"gpt-b"}}}}}',
+        b'{"session":{"input_audio_transcription":{"model":"gpt-b"}}}',
+        b'{"tools":[{"type":"function"},{"type":"image_generation","model":"gpt-b"}]}',
+        b'{"response":{"moderation":{"model":"gpt-b"}}}',
+        b'{"fallbacks":["fast",{"model":"gpt-b"}]}',
+    ],
+    ids=["responses", "decisions", "transcription", "its former place", "tools", "moderation", "fallbacks"],
+)
+def test_models_beside_the_one_are_checked_as_well(message: bytes) -> None:
     harness = open_session(LIVE_SESSIONS)
     harness.channel.dataReceived(frame(TEXT, message))
     assert "no model is named 'gpt-b'" in check_closed(harness)
+
+
+def test_a_message_may_have_hundreds_of_tools() -> None:
+    tool = b'{"type":"function","name":"f","parameters":{"x":"' + b"y" * 200 + b'"}}'
+    message = b'{"model":"fast","tools":[' + b",".join([tool] * 1500) + b"]}"
+    harness = open_session(REALTIME)
+    send_large(harness, TEXT, message)
+    harness.channel.dataReceived(frame(TEXT, b"{}"))
+    assert harness.client_frames() == []
+    assert b"gpt-b" in harness.provider_frames()[0].payload
 
 
 @pytest.mark.parametrize("path", [BY_SETUP, BY_PATH])
@@ -199,11 +221,12 @@ def test_a_live_session_names_the_model_that_it_delegates_to() -> None:
         b'{"setup":{"model":"models/secret"},}',
         b'[{"setup":{"model":"models/secret"}}]',
         b'{"event_type":"interaction.create","model":"gem/secret"}',
+        b'{"interaction":{"model":"gem/secret"}}',
         b'{"events":[{"model":"models/good"},{"model":"models/secret"}]}',
     ],
     ids=[
         *("second setup", "blanks", "sorted keys", "two cases", "a trailing comma", "an array"),
-        *("an interaction", "events"),
+        *("an interaction", "an interaction within", "events"),
     ],
 )
 @pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
