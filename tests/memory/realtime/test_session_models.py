@@ -119,12 +119,14 @@ def test_a_session_is_closed_for_a_message_that_names_another_model_or_cannot_be
     assert "gpt-b" not in check_closed(harness) or payload in FORBIDDEN.values()
 
 
+@pytest.mark.parametrize("path", [RESPONSES, f"{RESPONSES}/ws?model=fast"])
 @pytest.mark.parametrize("first", [TEXT, BINARY], ids=["text", "binary"])
 @pytest.mark.parametrize("payload", EVERY.values(), ids=EVERY)
 def test_a_session_of_responses_answers_such_a_message_with_an_error_and_goes_on(
-    first: int, payload: bytes
+    path: str, first: int, payload: bytes
 ) -> None:
-    harness = open_session(RESPONSES, b'{"type":"response.create","model":"fast"}')
+    begin = b'{"type":"response.create","model":"fast"}'
+    harness = open_session(path, begin if path == RESPONSES else None)
     send_large(harness, first, payload)
     (said,) = harness.client_frames()
     error = json.loads(said.payload)
