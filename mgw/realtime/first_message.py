@@ -13,6 +13,7 @@ from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_FRAMING_BYTES
 from mgw.wire.frames import PONG, FrameReader, read_pings, render_close, render_frame
+from mgw.wire.held_frames import HeldFrames
 
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
 """Of Gemini's sessions; messages that repeat a model are as short."""
@@ -67,7 +68,9 @@ class FirstMessage:
         self._memory = memory
         self._client = client
         self._on_end = on_end
-        self._raw = bytearray()
+        self._held = HeldFrames()
+        self._control_bytes = 0
+        """Of control frames that came within the message."""
         self._waiting_bytes = 0
         self._deadline = Deadline(wheel, self._on_deadline)
         self._deadline.start(seconds)
@@ -79,23 +82,24 @@ class FirstMessage:
         except GatewayError as error:
             self.refuse(error)
             return
-        self._raw += data
         if self.whole.called:
+            self._held.raw += data
             self._waiting_bytes += len(data)
             if self._waiting_bytes > MAX_WAITING_BYTES:
                 self._client.pause_reading()
             return
         messages = self._reader.feed(data)
         if messages:
+            self._held.raw += data
             self._deadline.close()
             self.whole.callback(messages[0].payload)
         else:
+            self._answer_pings(self._held.add(data[: self._reader.forwardable]))
             self._check()
 
     def _check(self) -> None:
         """See what has come of a message that is not whole."""
         reader = self._reader
-        framing_bytes = len(self._raw) - reader.payload_bytes
         if reader.close is not None:
             self._client.write(render_close(reader.close.code, ""))
             self._leave(Ending(Side.CLIENT, reader.close.code))
@@ -103,20 +107,21 @@ class FirstMessage:
             self._fail(GatewayError(Reason.MALFORMED, f"the client sent {reader.fault}"))
         elif reader.payload_bytes > self._limit:
             self._fail(_too_large(f"{self._limit} bytes"))
-        elif framing_bytes > MAX_FRAMING_BYTES:
+        elif self._held.framing_bytes + self._control_bytes > MAX_FRAMING_BYTES:
             self._fail(_too_large(f"{MAX_FRAMING_BYTES} bytes of headers and pings"))
-        elif reader.at_boundary and not reader.frames:
-            self._answer_pings()
-        elif reader.at_boundary and not reader.in_message:
+        elif reader.frames and reader.at_boundary and not reader.in_message:
             self._fail(no_model())
 
-    def _answer_pings(self) -> None:
+    def _answer_pings(self, controls: bytes) -> None:
         """Answer in place of the provider that there is not yet: a client without answers gives up."""
-        for payload in read_pings(bytes(self._raw)):
-            self._deadline.start(self._seconds)
+        has_begun = bool(self._reader.frames)
+        self._memory.release(len(controls))
+        if has_begun:
+            self._control_bytes += len(controls)
+        for payload in read_pings(controls):
+            if not has_begun:
+                self._deadline.start(self._seconds)
             self._client.write(render_frame(PONG, payload))
-        self._raw.clear()
-        self._memory.release_all()
 
     def on_client_full(self) -> None:
         """The client does not take our pongs: it may send no more pings."""
@@ -147,7 +152,7 @@ class FirstMessage:
 
     def take(self) -> bytes:
         """Return all that has come, frames as they are, and let go of it."""
-        raw = bytes(self._raw)
+        raw = bytes(self._held.raw)
         self.stop()
         self._client.resume_reading()
         return raw
@@ -155,7 +160,7 @@ class FirstMessage:
     def stop(self) -> None:
         """Let go of everything."""
         self._deadline.close()
-        self._raw.clear()
+        self._held = HeldFrames()
         self._memory.release_all()
 
     def _leave(self, left: Ending) -> None:

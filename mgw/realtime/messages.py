@@ -24,7 +24,7 @@ MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 MAX_FRAMING_BYTES: Final = 256 * 1024
 """What the headers of its frames may take beside it: each takes time.
 
-Of a first message, pings within it count too: there is no provider yet that they could go on to.
+Of a first message, control frames within it count too: the gateway itself answers them.
 """
 _MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""

@@ -51,6 +51,31 @@ def test_pings_ahead_of_it_are_answered_and_not_kept(cut: int) -> None:
     assert opening.first.take() == FRAME
 
 
+@pytest.mark.parametrize("cut", range(1, len(PING)))
+def test_pings_within_it_are_answered_and_not_kept(cut: int) -> None:
+    opening = Opening()
+    begin, end = frame(0x01, MESSAGE[:4]), frame(0x80, MESSAGE[4:])
+    for data in (PONG + PING + begin + PING[:cut], PING[cut:] + PONG, PING):
+        opening.first.on_client_data(data)
+    frames, _ = read(bytes(opening.client.received), is_client=True)
+    assert [frame.opcode for frame in frames] == [Opcode.PONG] * 3
+    assert opening.budget.held == len(begin)
+    opening.first.on_client_data(PING + end + PING)
+    assert opening.first.whole.result == MESSAGE
+    assert opening.first.take() == begin + PING + end + PING  # from here on the provider answers
+    assert opening.budget.held == 0
+
+
+def test_pings_within_it_gain_no_time() -> None:
+    opening = Opening()
+    opening.first.on_client_data(frame(0x01, MESSAGE[:4]))
+    for _ in range(4):
+        opening.clock.pump([1.0] * 2)
+        opening.first.on_client_data(PING)
+    opening.clock.pump([1.0] * 2)
+    assert refusal_of(opening.first.whole).reason is Reason.CLIENT_TOO_SLOW
+
+
 def test_a_client_that_pings_may_wait_longer() -> None:
     opening = Opening()
     for _ in range(3):

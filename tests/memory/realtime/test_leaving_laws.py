@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.realtime.ending import Ending, Side
@@ -109,7 +109,6 @@ def check_what_arrived(session: RelayedSession, sent: bytes, change: Callable[[b
 
 
 @EVERY_SESSION
-@settings(deadline=None)
 @given(client_frames(), SIZES, st.integers(0, 3000))
 def test_what_was_sent_whole_arrives_wherever_the_client_leaves(
     build: Callable[[], RelayedSession], drawn: list[RawFrame], sizes: list[int], leaves_at: int
@@ -125,7 +124,6 @@ def test_what_was_sent_whole_arrives_wherever_the_client_leaves(
 
 
 @EVERY_SESSION
-@settings(deadline=None)
 @given(client_frames(), SIZES, SIZES, st.integers(0, 3000), st.booleans())
 def test_a_close_of_the_gateways_own_stands_between_two_frames(
     build: Callable[[], RelayedSession],
