@@ -290,8 +290,8 @@ class SessionMessages(Struct, frozen=True):
 
     usage_marker: bytes
     """Stands in every message of the provider that tells token counts."""
-    parse_usage: Callable[[bytes], TokenUsage]
-    """What one message tells of tokens, which counts beside that of others; never raises."""
+    update_usage: Callable[[bytes, TokenUsage], TokenUsage]
+    """What is known of the session's tokens after a message, given what was known before; never raises."""
     model_places: tuple[JsonPath, ...]
     """Where a client's messages may name a model, in all sessions of the family together."""
     render_error: Callable[[GatewayError], bytes] | None = None

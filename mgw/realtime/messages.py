@@ -17,7 +17,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.realtime.direction import Direction
 from mgw.wire.frames import FrameReader, Message, render_frame
 from mgw.wire.held_frames import HeldFrames
-from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
+from mgw.wire.json_spans import JsonPath, NestedString, apply_edits, find_nested_strings
 
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
@@ -30,24 +30,23 @@ _MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4
 
-ModelPath = tuple[str, ...]
 
-
-def find_message_models(payload: bytes, path: ModelPath) -> list[NestedString]:
-    """Return the models that a message names, the last of which counts.
+def find_message_models(payload: bytes, paths: Sequence[JsonPath]) -> list[NestedString]:
+    """Return the models that a message names; of those at one place the last counts.
 
     There are none where it is no JSON, or an object of so many members that no API takes it.
     """
     try:
-        return find_nested_strings(payload, path, max_values=_MAX_VALUES)
+        return find_nested_strings(payload, *paths, max_values=_MAX_VALUES)
     except GatewayError:  # the provider's to refuse
         return []
 
 
-def rewrite_models(payload: bytes, found: Sequence[NestedString], new: str) -> bytes:
-    """Return a message with another name for its model; the same object where that changes nothing."""
-    literal = encode(new)
-    return apply_edits(payload, [(one.span, literal) for one in found if one.value != new])
+def rewrite_models(payload: bytes, found: Sequence[NestedString], rename: Callable[[str], str]) -> bytes:
+    """Return a message with other names for its models; the same object where that changes nothing."""
+    new_at = {path: rename(asked) for path, asked in {one.path: one.value for one in found}.items()}
+    edits = [(one.span, encode(new_at[one.path])) for one in found if one.value != new_at[one.path]]
+    return apply_edits(payload, edits)
 
 
 class RewritingDirection(Direction):

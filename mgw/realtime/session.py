@@ -22,7 +22,6 @@ from mgw.bodies.budget import Reservation
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
-from mgw.dialects.metering import add_usage
 from mgw.errors import Cause, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest, ResponseChannel
@@ -335,9 +334,10 @@ class Session:
         if not self._rewrites:
             return Direction(FrameReader(masked=True), write, ignore_messages, on_end)
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
+        first_only = messages.first_only and not self.exchange.route.model_optional
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
-            reader, write, on_end, self._rewrite, self.memory, first_only=messages.first_only
+            reader, write, on_end, self._rewrite, self.memory, first_only=first_only
         )
         direction.passes_others = not messages.replaces_http
         return direction
@@ -354,7 +354,7 @@ class Session:
 
     def _meter(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            self._usage = add_usage(self._usage, self._messages.parse_usage(message.payload))
+            self._usage = self._messages.update_usage(message.payload, self._usage)
 
     def _rewrite(self, payload: bytes) -> bytes | None:
         """Return what is sent in place of a client's message, or refuse it."""

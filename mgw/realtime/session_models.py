@@ -21,9 +21,9 @@ from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.target_resolution import MODEL
 from mgw.realtime.first_message import no_model
-from mgw.realtime.messages import ModelPath, find_message_models, rewrite_models
+from mgw.realtime.messages import find_message_models, rewrite_models
 from mgw.routing.route import ModelAt
-from mgw.wire.json_spans import NestedString, apply_edits
+from mgw.wire.json_spans import JsonPath, NestedString, apply_edits
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
@@ -37,12 +37,6 @@ class SessionModels:
 
     exchange: Exchange
     messages: SessionMessages
-
-    @property
-    def _path(self) -> ModelPath:
-        """Where messages name the model, or repeat it."""
-        (path,) = self.exchange.route.body_models
-        return tuple(step for step in path if step is not None)
 
     def check_query(self, raw_query: bytes | None) -> None:
         """Check that the query of the request names no model beside the one that is looked at.
@@ -58,19 +52,21 @@ class SessionModels:
             message = "the query names a model where a key with models may name none"
             raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 
-    def find_first(self, payload: bytes) -> str:
-        """Return the model that the first message names.
+    def find_first(self, payload: bytes) -> str | None:
+        """Return the model that the first message names; ``None``: it names none, and need not.
 
         :raises GatewayError: there is none, or the client may not use what else it may name.
         """
-        path = self._path
+        route = self.exchange.route
         if self.exchange.is_restricted:
-            found = [one for one in self._find_all(payload) if one.path == path]
+            found = [one for one in self._find_all(payload) if _place_of(one) in route.body_models]
         else:
-            found = find_message_models(payload, path)
-        if not found:
+            found = find_message_models(payload, route.body_models)
+        if found:
+            return found[-1].value
+        if not route.model_optional:
             raise no_model()
-        return found[-1].value
+        return None
 
     def rewrite(self, payload: bytes) -> bytes:
         """Return what is sent in place of a message: the same object where nothing changes.
@@ -82,14 +78,13 @@ class SessionModels:
         repeat_marker, target = self.messages.repeat_marker, self.exchange.target
         if repeat_marker is not None and repeat_marker not in payload:
             return payload
-        found = find_message_models(payload, self._path)
+        found = find_message_models(payload, self.exchange.route.body_models)
         if not found:
             return payload
         assert target is not None
-        asked = found[-1].value
-        if repeat_marker is not None and asked != target.asked_model:
+        if repeat_marker is not None and found[-1].value != target.asked_model:
             return payload
-        return rewrite_models(payload, found, self._upstream_model(asked))
+        return rewrite_models(payload, found, self._upstream_model)
 
     def _rewrite_all(self, payload: bytes) -> bytes:
         """Put the provider's name wherever a restricted client names a model."""
@@ -131,3 +126,8 @@ class SessionModels:
             f"{asked[:200]!r}, which is a model of provider {provider.name!r}"
         )
         raise GatewayError(Reason.MALFORMED, message, param="model")
+
+
+def _place_of(found: NestedString) -> JsonPath:
+    """Return the place of a string as routes write it: any element of an array is the same."""
+    return tuple(None if isinstance(step, int) else step for step in found.path)

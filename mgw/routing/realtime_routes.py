@@ -20,6 +20,10 @@ _METHODS: Final = (
 _session: Final = partial(
     Route, method="GET", modality=Modality.REALTIME, treatment=Treatment.REALTIME, group="realtime"
 )
+_INTERACTION_MODELS: Final = tuple(
+    (*above, *below) for above in ((), ("events", None)) for below in (("model",), ("interaction", "model"))
+)
+"""Of an event that creates an interaction; a message is one event, or has several."""
 _openai: Final = partial(_session, dialect=DialectName.OPENAI)
 _responses: Final = partial(
     _session, dialect=DialectName.OPENAI_RESPONSES, body_models=(("model",),), model_at=ModelAt.MESSAGE
@@ -55,6 +59,12 @@ REALTIME_ROUTES: Final = (
     ),
     _responses(name="responses_upgrade", path="/v1/responses"),
     _gemini(name="gemini_bidi", path="/v1beta/models/{model}:bidiGenerateContent", model_at=ModelAt.PATH),
+    _gemini(
+        name="gemini_interactions_live",
+        path="/v1beta/interactions/live",
+        body_models=_INTERACTION_MODELS,
+        model_optional=True,
+    ),
     *(
         _gemini(
             name=f"{name}_{version}",

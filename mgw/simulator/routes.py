@@ -21,6 +21,7 @@ from mgw.simulator.gemini.content import (
     count_tokens as count_gemini_tokens,
 )
 from mgw.simulator.gemini.live import constrained_live, live
+from mgw.simulator.gemini.live_interactions import live_interaction
 from mgw.simulator.gemini.paths import PATHS as GEMINI_PATHS
 from mgw.simulator.gemini.paths import UPLOAD_PATHS, VERSIONS
 from mgw.simulator.gemini.platform import HANDLERS as GEMINI_HANDLERS
@@ -106,6 +107,7 @@ def _websocket_routes() -> Iterator[Route]:
         yield Route(Family.GEMINI, WEBSOCKET, f"{service}.BidiGenerateContent", live, none)
         constrained = f"{service}.BidiGenerateContentConstrained"
         yield Route(Family.GEMINI, WEBSOCKET, constrained, constrained_live, none)
+        yield Route(Family.GEMINI, WEBSOCKET, f"/{version}/interactions/live", live_interaction, none)
         template = f"/{version}/models/{{...}}:bidiGenerateContent"
         yield Route(Family.GEMINI, WEBSOCKET, template, live, none, names_model=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -354,6 +355,61 @@ class TestGeminiLive:
         assert event["frames_in"] == sent(request)[0]
         assert (event["frames_out"], event["bytes_out"]) == (request.pieces_sent, request.bytes_sent)
         assert event["tokens_in"] > 0 < event["tokens_out"]
+
+
+class TestGeminiInteractions:
+    """``client.aio.interactions.connect``, which names an interaction and no model."""
+
+    @asynccontextmanager
+    async def session(self, gateway: GatewayProcess, ca: Authority, name: str) -> AsyncIterator[Any]:
+        options = types.HttpOptions(
+            base_url=gateway.url, async_client_args={"ssl": trusting(ca), "proxy": None}
+        )
+        client = genai.Client(api_key=EDGE, http_options=options)
+        with warnings.catch_warnings(action="ignore"):  # the SDK says that it is experimental
+            connection = client.aio.interactions.connect(name)
+        async with connection as session:
+            yield session
+
+    def test_an_interaction_is_talked_to_and_completed(
+        self, gateway: GatewayProcess, simulator: SimulatorProcess, ca: Authority, traces: Traces
+    ) -> None:
+        body = {"model": "gemini-live", "input": HELLO}
+        headers = {"x-goog-api-key": GEMINI_KEY}
+        made = httpx2.post(f"{simulator.url}/v1beta/interactions", json=body, headers=headers).json()
+        simulator.clear()
+
+        async def run() -> list[Any]:
+            async with self.session(gateway, ca, made["id"]) as session:
+                await session.send(HELLO)
+                events = []
+                async for event in session.receive():
+                    events.append(event)
+                    if event.event_type == "step.stop":
+                        await session.complete()
+                return events
+
+        events = asyncio.run(run())
+        assert [event.event_type for event in events] == [
+            "interaction.connected",
+            "step.start",
+            "step.delta",
+            "step.stop",
+            "interaction.completed",
+        ]
+        assert events[2].delta.text == ANSWER
+        usage = events[-1].usage
+        request = only_request(simulator)
+        assert request.target == "/v1beta/interactions/live"
+        assert request.values("x-goog-api-key") == [GEMINI_KEY]
+        assert json.loads(request.messages[0].data) == {
+            "event_type": "interaction.connect",
+            "id": made["id"],
+        }
+        event = traces.event()
+        assert (event["provider"], "upstream_model" in event) == ("gem", False)
+        tokens = [(usage.total_input_tokens, usage.total_output_tokens)]
+        check_event(event, request, "gemini_interactions_live", tokens)
 
 
 def test_the_metrics_tell_no_secrets(gateway: GatewayProcess, ca: Authority) -> None:

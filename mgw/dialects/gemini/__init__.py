@@ -19,7 +19,7 @@ from mgw.dialects.gemini.reply import parse_reply, render_reply
 from mgw.dialects.gemini.request import parse_request, render_request
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
-from mgw.dialects.gemini.usage import meter, parse_session_usage, read_usage
+from mgw.dialects.gemini.usage import meter, read_usage, update_session_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -61,6 +61,6 @@ DIALECT: Final = Dialect(
     KEEPALIVE,
     CLIENT,
     PROVIDER,
-    SessionMessages(b'"usageMetadata"', parse_session_usage, _MODEL_PLACES, first_only=True),
+    SessionMessages(b'"usage', update_session_usage, _MODEL_PLACES, first_only=True),
 )
 """What this dialect brings."""

@@ -35,6 +35,7 @@ from mgw.dialects.metering import (
     UnaryMeter,
     UsageReader,
     add_counts,
+    add_usage,
     cap_count,
     media_type,
     merge_usage,
@@ -124,6 +125,18 @@ class _Prediction(Struct, frozen=True, rename="camel"):
         return is_stated(self.bytes_base64_encoded) or is_stated(self.gcs_uri)
 
 
+class _SessionEvent(Struct, frozen=True):
+    usage: _InteractionUsage | None = None
+
+
+class _SessionMessage(_SessionEvent, frozen=True):
+    """A message of the Live API, or one or several events of an interaction."""
+
+    usage_metadata: _UsageMetadata | None = member(default=None, name="usageMetadata")
+    events: tuple[_SessionEvent, ...] | None = None
+
+
+_SESSION_DECODER: Final = Decoder(_SessionMessage, strict=False)
 _METADATA_DECODER: Final = Decoder(_UsageMetadata, strict=False)  # proto3 JSON may write numbers as strings
 _DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
 _PREDICTIONS: Final = Decoder(list[_Prediction])
@@ -138,14 +151,21 @@ def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
     return merge_usage(before, _METADATA_DECODER.decode(metadata).to_usage())
 
 
-def parse_session_usage(message: bytes) -> TokenUsage:
-    """Return the token counts of a message of a live session; each counts beside the others."""
-    return try_read_usage(_read_session_message, message, NO_USAGE)
+def update_session_usage(message: bytes, before: TokenUsage) -> TokenUsage:
+    """Return what is known of a session's tokens after a message of the provider's.
+
+    The turns of a Live session count beside one another.  An interaction tells what it has come to so far, so
+    there the last word counts.
+    """
+    return try_read_usage(_read_session_message, message, before)
 
 
 def _read_session_message(message: bytes, before: TokenUsage) -> TokenUsage:
-    metadata = _DOCUMENT_DECODER.decode(message).usage_metadata
-    return before if metadata is None else metadata.to_usage()
+    found = _SESSION_DECODER.decode(message)
+    if found.usage_metadata is not None:
+        return add_usage(before, found.usage_metadata.to_usage())
+    told = [event.usage for event in (found, *(found.events or ())) if event.usage is not None]
+    return told[-1].to_usage() if told else before
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:

@@ -21,7 +21,7 @@ from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
-from mgw.dialects.openai.usage import meter, parse_session_usage, read_usage
+from mgw.dialects.openai.usage import meter, read_usage, update_session_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -76,7 +76,7 @@ _MODEL_PLACES: Final = (
     ("session", "delegation", "decisions", "model"),
 )
 """Of the messages of Responses, of the Realtime API and of the Live API."""
-_SESSION: Final = SessionMessages(b'"usage"', parse_session_usage, _MODEL_PLACES)
+_SESSION: Final = SessionMessages(b'"usage"', update_session_usage, _MODEL_PLACES)
 RESPONSES: Final = replace(
     CHAT,
     name=DialectName.OPENAI_RESPONSES,

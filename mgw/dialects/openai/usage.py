@@ -35,7 +35,7 @@ from mgw.dialects.billing import (
     read_milliseconds,
 )
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of, try_read_usage
+from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
 
 
 class _PromptDetails(Struct, frozen=True):
@@ -195,15 +195,15 @@ _ENDS_OF_RESPONSES: Final = frozenset(
 """The last events of a response: in realtime sessions, and in those of the responses API."""
 
 
-def parse_session_usage(message: bytes) -> TokenUsage:
-    """Return the token counts of the response that a session's message ends."""
-    return try_read_usage(_read_session_event, message, NO_USAGE)
+def update_session_usage(message: bytes, before: TokenUsage) -> TokenUsage:
+    """Return what is known of a session's tokens after a message, which may end one more response."""
+    return try_read_usage(_read_session_event, message, before)
 
 
 def _read_session_event(message: bytes, before: TokenUsage) -> TokenUsage:
     event = _SESSION_DECODER.decode(message)
     usage = _usage_in(event.response) if event.type in _ENDS_OF_RESPONSES else None
-    return before if usage is None else _convert(usage)
+    return before if usage is None else add_usage(before, _convert(usage))
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:

@@ -18,9 +18,9 @@ from mgw.simulator.gemini.fields import LIVE, validate
 from mgw.simulator.gemini.live_turn import LiveTurn
 from mgw.simulator.model import complete
 
-_CLOSE_CODES: Final = {400: 1007, 401: 1008, 403: 1008, 404: 1008}
+CLOSE_CODES: Final = {400: 1007, 401: 1008, 403: 1008, 404: 1008}
 """How an error ends a session; any other ends it with 1011."""
-_MAX_REASON: Final = 123  # bytes: RFC 6455 5.5
+MAX_REASON: Final = 123  # bytes: RFC 6455 5.5
 
 
 def live(request: Request) -> WebSocketResponse:
@@ -59,10 +59,10 @@ class LiveSession:
     def receive(self, message: str | bytes) -> Iterator[Outgoing]:
         """What a message leads to; an error is the end of the session."""
         try:
-            return _encode(self._answer(_parse(message)))
+            return _encode(self._answer(parse_message(message)))
         except ApiError as error:
-            reason = error.message.encode()[:_MAX_REASON].decode("utf-8", "ignore")
-            return iter([Close(_CLOSE_CODES.get(error.status, 1011), reason)])
+            reason = error.message.encode()[:MAX_REASON].decode("utf-8", "ignore")
+            return iter([Close(CLOSE_CODES.get(error.status, 1011), reason)])
 
     def _answer(self, raw_message: Json) -> Iterator[Json]:
         message = validate(raw_message, LIVE, lenient="lenient" in self.faults)
@@ -82,7 +82,7 @@ class LiveSession:
             raise ApiError(400, "BidiGenerateContentSetup.model: model is not specified")
         self.model = model
         self.setup = setup
-        self.faults = Faults({**self.request.faults.words, **_faults_of(model).words})
+        self.faults = Faults({**self.request.faults.words, **faults_of(model).words})
         status = self.faults.number("status")
         if status is not None and status >= 400:
             raise ApiError(status, f"The simulator was asked for status {status}.")
@@ -205,7 +205,8 @@ def _encode(messages: Iterator[Json]) -> Iterator[Outgoing]:
         yield dump_json(message) + b"\n"
 
 
-def _parse(message: str | bytes) -> Json:
+def parse_message(message: str | bytes) -> Json:
+    """The object that a message is.  Raises ApiError."""
     try:
         value: Any = json.loads(message)
     except (ValueError, RecursionError):
@@ -222,7 +223,8 @@ def _decode(blob: Any) -> bytes:  # any JSON value
         raise ApiError(400, "Request contains an invalid argument.") from None
 
 
-def _faults_of(model: str) -> Faults:
+def faults_of(model: str) -> Faults:
+    """What the words of a model's name ask for.  Raises ApiError."""
     try:
         return read_faults(model, ())
     except UnknownFaultError as error:

@@ -1,11 +1,11 @@
-"""Google's platform beyond plain resources: long operations, interactions, environments, registered files.
+"""Google's platform beyond plain resources: long operations, environments, registered files.
 
 The operations are batches of contents and embeddings, videos, tuned models, imports into a store; a batch is
 pending in the answer to its making, and done whenever it is asked for.  Source: the converters of
-``google.genai.batches``, ``operations`` and ``tunings`` 3.4, and of 3.6 what interactions send.
+``google.genai.batches``, ``operations`` and ``tunings`` 3.4.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,21 +15,18 @@ from mgw.simulator.api import (
     Json,
     Request,
     Response,
-    StreamResponse,
     UnaryResponse,
     rfc3339,
-    sse_event,
 )
 from mgw.simulator.gemini.content import embed_content, generate_content, pretty_json_response
 from mgw.simulator.gemini.errors import error_value
 from mgw.simulator.gemini.fields import validate
+from mgw.simulator.gemini.interactions import INTERACTION_HANDLERS
 from mgw.simulator.http.bodies import download
-from mgw.simulator.model import token_count
 from mgw.simulator.platform.resources import fill_template, find_resource, store_key, store_new
 from mgw.simulator.platform.store import GeneratedContent
 from mgw.simulator.validation import Shape, array, integer, mapping, string
 
-_TOKEN_SECONDS: Final = 30 * 60
 _REQUEST: Final = Shape({"request": mapping(), "metadata": mapping()}, required=("request",))
 _INPUT_CONFIG: Final = Shape(
     {"requests": mapping(Shape({"requests": array(mapping(_REQUEST))})), "fileName": string()},
@@ -205,63 +202,6 @@ def get_environment_file(request: Request) -> Response:
     )
 
 
-def create_interaction(request: Request) -> Response:
-    """``POST …/interactions``: an answer of the model's in steps, whole or as events."""
-    if not request.body.get("model") and not request.body.get("agent"):
-        raise ApiError(400, "* CreateInteractionRequest: model or agent is not specified\n", "model")
-    text = _input_text(request.body.get("input"))
-    reply, read = f"You said: {text}", token_count(text)
-    usage = {
-        "total_input_tokens": read,
-        "total_output_tokens": token_count(reply),
-        "total_tokens": read + token_count(reply),
-    }
-    steps = [{"type": "model_output", "content": [{"type": "text", "text": reply}]}]
-    fields = {"steps": steps, "output_text": reply, "usage": usage, "object": "interaction", "role": "model"}
-    echoed = {name: value for name, value in request.body.items() if name not in {"stream", "input"}}
-    interaction = store_new(request, request.template, {**echoed, **fields})
-    if not request.body.get("stream"):
-        return pretty_json_response(interaction)
-    in_progress: Json = {
-        **interaction,
-        "status": "in_progress",
-        "steps": [],
-        "usage": None,
-        "output_text": None,
-    }
-    events: list[Json] = [
-        {"event_type": "interaction.created", "interaction": in_progress},
-        {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
-        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": reply}},
-        {"event_type": "step.stop", "index": 0},
-        {"event_type": "interaction.completed", "interaction": interaction},
-    ]
-    error = {"event_type": "error", "error": {"code": "internal", "message": "The server broke."}}
-    return StreamResponse(
-        tuple(sse_event(one, one["event_type"]) for one in events), sse_event(error, "error")
-    )
-
-
-def create_interaction_token(request: Request) -> Response:
-    """``POST …/interactions/{}/auth_tokens``: what a client dials this one interaction with."""
-    find_resource(request, request.template.rpartition("/")[0])
-    expires = request.body.get("expire_time") or rfc3339(request.now + _TOKEN_SECONDS)
-    name = request.id("")
-    store_new(request, request.template, {"expires_at": expires}, name)
-    return pretty_json_response({"auth_token": f"auth_tokens/{name}", "expires_at": expires})
-
-
-def _input_text(value: Any) -> str:  # text, a part, parts or steps
-    match value:
-        case str():
-            return value
-        case list():
-            return " ".join(filter(None, map(_input_text, value)))
-        case dict():
-            return str(value.get("text") or _input_text(value.get("content")))
-    return ""
-
-
 HANDLERS: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/models/{...}:batchGenerateContent"): create_content_batch,
     ("POST", "/models/{...}:asyncBatchEmbedContent"): create_embedding_batch,
@@ -275,6 +215,5 @@ HANDLERS: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/files:register"): register_files,
     ("POST", "/webhooks/{}:rotateSigningSecret"): rotate_signing_secret,
     ("GET", "/environments/{}/files/{...}"): get_environment_file,
-    ("POST", "/interactions"): create_interaction,
-    ("POST", "/interactions/{}/auth_tokens"): create_interaction_token,
+    **INTERACTION_HANDLERS,
 }

@@ -44,11 +44,12 @@ SPELLINGS: Final = (
 
 def rewrite(payload: bytes) -> bytes | None:
     """As a session does it."""
-    found = find_message_models(payload, ("model",))
+    found = find_message_models(payload, [("model",)])
     if not found:
         return payload
-    asked = found[-1].value
-    return None if asked == REFUSED else rewrite_models(payload, found, NAMES.get(asked, asked))
+    if found[-1].value == REFUSED:
+        return None
+    return rewrite_models(payload, found, lambda asked: NAMES.get(asked, asked))
 
 
 def expected(text: str) -> object:

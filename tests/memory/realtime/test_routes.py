@@ -13,6 +13,7 @@ from tests.support.raw_sessions import frame
 
 TABLE = RouteTable(ROUTES)
 SERVICE = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateContent"
+CREATION = frame(0x81, b'{"event_type":"interaction.create","model":"gem/m"}')
 ASKED = {
     "/v1/realtime?model=fast&x=1": "/v1/realtime?model=gpt-b&x=1",
     "/v1/realtime?call_id=c-1&provider=main": "/v1/realtime?call_id=c-1",
@@ -24,6 +25,9 @@ ASKED = {
     "/v1/responses": "/v1/responses",
     "/v1beta/models/gem/m:bidiGenerateContent": "/v1beta/models/m:bidiGenerateContent",
     "/v1/models/gem%2Fm:bidiGenerateContent": "/v1beta/models/m:bidiGenerateContent",
+    "/v1beta/interactions/live": "/v1beta/interactions/live",
+    "/v1/interactions/live": "/v1beta/interactions/live",
+    "/v1alpha/interactions/live": "/v1beta/interactions/live",
     **{
         SERVICE.format(version) + constrained: SERVICE.format(version) + constrained
         for version in ("v1beta", "v1", "v1alpha")
@@ -43,7 +47,10 @@ def test_the_provider_is_asked_for_its_own_path_and_model(asked: str, upstream: 
     route = next(route for route in ROUTES if route.name == row_of(asked))
     harness = SessionHarness(asked)
     if route.model_at is ModelAt.MESSAGE:
-        harness.channel.dataReceived(SETUP if asked.startswith("/ws/") else FIRST_MESSAGE)
+        first = (
+            CREATION if "/interactions/" in asked else SETUP if asked.startswith("/ws/") else FIRST_MESSAGE
+        )
+        harness.channel.dataReceived(first)
     assert harness.provider.received.startswith(f"GET {upstream} HTTP/1.1\r\n".encode())
 
 
