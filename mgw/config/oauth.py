@@ -1,6 +1,7 @@
 """The ``oauth`` block of a provider: where its tokens come from, and for what (contract 3.15).
 
-Sources: RFC 6749 (client credentials, refresh tokens), RFC 8693 (token exchange), RFC 7523 (assertions).
+Sources: RFC 6749 (client credentials, refresh tokens), RFC 8693 (token exchange), RFC 7523 (assertions),
+RFC 8707 (resource).
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ OF_GRANT: Final[dict[str, Grant]] = {
     "subject_token_file": Grant.TOKEN_EXCHANGE,
     "subject_token_type": Grant.TOKEN_EXCHANGE,
     "requested_token_type": Grant.TOKEN_EXCHANGE,
-    "resource": Grant.TOKEN_EXCHANGE,
     "assertion_file": Grant.JWT_BEARER,
 }
 """Settings that only one grant has."""
@@ -185,7 +185,7 @@ class OAuthSettings(Settings):
     subject_token_type: Omittable[Text] = setting("What that token is, as a URN", shown=f"``{JWT_TYPE}``")
     requested_token_type: Omittable[Text] = setting("What token to ask for, as a URN; for ``token_exchange``")
     resource: Omittable[Text] = setting(
-        "Address of the service that the token is for; for ``token_exchange``"
+        "Address of the service that the token is for (RFC 8707), as the form field ``resource``"
     )
     assertion_file: Omittable[Text] = setting(
         "File with the signed assertion, for ``jwt_bearer``; it is read again for each token"

@@ -11,6 +11,10 @@ Only the first request needs to wait, and none does whose token is still good: w
 last seconds of a token, requests go on with it until it has truly expired.  Time is the machine's monotonic
 clock, so that a clock that is set does not make a token older or younger.
 
+A token that is younger than 10 s and came because the one before was refused is not renewed for a further
+refusal: another would not help, and a provider that answers 401 to everything would cost a renewal for each
+request.
+
 A renewal that has begun is finished even when nobody waits for it: it may bring a new refresh token, and the
 old one is spent.  All who wait share its result; a failure is told to them and not kept.
 
@@ -41,6 +45,8 @@ RENEW_SECONDS: Final = 30.0
 """How long before its end a token is renewed (contract 3.15)."""
 RETRY_SECONDS: Final = 5.0
 """How long a renewal that failed is not tried again while the old token is good."""
+NEW_SECONDS: Final = 10.0
+"""How long a token counts as new that was got because the one before was refused."""
 
 _UNAUTHORIZED: Final = 401
 _log: Final = Logger()
@@ -80,6 +86,10 @@ class RenewedToken:
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
     _retry_at: float = float("-inf")
+    _new_until: float = float("-inf")
+    """Until then a refusal of the token is passed on."""
+    _is_refused: bool = False
+    """Whether the token was refused that is being renewed."""
     _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight, repr=False)
 
     def ready(
@@ -116,9 +126,12 @@ class RenewedToken:
         """
         if refusal.status != _UNAUTHORIZED:
             return None
-        current = self._credential
-        if current is not None and not _is_same(current, credential) and self.monotonic() < self._expires_at:
+        current, now = self._credential, self.monotonic()
+        if current is not None and not _is_same(current, credential) and now < self._expires_at:
             return current
+        if self.shared is None and now < self._new_until:
+            return None
+        self._is_refused = True
         renewed = await self._renewed(credential.key)
         if isinstance(renewed, TokenRequestError):
             self._note_failure(renewed)
@@ -133,8 +146,11 @@ class RenewedToken:
         """
         credential, now = self._credential, self.monotonic()
         is_refused = credential is not None and refused == token_digest(credential.key)
+        if is_refused and now < min(self._new_until, self._expires_at):
+            is_refused = False  # it gets that one again, and passes the refusal on
         must = is_refused or now >= self._expires_at
         if must or (now >= self._renew_at and now >= self._retry_at):
+            self._is_refused |= is_refused
             renewed = await self._renewed()
             if isinstance(renewed, TokenRequestError):
                 if must:
@@ -181,9 +197,12 @@ class RenewedToken:
             token = await (self.fetch() if self.shared is None else self.shared(refused))
         except TokenRequestError as error:
             self.failures += 1
+            self._is_refused = False
             self._retry_at = self.monotonic() + RETRY_SECONDS
             return error.copy()
         self.recent.note(token)
+        self._new_until = self.monotonic() + NEW_SECONDS if self._is_refused else float("-inf")
+        self._is_refused = False
         value = Secret(f"Bearer {token.access_token.reveal()}")
         credential = Credential(b"Authorization", value, self.key_hash)
         self._credential = credential

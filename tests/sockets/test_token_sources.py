@@ -88,8 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, simulator: SimulatorProcess
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def gateway(simulator: SimulatorProcess, folder: Path) -> Iterator[GatewayProcess]:
+    """A gateway whose tokens have not been refused yet: a new one is not renewed for a further refusal."""
     environ = {"GCE_METADATA_HOST": f"127.0.0.1:{simulator.port}", "HOME": str(folder)}
     with start_gateway(providers(simulator.url, folder), environ) as process:
         yield process
@@ -157,6 +158,20 @@ def test_every_mode_gets_a_token_and_another_where_it_is_refused(
         name for name, _ in taken.headers if name != "Sec-WebSocket-Key"
     ]
     assert len(simulator.token_requests()) == 1
+
+
+def test_a_provider_that_refuses_every_token_costs_one_renewal(
+    gateway: GatewayProcess, simulator: SimulatorProcess
+) -> None:
+    chat(gateway, "client")
+    simulator.revoke_tokens()
+    simulator.clear()
+    chat(gateway, "client")
+    for _ in range(5):
+        simulator.revoke_tokens()
+        assert ask(gateway.port, CHAT, body=asking("client/gpt-5")).status == 401
+    assert len(simulator.token_requests()) == 1
+    assert [request.status for request in to_provider(simulator)] == [401, 200, *[401] * 5]
 
 
 def test_an_upload_on_disk_is_sent_again_exactly(

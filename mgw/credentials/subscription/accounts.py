@@ -301,12 +301,15 @@ class Accounts:
         is_refused = refused is not None and entry.access_token == refused
         if not is_refused and self.fresh(login) is not None and not self._is_due(login, entry):
             return entry  # another process has refreshed it, or somebody has logged in
+        if is_refused and entry.is_new_after_refusal(self.wall()):
+            return entry  # as another process may have found out
         if not self.can_refresh(login):
             message = f"credential {login.name!r} cannot be refreshed now: mgw auth status {login.name}"
             raise _source_error(message)
         try:
             endpoints = ProfileEndpoints(login.client, login.profile_name, login.profile)
             newer = await endpoints.refresh(entry, self.wall())
+            newer = replace(newer, refused_before_at=self.wall() if is_refused else None)
         except TokenRequestError as error:
             await self._note_failure(login, entry, error)
             raise

@@ -24,16 +24,14 @@ from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.headers import ProfileHeaders
 from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
 from mgw.credentials.subscription.pool import AccountPool
-from mgw.credentials.subscription.store import StoredCredential
+from mgw.credentials.subscription.store import NEW_SECONDS, StoredCredential
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
 
 REFUSED_REST_SECONDS: Final = 600.0
 """For an account whose token is refused although it is new; another token ends it."""
-NEW_SECONDS: Final = 10.0
-"""How long a token counts as new that was got because the one before was refused."""
 RENEWED_SECONDS: Final = 300.0
-"""The same for the request that it was got for."""
+"""How long a token counts as new for the request that it was got for."""
 
 
 _BEST_FIRST: Final = (State.READY, State.RESTING, State.EXPIRED)

@@ -30,6 +30,8 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 LOCK_SECONDS: Final = 90.0
 """How long to wait for another process; a refresh gives up long before."""
 _TRY_AGAIN_SECONDS: Final = 0.05
+NEW_SECONDS: Final = 10.0
+"""How long a token counts as new that was got because the one before was refused."""
 _VERSION: Final = 1
 _WIDER: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -56,6 +58,8 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Unix seconds of the login."""
     refreshed_at: float | None = None
     """Unix seconds at which the access token came, if not by the login."""
+    refused_before_at: float | None = None
+    """Unix seconds at which the access token came, if it came because the one before was refused."""
     last_error: str | None = None
     """Why the last refresh failed; never what a provider said of a token."""
     last_error_at: float | None = None
@@ -66,6 +70,14 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def can_be_refreshed(self) -> bool:
         """Whether there is a refresh token that the provider may accept."""
         return self.refresh_token is not None and not self.is_lost
+
+    def is_new_after_refusal(self, now: float) -> bool:
+        """Whether the token came a moment ago because the one before was refused: another would not help.
+
+        :param now: unix seconds.
+        """
+        came = self.refused_before_at
+        return came is not None and 0 <= now - came < NEW_SECONDS
 
     def is_usable(self, now: float) -> bool:
         """Whether there is a token to send, or may be one.

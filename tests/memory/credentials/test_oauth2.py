@@ -84,6 +84,18 @@ GRANTS = {
 }
 
 
+@pytest.mark.parametrize("settings", GRANTS)
+def test_the_resource_goes_with_every_grant(hosts: TokenHosts, tmp_path: Path, settings: str) -> None:
+    file = tmp_path / "t"
+    file.write_text("t1\n")
+    stated = settings.replace(", resource: 'https://r'", "").replace("FILE", str(file))
+    _ = obtain(source(hosts, f"{stated}, resource: 'https://api.example/v1'"))
+    assert hosts.newest().form == {
+        **GRANTS[settings],
+        "resource": "https://api.example/v1",
+    }, "RFC 8707 2.2"
+
+
 @pytest.mark.parametrize(
     ("settings", "form"), GRANTS.items(), ids=[form["grant_type"] for form in GRANTS.values()]
 )

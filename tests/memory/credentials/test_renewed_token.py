@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.renewed_token import RENEW_SECONDS, RETRY_SECONDS, RenewedToken
+from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RETRY_SECONDS, RenewedToken
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.errors import GatewayError
@@ -209,6 +209,78 @@ def test_a_refused_token_is_renewed_once_for_all_whom_it_was_refused(
     assert len(endpoint.asked) == 2
 
 
+def test_a_provider_that_refuses_every_token_costs_one_renewal(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    waiting = refused(source, held(source, endpoint))
+    endpoint.clock.advance(1)
+    endpoint.give("t2")
+    second = result_of(waiting)
+    assert second is not None
+    for _ in range(1000):
+        assert result_of(refused(source, second)) is None, "the client gets the 401"
+    endpoint.clock.advance(NEW_SECONDS - 0.001)
+    assert result_of(refused(source, second)) is None
+    assert len(endpoint.asked) == 2
+    endpoint.clock.advance(0.001)
+    waiting = refused(source, second)
+    assert len(endpoint.asked) == 3, "it is 10 s old"
+    endpoint.give("t3")
+    assert shown(result_of(waiting)) == "Bearer t3"
+
+
+@pytest.mark.parametrize("others_leave", [False, True])
+def test_a_renewal_that_the_end_of_the_token_began_counts_for_those_who_are_refused_meanwhile(
+    source: RenewedToken, endpoint: Endpoint, *, others_leave: bool
+) -> None:
+    first = held(source, endpoint, seconds=100)
+    endpoint.clock.advance(90)
+    result_of(obtain(source))
+    waiting = refused(source, first)
+    if others_leave:
+        waiting.cancel()
+        _ = waiting.addErrback(lambda failure: failure.trap(CancelledError))
+    endpoint.give("t2")
+    second = source.ready(None)
+    assert second is not None
+    assert result_of(refused(source, second)) is None
+    assert len(endpoint.asked) == 2
+
+
+def test_a_token_that_came_of_time_is_renewed_when_it_is_refused(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    waiting = refused(source, held(source, endpoint))
+    endpoint.give("t2", 2)
+    result_of(waiting)
+    endpoint.clock.advance(2)
+    third = obtain(source)
+    endpoint.give("t3")
+    waiting = refused(source, result_of(third))
+    assert len(endpoint.asked) == 4
+    endpoint.give("t4")
+    assert shown(result_of(waiting)) == "Bearer t4"
+
+
+def test_what_is_said_of_the_token_is_whether_it_is_good_and_until_when(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    wall = 1_800_000_000.0
+    endpoint.clock.advance(1000)
+    assert (source.describe(wall).state, source.describe(wall).expires) == (State.UNKNOWN, None)
+    waiting = obtain(source)
+    endpoint.fail()
+    failures([waiting])
+    assert source.describe(wall).state is State.MISSING
+    held(source, endpoint, seconds=100)
+    endpoint.clock.advance(40)
+    found = source.describe(wall)
+    assert (found.state, found.key_hash, found.expires) == (State.READY, "hash", wall + 60)
+    endpoint.clock.advance(60)
+    found = source.describe(wall)
+    assert (found.state, found.expires) == (State.EXPIRED, wall)
+
+
 def test_if_the_forced_renewal_fails_there_is_no_other_credential(
     source: RenewedToken, endpoint: Endpoint
 ) -> None:
@@ -225,6 +297,8 @@ def test_an_endpoint_that_gives_the_refused_token_again_gives_no_other(
     waiting = refused(source, credential)
     endpoint.give("t1")
     assert result_of(waiting) is None
+    assert result_of(refused(source, credential)) is None
+    assert len(endpoint.asked) == 2, "nor is it asked for each request"
 
 
 def test_an_expired_token_is_no_answer_to_a_refusal(source: RenewedToken, endpoint: Endpoint) -> None:

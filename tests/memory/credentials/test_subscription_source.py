@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.subscription.source import NEW_SECONDS, REFUSED_REST_SECONDS, SubscriptionSource
+from mgw.credentials.subscription.source import REFUSED_REST_SECONDS, SubscriptionSource
+from mgw.credentials.subscription.store import NEW_SECONDS
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upstream_headers import secrets_sent
 from mgw.secret import Secret, key_hash
@@ -200,7 +201,30 @@ def test_an_endpoint_that_gives_the_refused_token_again_has_renewed_nothing(play
     renewing = Deferred.fromCoroutine(source.refused(asked(source), refusal(401)))
     play.hosts.newest().answer_token("token-of-a")
     assert result_of(renewing) is None
+    assert result_of(source.refused(asked(source), refusal(401))) is None
+    assert len(play.hosts.posts()) == 1, "nor is it asked for each request"
+
+
+def test_a_provider_that_refuses_every_token_costs_one_renewal_in_all_processes(
+    play: SubscriptionPlay,
+) -> None:
+    source = play.source(["a"], is_pool=False)
+    renewing = Deferred.fromCoroutine(source.refused(asked(source), refusal(401)))
+    play.hosts.newest().answer_token("newer", expires_in=3600)
+    newer = result_of(renewing)
+    assert newer is not None
+    play.accounts = play.another_process()
+    play.accounts.load()
+    other = play.source(["a"], is_pool=False)
+    for wait in (0.0, NEW_SECONDS - 0.001):
+        play.clock.advance(wait)
+        assert result_of(source.refused(newer, refusal(401))) is None
+        assert result_of(other.refused(asked(other), refusal(401))) is None, "the client gets the 401"
     assert len(play.hosts.posts()) == 1
+    play.clock.advance(0.002)
+    again = Deferred.fromCoroutine(other.refused(asked(other), refusal(401)))
+    play.hosts.newest().answer_token("newest")
+    assert result_of(again) is not None
 
 
 def test_an_account_limited_at_the_last_attempt_rests_too(play: SubscriptionPlay) -> None:

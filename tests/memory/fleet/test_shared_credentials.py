@@ -14,7 +14,7 @@ from twisted.logger import capturedLogs
 
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.renewed_token import RENEW_SECONDS, RenewedToken
+from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RenewedToken
 from mgw.credentials.token_request import TokenRequestError
 from mgw.fleet.channel import ChannelError
 from mgw.fleet.messages import AnyMessage, ChannelMessage, Done, TokenAnswer, TokenQuestion
@@ -117,6 +117,29 @@ def test_a_401_in_all_workers_makes_one_request_for_a_token(hub: Hub) -> None:
     assert token_of(late_one) == "canary-a2"
     assert len(hub.hosts.posts()) == 2
     assert "canary" not in str(hub.questions)
+
+
+def test_a_provider_that_refuses_every_token_costs_one_renewal_in_all_workers(hub: Hub) -> None:
+    _, workers = source(hub.hosts, SECRET), [worker(hub) for _ in range(4)]
+    waiting = [obtain(found) for found in workers]
+    hub.hosts.newest().answer_token("a1")
+    pairs = [(found, result_of(waiter)) for found, waiter in zip(workers, waiting, strict=True)]
+    renewed = [Deferred.fromCoroutine(found.refused(first, REFUSED)) for found, first in pairs]
+    hub.hosts.newest().answer_token("a2")
+    seconds = [result_of(waiter) for waiter in renewed]
+    late = worker(hub)
+    workers.append(late)
+    seconds.append(result_of(obtain(late)))
+    for wait in (0.0, NEW_SECONDS - 0.001):
+        hub.hosts.clock.advance(wait)
+        for found, second in zip(workers, seconds, strict=True):
+            assert second is not None
+            assert result_of(found.refused(second, REFUSED)) is None, "the client gets the 401"
+    assert len(hub.hosts.posts()) == 2
+    hub.hosts.clock.advance(0.001)
+    again = Deferred.fromCoroutine(workers[0].refused(seconds[0], REFUSED))
+    hub.hosts.newest().answer_token("a3")
+    assert token_of(again) == "a3"
 
 
 def test_a_worker_that_is_refused_what_the_hub_has_replaced_already_gets_the_newer_one(hub: Hub) -> None:
