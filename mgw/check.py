@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
-from mgw.config.load import parse
+from mgw.config.load import parse, read_text
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
@@ -51,8 +51,7 @@ def reader_of(file: str) -> Callable[[], Config]:
     path = Path(file).absolute()
 
     def read() -> Config:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return parse(text, file, os.environ, DENIABLE)
+        return parse(read_text(path), file, os.environ, DENIABLE)
 
     return read
 
@@ -65,6 +64,7 @@ def check(read: Callable[[], Config]) -> int:
     from twisted.internet import reactor  # here, since importing it installs one
 
     from mgw.generation import build_generation, build_sources
+    from mgw.web.ports import read_certificate
 
     problems, prices = _events_file(config), None
     try:
@@ -72,10 +72,7 @@ def check(read: Callable[[], Config]) -> int:
     except ValueError as error:
         problems += str(error).splitlines()
     try:
-        if config.tls is not None:
-            from mgw.web.tls import RenewableCertificate  # OpenSSL is slow to import
-
-            RenewableCertificate(config.tls)
+        read_certificate(config)
     except ValueError as error:
         problems.append(str(error))
     for problem in problems:
@@ -303,9 +300,13 @@ def _is_loopback(host: str) -> bool:
 def _of_prices(config: Config, prices: PriceTable) -> list[str]:
     """Warn of models that the configuration names and that have no price, in one sentence per provider."""
     found = []
+    targets: dict[str, list[str]] = {}
+    for several in config.aliases.values():
+        for target in several:
+            owner, _, model = target.partition("/")
+            targets.setdefault(owner, []).append(model)
     for name, provider in config.providers.items():
-        targets = [target.partition("/") for several in config.aliases.values() for target in several]
-        named = [*provider.models, *(model for owner, _, model in targets if owner == name)]
+        named = [*provider.models, *targets.get(name, ())]
         missing = [model for model in dict.fromkeys(named) if prices.row(name, model) is None]
         if missing:
             models = ", ".join(redact(model) for model in missing[:_MOST_NAMED])

@@ -15,11 +15,10 @@ from twisted.logger import Logger
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
-from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers
-from mgw.generation import Generation, build_generation
+from mgw.generation import Generation, Parts, build_in_slices
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessObserver
 from mgw.ops.loop_delay import LoopDelay
@@ -111,13 +110,13 @@ class DataPlane:
         """The configuration that new requests begin with."""
         return self.server.generation
 
-    def build(self, config: Config, number: int) -> Generation:
+    async def build(self, parts: Parts, number: int) -> Generation:
         """Build what another configuration asks for; :meth:`use` it, or retire it.
 
         :param number: how it is called.
         :raises ValueError: files that it names cannot be read, or do not hold what they should.
         """
-        return build_generation(number, config, self._reactor, int(time()), self.sources)
+        return await build_in_slices(number, parts, self._reactor, self.sources)
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration."""

@@ -7,26 +7,28 @@ one, and its connections close when the last of them is done.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from random import random
-from time import time
-from typing import Any, Final
+from time import monotonic, time
+from typing import Any, Final, cast
 
+from msgspec import Struct
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from mgw.config.environment import refresh_tokens_below
-from mgw.config.load import parse_prices, parse_profile
-from mgw.config.problems import ConfigError, dotted_path
+from mgw.config.problems import dotted_path
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
-from mgw.config.quoting import redact
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
+from mgw.configured_files import ConfiguredFiles, read_configured_files
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
@@ -58,6 +60,8 @@ _MAX_UNKNOWN_STOPS: Final = 64
 _MAX_STOP_LENGTH: Final = 64
 _TOKEN_LIMITS: Final = UpstreamLimits(connect=10.0, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
 """Of token endpoints, whose whole response has that long."""
+SLICE_SECONDS: Final = 0.01
+"""How long a generation is built without letting anybody else go on."""
 
 
 @dataclass(slots=True)
@@ -152,6 +156,37 @@ class Generation:
             upstream.close()
 
 
+class Parts(Struct, frozen=True):
+    """What can be made of a configuration without the reactor."""
+
+    config: Config
+    files: ConfiguredFiles
+    resolver: Resolver
+    catalog: Catalog
+    models: Models
+    table: RouteTable
+    credentials: dict[str, CredentialProvider]
+    """By provider; none yet."""
+
+
+def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Parts:
+    """Read the files that a configuration names, and make of it what takes long; this blocks.
+
+    :param created: unix seconds that the entries of the catalog carry.
+    """
+    resolver = Resolver(config)
+    credentials: dict[str, CredentialProvider] = {}
+    return Parts(
+        config,
+        read_configured_files(config, environ),
+        resolver,
+        Catalog(config, resolver, created, partial(_without_account, credentials)),
+        Models(_override(row) for row in config.translation.models),
+        _route_table(denied_routes(config), frozenset(families_of(config).items())),
+        credentials,
+    )
+
+
 def build_generation(
     number: int,
     config: Config,
@@ -159,72 +194,114 @@ def build_generation(
     created: int,
     sources: CredentialSources,
 ) -> Generation:
-    """Build what a configuration asks for.
+    """Build what a configuration asks for at once, before there are requests: this blocks.
 
     :param created: unix seconds that the entries of the catalog carry.
     :param sources: of credentials, which outlive it.
     :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
     """
-    resolver = Resolver(config)
+    steps = _steps(number, make_parts(config, os.environ, created), reactor, sources)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(Generation, end.value)
+
+
+async def build_in_slices(
+    number: int,
+    parts: Parts,
+    reactor: Any,  # Any: as above
+    sources: CredentialSources,
+) -> Generation:
+    """Build what a configuration asks for while requests are served; see :func:`build_generation`."""
+    if any(provider.subscriptions for provider in parts.config.providers.values()):
+        await sources.subscriptions.read_ahead(parts.config.credential_store)
+    with closing(_steps(number, parts, reactor, sources)) as steps:
+        while True:
+            until = monotonic() + SLICE_SECONDS
+            try:
+                next(steps)
+                while monotonic() < until:
+                    next(steps)
+            except StopIteration as end:
+                return cast(Generation, end.value)
+            await deferLater(reactor, 0)
+
+
+def _steps(
+    number: int,
+    parts: Parts,
+    reactor: Any,  # Any: as above
+    sources: CredentialSources,
+) -> Generator[None, None, Generation]:
+    """Build what a configuration asks for, one provider after the other; whoever gives up closes it."""
+    config, files, credentials = parts.config, parts.files, parts.credentials
     upstreams: dict[str, Upstream] = {}
     problems: list[str] = []
-    for name, provider in config.providers.items():
-        try:
-            upstreams[name] = _upstream(provider, reactor)
-        except ValueError as error:
-            problems.append(str(error))
-    profiles = read_profiles(config, os.environ, problems)
-    rewrites = _rewrites(config, profiles, problems)
-    credentials = _credentials(config, profiles, sources, problems)
-    prices = _prices(config, problems)
-    if problems:
+    try:
+        for name, provider in config.providers.items():
+            try:
+                upstreams[name] = _upstream(provider, reactor, files)
+            except ValueError as error:
+                problems.append(str(error))
+            yield
+        problems += files.profile_problems
+        rewrites = _rewrites(config, files.profiles, problems)
+        for provider in config.providers.values():
+            _add_credentials(provider, parts, sources, problems)
+            yield
+        if isinstance(files.prices, ValueError):
+            problems += str(files.prices).splitlines()
+        if problems:
+            raise ValueError("\n".join(problems))
+    except BaseException:  # also that it was closed
         for credential in credentials.values():
             sources.release(credential)
-        raise ValueError("\n".join(problems))
-
-    def without_account() -> frozenset[str]:
-        return frozenset(
-            name
-            for name, source in credentials.items()
-            if isinstance(source, SubscriptionSource) and not source.has_usable
-        )
-
-    catalog = Catalog(config, resolver, created, without_account)
-    models = Models(_override(row) for row in config.translation.models)
-    table = _route_table(denied_routes(config), frozenset(families_of(config).items()))
-    release = sources.release
+        raise
     return Generation(
         number,
         config,
-        table,
-        resolver,
-        catalog,
+        parts.table,
+        parts.resolver,
+        parts.catalog,
         credentials,
         upstreams,
-        models,
-        release,
+        parts.models,
+        sources.release,
         rewrites=rewrites,
-        prices=prices,
-        secrets=[secret for profile in profiles.values() for secret in secrets_of(profile)],
+        prices=None if isinstance(files.prices, ValueError) else files.prices,
+        secrets=[secret for profile in files.profiles.values() for secret in secrets_of(profile)],
     )
 
 
-def _credentials(
-    config: Config, profiles: Mapping[str, Profile], sources: CredentialSources, problems: list[str]
-) -> dict[str, CredentialProvider]:
-    """Return the credentials of each provider, and note why there are none."""
-    found: dict[str, CredentialProvider] = {}
-    for name, provider in config.providers.items():
-        try:
-            if provider.profile is None:
-                found[name] = credentials_of(provider, sources)
-            elif provider.profile in profiles:
-                profile, store = profiles[provider.profile], config.credential_store
-                client = sources.client(provider.proxy)
-                found[name] = sources.subscriptions.source(provider, profile, store, client)
-        except ValueError as error:
-            problems.append(str(error))
-    return found
+def _without_account(credentials: Mapping[str, CredentialProvider]) -> frozenset[str]:
+    """Return the providers none of whose accounts can be used."""
+    return frozenset(
+        name
+        for name, source in credentials.items()
+        if isinstance(source, SubscriptionSource) and not source.has_usable
+    )
+
+
+def _add_credentials(
+    provider: Provider, parts: Parts, sources: CredentialSources, problems: list[str]
+) -> None:
+    """Find the credentials of a provider, or note why there are none."""
+    files, name = parts.files, provider.name
+    google = files.google.get(name)
+    if isinstance(google, ValueError):
+        problems.append(str(google))
+        return
+    try:
+        if provider.profile is None:
+            parts.credentials[name] = credentials_of(provider, sources, google)
+        elif provider.profile in files.profiles:
+            profile, store = files.profiles[provider.profile], parts.config.credential_store
+            client = sources.client(provider.proxy)
+            parts.credentials[name] = sources.subscriptions.source(provider, profile, store, client)
+    except ValueError as error:
+        problems.append(str(error))
 
 
 def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
@@ -244,36 +321,6 @@ def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
 
     tokens = RefreshTokens(open_file)
     return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=tokens, recent=recent)
-
-
-def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:
-    """Read the profiles that a configuration names, and note what is wrong with them."""
-    found: dict[str, Profile] = {}
-    for name, settings in config.profiles.items():
-        try:
-            text = Path(settings.file).read_bytes().decode("utf-8", "surrogateescape")
-            found[name] = parse_profile(text, settings.file, environ)
-        except OSError as error:
-            where = dotted_path(("profiles", name, "file"))
-            problems.append(f"{where}: {redact(settings.file)} cannot be read: {error.strerror}")
-        except ConfigError as error:
-            problems += str(error).splitlines()
-    return found
-
-
-def _prices(config: Config, problems: list[str]) -> PriceTable | None:
-    """Return what models cost, as the configuration or a file of it says; note what is wrong there."""
-    prices = config.prices
-    if prices is None or prices.file is None:
-        return None if prices is None else PriceTable(prices.rows)
-    try:
-        text = Path(prices.file).read_bytes().decode("utf-8", "surrogateescape")
-        return PriceTable(parse_prices(text, prices.file, config.providers))
-    except OSError as error:
-        problems.append(f"prices.file: {redact(prices.file)} cannot be read: {error.strerror}")
-    except ConfigError as error:
-        problems += str(error).splitlines()
-    return None
 
 
 def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:
@@ -312,19 +359,17 @@ def families_of(config: Config) -> dict[str, Family]:
     return {name: KINDS[provider.kind].family for name, provider in config.providers.items()}
 
 
-def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
+def _upstream(provider: Provider, reactor: Any, files: ConfiguredFiles) -> Upstream:  # Any: as above
     where = dotted_path(("providers", provider.name))
+    context = None if provider.ca_file is None else files.authorities[provider.ca_file]
+    if isinstance(context, ValueError):
+        raise ValueError(f"{where}.ca_file: {context}")
     try:
-        return upstream_of(provider, reactor)
-    except OSError as error:
-        reason = f"{redact(str(error.filename))} cannot be read: {error.strerror}"
+        return upstream_of(provider, reactor, context)
     except ProxyNameError as error:
         raise ValueError(f"{where}.proxy: {error}") from None
     except ValueError as error:
-        if provider.ca_file is None:
-            raise ValueError(f"{where}.base_url: {error}") from None
-        reason = f"{redact(provider.ca_file)} contains no PEM certificate"
-    raise ValueError(f"{where}.ca_file: {reason}")
+        raise ValueError(f"{where}.base_url: {error}") from None
 
 
 def _override(row: ModelRowSettings) -> OverrideRow:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, final
@@ -78,10 +79,17 @@ def without(text: str, secrets: Iterable[Secret], instead: Callable[[str], str])
     :param instead: makes what is written in its place of what stood there.
     """
     values = {value for secret in secrets if len(value := secret.reveal()) >= MIN_HIDDEN}
-    for value in sorted(values, key=len, reverse=True):  # one may be the beginning of another
-        if max(_ALWAYS_PLAIN.findall(value), key=len, default="") in text:
+    found = [value for value in values if _longest_plain(value) in text]  # few of thousands
+    for value in sorted(found, key=len, reverse=True):  # one may be the beginning of another
+        if _longest_plain(value) in text:
             text = re.sub(_spelled(value), lambda found: instead(found[0]), text)
     return text
+
+
+@lru_cache(maxsize=16_384)
+def _longest_plain(value: str) -> str:
+    """Return the longest part of a secret that all its spellings have: each log line is searched for it."""
+    return max(_ALWAYS_PLAIN.findall(value), key=len, default="")
 
 
 def overwritten(data: bytes, secrets: Iterable[Secret]) -> bytes:

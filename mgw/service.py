@@ -6,17 +6,20 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from platform import python_version
 from random import random
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final
 
 import twisted
 from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from mgw import __version__
 from mgw.check import warnings, warnings_of_files, warnings_of_workers
@@ -28,7 +31,7 @@ from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.worker_count import available_cpus
-from mgw.generation import Generation, build_generation, build_sources
+from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.ops.process import on_signals
 from mgw.ops.service_manager import ServiceManager, find_service_manager
@@ -38,12 +41,14 @@ from mgw.secret import Secret
 from mgw.telemetry import Telemetry
 from mgw.usage.open_sinks import SinksByName
 from mgw.web.app import endpoint_of
+from mgw.web.edge_auth import prepare_gate
 from mgw.web.listener import ChannelFactory
-from mgw.web.ports import Ports
+from mgw.web.ports import Ports, read_certificate
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
     from mgw.fleet.redis_fleet import Fleet
+    from mgw.web.tls import Certificate
 
 _log: Final = Logger()
 
@@ -56,12 +61,23 @@ class StartError(SystemExit, Exception):
     """
 
 
+class _Read(Struct, frozen=True):
+    """What a thread has made of a configuration file."""
+
+    parts: Parts
+    certificate: Certificate | None
+    warnings: Sequence[str]
+
+
 class Prepared(Struct, frozen=True):
     """A configuration that could be used at once."""
 
     config: Config
     generation: Generation
     sinks: SinksByName
+    certificate: Certificate | None
+    warnings: Sequence[str]
+    """Of what will hurt."""
 
 
 class GatewayService(Service):
@@ -88,6 +104,10 @@ class GatewayService(Service):
         self._ports = Ports(reactor)
         self._secrets = secrets_of(config)
         self._manager = ServiceManager(reactor)
+        self._threads = DaemonThreads(reactor, "mgw-reload")
+        self.is_reloading = False
+        """What is asked for meanwhile is done afterwards."""
+        self._reload_again = False
         sources = build_sources(reactor)
         generation = build_generation(1, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: self.plane)
@@ -166,12 +186,10 @@ class GatewayService(Service):
         self.telemetry.reopen()
         if self.plane.stopping:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
-            return
-        self._manager.reloading()
-        prepared = self._prepare()
-        if prepared is not None:
-            self._use(prepared)
-        self._ready()
+        elif self.is_reloading:
+            self._reload_again = True
+        else:
+            self._begin_reload()
 
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
@@ -208,7 +226,10 @@ class GatewayService(Service):
         )
         for where in self._ports.urls:
             _log.info("mgw serves {where}", where=where)
-        self._warn(self.plane.generation.config)
+        generation = self.plane.generation
+        config = generation.config
+        for warning in [*warnings(config, generation.prices), *self._process_warnings(config)]:
+            _log.warn("{warning}", warning=warning)
         self._ready()
 
     def _ready(self) -> None:
@@ -216,22 +237,75 @@ class GatewayService(Service):
         status = "" if number == 1 else f"generation {number}; "
         self._manager.ready(f"{status}serves {', '.join(self.addresses)}")
 
-    def _prepare(self) -> Prepared | None:
+    def _begin_reload(self) -> None:
+        self.is_reloading, self._reload_again = True, False
+        _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
+
+    async def _reload(self) -> None:
+        self._manager.reloading()
+        prepared = await self._prepare()
+        if prepared is not None:
+            await self._use_everywhere(prepared)
+
+        if prepared is not None:
+            await self._warn_in_slices(prepared)
+
+    async def _use_everywhere(self, prepared: Prepared) -> None:
+        self._use(prepared)
+
+    async def _warn_in_slices(self, prepared: Prepared) -> None:
+        """Say what will hurt, if it is in use: maybe thousands of lines, searched for thousands of keys."""
+        if self.plane.generation is not prepared.generation:
+            return
+        until = monotonic() + SLICE_SECONDS
+        for warning in [*prepared.warnings, *self._process_warnings(prepared.config)]:
+            _log.warn("{warning}", warning=warning)
+            if monotonic() > until:
+                await deferLater(self._reactor, 0)
+                until = monotonic() + SLICE_SECONDS
+
+    def _on_reloaded(self, _: object) -> None:
+        self.is_reloading = False
+        if self.plane.stopping:
+            return
+        self._ready()
+        if self._reload_again:
+            self._begin_reload()
+
+    def _on_bug(self, failure: Failure) -> None:
+        _log.failure("a bug: the configuration was not reloaded", failure)
+
+    async def _prepare(self) -> Prepared | None:
         """Read the configuration anew and build what it asks for; ``None``: it stays as it was."""
         generation: Generation | None = None
-        telemetry = self.telemetry
         try:
-            config = self._read_config()
-            generation = self.plane.build(config, self.plane.generation.number + 1)
-            sinks = telemetry.sinks.open(config.hooks)
-            self._renew_certificate(config, sinks)
+            read = await self._threads.defer(self._read)
+            generation = await self.plane.build(read.parts, self.plane.generation.number + 1)
+            if self.plane.stopping:
+                generation.retire()
+                return None
+            sinks = self.telemetry.sinks.open(generation.config.hooks)
         except (ConfigError, OSError, ValueError) as error:
             if generation is not None:
                 generation.retire()
             self._not_reloaded(str(error))
             return None
-        self._warn_of_restart(config)
-        return Prepared(config, generation, sinks)
+        self._warn_of_restart(generation.config)
+        return Prepared(generation.config, generation, sinks, read.certificate, read.warnings)
+
+    def _read(self) -> _Read:
+        """In a thread: read the configuration and the files that it names.
+
+        :raises ConfigError: it has problems.
+        :raises OSError: its file cannot be read.
+        :raises ValueError: the certificate cannot be read.
+        """
+        config = self._read_config()
+        parts = make_parts(config, os.environ, int(time()))
+        prepare_gate(config.edge_auth, config.dashboard.keys)
+        prices = parts.files.prices
+        known = None if isinstance(prices, ValueError) else prices
+        return _Read(parts, read_certificate(config), warnings(config, known))
 
     def _not_reloaded(self, reason: str) -> None:
         self.telemetry.metrics.reload_failed()
@@ -239,6 +313,7 @@ class GatewayService(Service):
 
     def _use(self, prepared: Prepared) -> None:
         config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
+        self._ports.renew(prepared.certificate)
         before = [*self._secrets, *self.plane.generation.secrets, *self.server.gate.learned]
         self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
         telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
@@ -248,7 +323,6 @@ class GatewayService(Service):
         telemetry.sinks.use(prepared.sinks)
         telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
-        self._warn(config)
 
     async def _stop(self) -> None:
         config = self.plane.generation.config
@@ -263,6 +337,7 @@ class GatewayService(Service):
         await self.plane.sources.stop()
         await self.telemetry.close()
         self._manager.stop()
+        self._threads.stop()
         self.plane.restore()
 
     def _join_fleet(self, config: Config) -> Fleet | None:
@@ -322,19 +397,8 @@ class GatewayService(Service):
     def _known_secrets(self) -> list[Secret]:
         return [*self._secrets, *self.plane.secrets(), *self._dashboard.secrets()]
 
-    def _warn(self, config: Config) -> None:
-        """Say what will hurt."""
-        of_process = [*warnings_of_files(config), *warnings_of_workers(config, available_cpus())]
-        for warning in [*warnings(config, self.plane.generation.prices), *of_process]:
-            _log.warn("{warning}", warning=warning)
-
-    def _renew_certificate(self, config: Config, sinks: SinksByName) -> None:
-        """Read the certificate anew; where that fails, an output just opened for the reload is closed."""
-        try:
-            self._ports.renew(config)
-        except ValueError:
-            self.telemetry.sinks.discard(sinks)
-            raise
+    def _process_warnings(self, config: Config) -> list[str]:
+        return [*warnings_of_files(config), *warnings_of_workers(config, available_cpus())]
 
     def _unable(self, reason: str) -> StartError:
         """Return the end of a start that failed; a daemon has no standard error, so its log says it too."""

@@ -89,9 +89,8 @@ class SupervisedService(GatewayService):
         self._operator_socket = ""
         self._fork_server: ForkServer | None = None
         self._supervisor: Supervisor | None = None
-        self._is_reloading = True
-        """Or starting: what is asked for meanwhile is done afterwards."""
-        self._reload_again = False
+        self.is_reloading = True
+        """Or starting."""
         self._is_stopping = False
         self._parts = HubParts(
             counts=HubCounts(self.server.registry.counts_of, self.server.sessions.slots, reactor),
@@ -123,17 +122,6 @@ class SupervisedService(GatewayService):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unable(f"workers: {error}") from None
         super().startService()
-
-    def reload(self) -> None:
-        """Use the configuration as it stands in the file now, in all workers or in none."""
-        self.telemetry.reopen()
-        if self._is_stopping:
-            _log.warn("the configuration was not reloaded: the gateway is stopping")
-            return
-        if self._is_reloading:
-            self._reload_again = True
-            return
-        self._begin_reload()
 
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
@@ -227,16 +215,6 @@ class SupervisedService(GatewayService):
 
     # Reload
 
-    def _begin_reload(self) -> None:
-        self._is_reloading, self._reload_again = True, False
-        _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
-
-    async def _reload(self) -> None:
-        self._manager.reloading()
-        prepared = self._prepare()
-        if prepared is not None:
-            await self._use_everywhere(prepared)
-
     async def _use_everywhere(self, prepared: Prepared) -> None:
         assert self._supervisor is not None, "it serves"
         before, self._begins_with = self._begins_with, (prepared.config, prepared.generation.number)
@@ -274,17 +252,6 @@ class SupervisedService(GatewayService):
                 _log.error("a worker could not go back to the configuration before: {error}", error=error)
 
         return go_back
-
-    def _on_reloaded(self, _: object) -> None:
-        self._is_reloading = False
-        if self._is_stopping:
-            return
-        self._ready()
-        if self._reload_again:
-            self._begin_reload()
-
-    def _on_bug(self, failure: Failure) -> None:
-        _log.failure("a bug: the configuration was not reloaded", failure)
 
     # What workers say
 

@@ -6,10 +6,12 @@ over the channel, where one process speaks for the whole service.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, to_builtins
 from twisted.internet.defer import Deferred
@@ -47,14 +49,19 @@ from mgw.fleet.rows import MAX_WAITING_BYTES, RowWriter
 from mgw.fleet.shared_credentials import SupervisorTokens
 from mgw.fleet.shares import share_of
 from mgw.fleet.worker_state import collect_state
-from mgw.generation import Generation, build_generation, build_sources
+from mgw.generation import Parts, build_generation, build_sources, make_parts
 from mgw.ops.logs import AccessObserver
 from mgw.ops.metrics import Metrics
 from mgw.ops.process import on_signals
+from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.routes import GUARDED_ROUTES
 from mgw.secret import Secret
 from mgw.usage.record_queue import RecordQueue
-from mgw.web.ports import ListeningSocket, Ports
+from mgw.web.edge_auth import prepare_gate
+from mgw.web.ports import ListeningSocket, Ports, read_certificate
+
+if TYPE_CHECKING:
+    from mgw.web.tls import Certificate
 
 _log: Final = Logger()
 
@@ -103,6 +110,8 @@ class Worker:
     inherited: Inherited
     channel: Channel = field(init=False)
     _ports: Ports = field(init=False)
+    _threads: DaemonThreads = field(init=False, repr=False)
+    """Read what a configuration names."""
     _balance: ClientBalance = field(init=False)
     _serving: _Serving | None = None
     _secrets: list[Secret] = field(default_factory=list, repr=False)
@@ -113,6 +122,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self._ports = ports = Ports(self.reactor)
+        self._threads = DaemonThreads(self.reactor, "mgw-reload")
         self._balance = ClientBalance(
             self.inherited.clients, self.slot, self.reactor, ports.pause, ports.resume
         )
@@ -220,23 +230,27 @@ class Worker:
     def _on_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
         self.channel.tell(AccountRests(store, account, model, seconds))
 
-    def _reload(self, message: Reload) -> ChannelMessage:
+    def _reload(self, message: Reload) -> ChannelMessage | Deferred[ChannelMessage]:
         serving = self._serving
         if serving is None:
             return Failed("the worker does not serve")
         if self._is_stopping:  # by a signal of its own: the others need not go back because of that
             return Done()
-        generation: Generation | None = None
-        config = share_of(unpickle_config(message.config), message.workers)
-        before = [*self._secrets, *serving.plane.generation.secrets, *serving.plane.server.gate.learned]
-        self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
+        return Deferred.fromCoroutine(self._reload_with(serving, message))
+
+    async def _reload_with(self, serving: _Serving, message: Reload) -> ChannelMessage:
         try:
-            generation = serving.plane.build(config, message.number)
-            self._ports.renew(config)
+            parts, certificate = await self._threads.defer(partial(_read, message))
+            config = parts.config
+            before = [*self._secrets, *serving.plane.generation.secrets, *serving.plane.server.gate.learned]
+            self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
+            generation = await serving.plane.build(parts, message.number)
         except (OSError, ValueError) as error:
-            if generation is not None:
-                generation.retire()
             return Failed(str(error))
+        if self._is_stopping:
+            generation.retire()
+            return Done()
+        self._ports.renew(certificate)
         serving.hub.workers = message.workers
         serving.plane.use(generation)
         serving.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
@@ -272,6 +286,7 @@ class Worker:
             serving.records.flush()
             self.channel.tell(self._collect(serving))
             await serving.plane.sources.stop()
+            self._threads.stop()
             serving.metrics.loop_delay.stop()
             serving.plane.restore()
         self.channel.lose()
@@ -288,6 +303,16 @@ class Worker:
 
     def _log_to_channel(self, lines: ILogObserver) -> ILogObserver:
         return _LogToChannel(self, lines)
+
+
+def _read(message: Reload) -> tuple[Parts, Certificate | None]:
+    """In a thread: read a configuration, and the files that it names.
+
+    :raises ValueError: the certificate cannot be read.
+    """
+    config = share_of(unpickle_config(message.config), message.workers)
+    prepare_gate(config.edge_auth, config.dashboard.keys)
+    return make_parts(config, os.environ, int(time())), read_certificate(config)
 
 
 @implementer(ILogObserver)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from tempfile import mkstemp
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
 from mgw.bodies.source import BodyGoneError
+from mgw.reactor.daemon_threads import ThreadRunner
 
 T = TypeVar("T")
 
@@ -30,14 +31,6 @@ DISK_SECONDS: Final = 30.0
 """How long the disk may take for one piece, the time in line for a thread included."""
 _O_TMPFILE: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR})  # open(2), O_TMPFILE
-
-
-class ThreadRunner(Protocol):
-    """Whoever runs blocking work, as ``deferToThreadPool`` does."""
-
-    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
-        """Run ``work`` elsewhere; fires with what it returns or raises."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -29,10 +29,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import RETRY_SECONDS, BodyBudget, Budget, Reservation
-from mgw.bodies.file import SpoolFile, ThreadRunner
+from mgw.bodies.file import SpoolFile
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
 from mgw.errors import GatewayError, Reason
-from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
 
 WAITING_BYTES: Final = 1024 * 1024
 """How much of one body may wait for the disk before its client pauses; it goes on at half of that."""

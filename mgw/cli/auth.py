@@ -21,10 +21,10 @@ from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
 from mgw.config.settings import Config
+from mgw.configured_files import read_profiles
 from mgw.credentials.subscription.login import Way, missing_for
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
 from mgw.credentials.subscription.token_exchange import header_text
-from mgw.generation import read_profiles
 from mgw.secret import Secret
 
 _WRONG_CALL: Final = 2

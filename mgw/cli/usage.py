@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mgw.cli.output import FORMATS, Cell, write_sums
+from mgw.config.load import read_text
 from mgw.config.problems import ConfigError, Report
 from mgw.config.yaml_document import read
 from mgw.usage.usage_sums import SUMS, is_overflow, sum_expression, time_condition
@@ -105,8 +106,7 @@ def _configured(file: str) -> Path:
     """Return the file that a configuration names; what else is in it is not looked at."""
     report = Report(file)
     try:
-        text = Path(file).read_bytes().decode("utf-8", "surrogateescape")
-        value: Any = read(text, report).value  # Any: YAML
+        value: Any = read(read_text(file), report).value  # Any: YAML
         report.raise_if_any()
     except OSError as error:
         raise UsageReportError(f"{file} cannot be read: {error.strerror}; or name the --database") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import translate
+from functools import lru_cache
 from math import ceil
 
 from msgspec import Struct
@@ -134,8 +135,9 @@ def _unnamed(key: Secret) -> Client:
     return Client(f"{DIGEST_PREFIX}{digest[:KEY_HASH_DIGITS]}", bytes.fromhex(digest))
 
 
+@lru_cache(maxsize=8_192)
 def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
-    """Return whether one of these patterns fits a text."""
+    """Return whether one of these patterns fits a text; a reload compiles them in a thread first."""
     if not patterns:
         return _never
     return re.compile("|".join(map(translate, patterns))).match

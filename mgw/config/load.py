@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -30,9 +31,13 @@ from mgw.config.settings_base import (
     Settings,
     known_keys,
 )
-from mgw.config.yaml_document import Value, YamlDocument, read
+from mgw.config.yaml_document import MAX_CHARACTERS, Value, YamlDocument, read
+from mgw.regular_file import read_regular_file
 
 S = TypeVar("S", bound=Settings)
+
+MAX_FILE_BYTES: Final = 4 * MAX_CHARACTERS
+"""No character takes more than four bytes."""
 
 _NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
@@ -46,6 +51,14 @@ _EXAMPLES: Final[Mapping[Path, str]] = MappingProxyType(
         ("aliases",): 'a mapping of names, such as "fast: main/gpt-5.4-mini"',
     }
 )
+
+
+def read_text(path: str | PathLike[str]) -> str:
+    """Return the text of a file of settings, for the functions below; bytes that are no UTF-8 are kept.
+
+    :raises OSError: it cannot be read, is no regular file, or is far too large.
+    """
+    return read_regular_file(path, MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
 
 
 def parse(

@@ -21,8 +21,8 @@ import yaml
 from mgw.config.problems import FIRST, SECRET_PLACES, Mark, Path, Report, is_among
 
 MAX_CHARACTERS: Final = 1024 * 1024
-MAX_VALUES: Final = 20_000
-"""Values in a file, each alias counted as often as it is used."""
+MAX_VALUES: Final = 100_000
+"""Texts, numbers, lists and mappings in a file; what an alias of YAML stands for counts with each use."""
 MAX_DEPTH: Final = 32
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
@@ -96,7 +96,7 @@ class YamlDocument:
         """Return the value of a node and note where it and all below it stand."""
         mark = mark_of(node.start_mark)
         if len(self._nodes) >= MAX_VALUES:
-            raise _UnreadableFileError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
+            raise _UnreadableFileError(f"more than {MAX_VALUES} values", mark)
         if id(node) in self._above:
             raise _UnreadableFileError("an alias that contains itself", mark)
         self._nodes[path] = node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgw.config.provider import AuthMode, Provider
-from mgw.credentials.google_sources import google_source
+from mgw.credentials.google_sources import GoogleCredentials, find_google_credentials, google_source
 from mgw.credentials.oauth2 import grant_of, oauth_source
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources
@@ -12,9 +12,12 @@ from mgw.credentials.token_file import TokenFile
 from mgw.kinds import KINDS
 
 
-def credentials_of(provider: Provider, sources: CredentialSources) -> CredentialProvider:
+def credentials_of(
+    provider: Provider, sources: CredentialSources, google: GoogleCredentials | None = None
+) -> CredentialProvider:
     """Return the credential provider that a configuration entry asks for; ``sources`` releases it.
 
+    :param google: what its ``auth`` leads to at Google; ``None``: that is found out now, where it is needed.
     :raises ValueError: a file that it names cannot be read, or holds something else.
     """
     row = KINDS[provider.kind]
@@ -25,12 +28,12 @@ def credentials_of(provider: Provider, sources: CredentialSources) -> Credential
             return ClientBearer(provider.name)
         case AuthMode.TOKEN_FILE:
             assert provider.token_file is not None
-            return TokenFile(provider.name, provider.token_file, sources.clock, sources.recent)
+            return TokenFile(provider.name, provider.token_file, sources.clock, sources.run, sources.recent)
         case AuthMode.OAUTH2:
             assert provider.oauth is not None
             return oauth_source(grant_of(provider.oauth), sources, provider.proxy)
         case AuthMode.SERVICE_ACCOUNT | AuthMode.ADC:
-            return google_source(provider, sources)
+            return google_source(provider, sources, google or find_google_credentials(provider))
     if provider.key is None:
         return ClientCredential(provider.name, row)
     if provider.auth is AuthMode.BEARER:

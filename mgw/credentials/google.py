@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
@@ -29,7 +28,6 @@ from mgw.credentials.oauth2 import (
     read_token,
 )
 from mgw.credentials.token_request import (
-    MAX_TOKEN_BYTES,
     Encoding,
     JsonResponse,
     TokenClient,
@@ -42,6 +40,8 @@ from mgw.credentials.token_request import (
     parse_token_text,
     post_request,
 )
+from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
 from mgw.secret import Secret
 
 PROBE_SECONDS: Final = 1.0
@@ -113,8 +113,10 @@ class ExternalAccountTokens:
         account: ExternalAccount,
         scopes: tuple[str, ...],
         client: TokenClient,
+        run: ThreadRunner,
     ) -> None:
         self._account = account
+        self._run = run
         self._scopes = scopes
         self._client = client
         headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -128,13 +130,14 @@ class ExternalAccountTokens:
         :raises TokenRequestError: there is none.
         """
         account = self._account
+        subject = await self._run(self._subject_token)
         scopes = self._scopes if account.impersonation_url is None else (CLOUD_PLATFORM,)
         form: Form = {
             "grant_type": TOKEN_EXCHANGE_GRANT,
             "audience": account.audience,
             "scope": " ".join(scopes),
             "requested_token_type": ACCESS_TOKEN_TYPE,
-            "subject_token": self._subject_token(),
+            "subject_token": subject,
             "subject_token_type": account.subject_token_type,
         }
         token = await self._endpoint.request(form)
@@ -168,8 +171,7 @@ class ExternalAccountTokens:
         if field is None:
             return read_token(file, "the subject token")
         try:
-            with Path(file).open("rb") as opened:
-                fields = msgspec.json.decode(opened.read(MAX_TOKEN_BYTES))
+            fields = msgspec.json.decode(read_regular_file(file, MAX_TOKEN_FILE))
             return parse_token_text(fields.get(field) if isinstance(fields, dict) else None, field)
         except OSError as error:
             message = f"the file of the subject token cannot be read ({error.strerror}): check its path"

@@ -6,13 +6,13 @@ other clouds: external accounts).
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from mgw.config.checks import checked_token_url
+from mgw.regular_file import open_regular_file, read_up_to
 from mgw.secret import Secret
 
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -64,8 +64,8 @@ def read_google_file(file: str) -> GoogleFile:
     :raises OSError: it cannot be read.
     :raises ValueError: it holds something else; the text says what was expected and repeats nothing of it.
     """
-    with Path(file).open("rb") as opened:
-        content = opened.read(MAX_FILE_BYTES + 1)
+    with open_regular_file(file) as descriptor:
+        content = read_up_to(descriptor, MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise ValueError(f"is larger than {MAX_FILE_BYTES} bytes, so it is no file of Google credentials")
     try:

@@ -74,10 +74,11 @@ def _read(file: str, setting: str) -> GoogleFile:
     raise ValueError(f"{setting}: {redact(file)} {reason}")
 
 
-def google_source(provider: Provider, sources: CredentialSources) -> RenewedToken:
+def google_source(provider: Provider, sources: CredentialSources, found: GoogleCredentials) -> RenewedToken:
     """Return the source of a provider's tokens.
 
-    :raises ValueError: as :func:`find_google_credentials`.
+    :param found: by :func:`find_google_credentials`.
+    :raises ValueError: they cannot be used; the text names the setting.
     """
     from mgw.credentials.google import (  # here, since cryptography is slow to import
         ExternalAccountTokens,
@@ -85,7 +86,6 @@ def google_source(provider: Provider, sources: CredentialSources) -> RenewedToke
         ServiceAccountTokens,
     )
 
-    found = find_google_credentials(provider)
     stated = () if provider.oauth is None else provider.oauth.scopes
     scopes = stated or (CLOUD_PLATFORM,)
     client = sources.client(provider.proxy)
@@ -102,7 +102,7 @@ def google_source(provider: Provider, sources: CredentialSources) -> RenewedToke
         case AuthorizedUser():
             return oauth_source(_grant_of_user(found, stated), sources, provider.proxy)
         case ExternalAccount():
-            exchange = ExternalAccountTokens(found, scopes, client)
+            exchange = ExternalAccountTokens(found, scopes, client, sources.run)
             return sources.use_token(identity, found.impersonation_url or found.audience, exchange.fetch)
         case MetadataServer():
             metadata = MetadataTokens(found.host, scopes, sources.client())  # it is next door

@@ -7,7 +7,7 @@ Sources: RFC 6749 4.4 and 6 (client credentials, refresh tokens), RFC 8693 2.1 (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -18,7 +18,6 @@ from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import (
-    MAX_TOKEN_BYTES,
     Encoding,
     TokenClient,
     TokenEndpoint,
@@ -27,6 +26,8 @@ from mgw.credentials.token_request import (
     basic_authorization,
     parse_token_text,
 )
+from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
 from mgw.secret import Secret
 
 ENDPOINT_NAME: Final = "the provider's token endpoint"
@@ -95,10 +96,14 @@ class OAuthTokens:
     """Asks for tokens by one grant.
 
     :param refresh_tokens: of the whole process.
+    :param run: reads files.
     """
 
-    def __init__(self, grant: OAuthGrant, client: TokenClient, refresh_tokens: RefreshTokens) -> None:
+    def __init__(
+        self, grant: OAuthGrant, client: TokenClient, refresh_tokens: RefreshTokens, run: ThreadRunner
+    ) -> None:
         self._grant = grant
+        self._run = run
         headers = [(name.encode("ascii"), value.reveal().encode("latin-1")) for name, value in grant.headers]
         if grant.client_auth is ClientAuth.BASIC:
             assert grant.client_id is not None
@@ -123,10 +128,10 @@ class OAuthTokens:
             case Grant.REFRESH_TOKEN:
                 return await self._refresh()
             case Grant.TOKEN_EXCHANGE:
-                subject = read_token(self._grant.file, "the subject token")
+                subject = await self._run(partial(read_token, self._grant.file, "the subject token"))
                 return await self._request({"grant_type": TOKEN_EXCHANGE_GRANT, "subject_token": subject})
             case Grant.JWT_BEARER:
-                assertion = read_token(self._grant.file, "the assertion")
+                assertion = await self._run(partial(read_token, self._grant.file, "the assertion"))
                 return await self._request({"grant_type": JWT_BEARER_GRANT, "assertion": assertion})
 
     async def _refresh(self) -> TokenResponse:
@@ -153,20 +158,19 @@ def oauth_source(
     grant: OAuthGrant, sources: CredentialSources, proxy: ProxyAddress | None = None
 ) -> RenewedToken:
     """Return the source of a grant, whose endpoint is reached through a proxy where there is one."""
-    tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens)
+    tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens, sources.run)
     single_use = grant.grant is Grant.REFRESH_TOKEN
     return sources.use_token((grant, proxy), grant.identity, tokens.fetch, single_use=single_use)
 
 
 def read_token(file: str | None, what: str) -> Secret:
-    """Read a token from a file as it is now.
+    """Read a token from a file as it is now; this blocks.
 
     :raises TokenRequestError: there is none, or the file cannot be read.
     """
     assert file is not None
     try:
-        with Path(file).open("rb") as opened:
-            content = opened.read(MAX_TOKEN_BYTES + 1)
+        content = read_regular_file(file, MAX_TOKEN_FILE)
         return parse_token_text(content.decode("latin-1").strip(), "content")
     except OSError as error:
         message = f"the file of {what} cannot be read ({error.strerror}): check its path and who may read it"

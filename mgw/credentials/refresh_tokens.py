@@ -21,9 +21,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from mgw.credentials.subscription.accounts import LOCK_TRY_SECONDS, STOP_SECONDS, Runner
+from mgw.credentials.subscription.accounts import LOCK_TRY_SECONDS, STOP_SECONDS
 from mgw.credentials.subscription.store import LOCK_SECONDS, CredentialStore, StoredCredential, StoreError
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.secret import Secret
 
 RefreshRequest = Callable[[Secret], Coroutine[Deferred[Any], Any, TokenResponse]]
@@ -43,7 +44,7 @@ class RefreshTokenFile:
     """
 
     store: CredentialStore
-    run: Runner
+    run: ThreadRunner
     clock: IReactorTime
     wall: Callable[[], float]
 

@@ -24,6 +24,7 @@ from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
+from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.secret import Secret, key_hash
 
 T = TypeVar("T", bound=CredentialProvider)
@@ -91,6 +92,11 @@ class CredentialSources:
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
     _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
     """By the object's own id: a source need not be hashable."""
+
+    @property
+    def run(self) -> ThreadRunner:
+        """What runs the reading of files."""
+        return self.subscriptions.run
 
     def client(self, proxy: ProxyAddress | None = None) -> TokenClient:
         """Return what asks token endpoints through a provider's proxy; ``None``: without one."""

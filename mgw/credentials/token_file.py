@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
@@ -13,12 +13,15 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.errors import GatewayError, Reason
+from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.reactor.single_flight import SingleFlight
+from mgw.regular_file import MAX_TOKEN_FILE, open_regular_file, read_up_to
 from mgw.secret import Secret, key_hash
 
 CHECK_SECONDS: Final = 1.0
 """How long a token is used before the file is checked for changes."""
 
-MAX_TOKEN_BYTES: Final = 64 * 1024
+FileId = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -29,16 +32,19 @@ class TokenFile:
 
     :param provider: its name, for messages.
     :param path: of the file; white space around the token is ignored.
+    :param run: reads it.
     :param recent: is told of each token.
     """
 
     provider: str
     path: str
     clock: IReactorTime
+    run: ThreadRunner = field(repr=False)
     recent: RecentSecrets = field(default=NOWHERE, repr=False)
-    _file_id: tuple[int, int, int] | None = None
+    _file_id: FileId | None = None
     _checked_at: float = float("-inf")
     _credential: Credential | None = field(default=None, repr=False)
+    _flights: SingleFlight[str | None] = field(default_factory=SingleFlight, repr=False)
 
     def ready(
         self,
@@ -57,9 +63,10 @@ class TokenFile:
 
         :raises GatewayError: ``CREDENTIAL_SOURCE`` where the file is missing, unreadable or holds no token.
         """
-        now = self.clock.seconds()
-        if self._credential is None or now - self._checked_at >= CHECK_SECONDS:
-            self._reload(now)
+        if self._credential is None or self.clock.seconds() - self._checked_at >= CHECK_SECONDS:
+            problem = await self._flights.run("obtain", self._reload)
+            if problem is not None:
+                raise GatewayError(Reason.CREDENTIAL_SOURCE, problem, code="credential_source_failed")
         assert self._credential is not None
         return self._credential
 
@@ -70,11 +77,8 @@ class TokenFile:
     ) -> Credential | None:
         """Return a newer token if the file holds one (contract 3.13)."""
         self._file_id = None
-        try:
-            self._reload(self.clock.seconds())
-        except GatewayError:
+        if await self._flights.run("refused", self._reload) is not None or self._credential is None:
             return None  # the client gets the upstream's own response
-        assert self._credential is not None
         return None if self._credential.value.matches(credential.value) else self._credential
 
     def refusable(self, status: int) -> bool:
@@ -90,26 +94,33 @@ class TokenFile:
             return CredentialState(State.UNKNOWN, key_hash(self.path))
         return CredentialState(State.READY, self._credential.key_hash)
 
-    def _reload(self, now: float) -> None:
+    async def _reload(self) -> str | None:
+        """Look at the file; return why there is no token."""
+        known = None if self._credential is None else self._file_id
         try:
-            with Path(self.path).open("rb") as file:
-                stat = os.fstat(file.fileno())
-                file_id = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-                if file_id != self._file_id or self._credential is None:
-                    self._credential = self._read(file.read(MAX_TOKEN_BYTES + 1))
-                    self._file_id = file_id
+            self._file_id, content = await self.run(partial(_read_if_changed, self.path, known))
         except OSError as error:
             self._credential = None
-            message = f"the token file of provider {self.provider!r} cannot be read: {error.strerror}"
-            raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed") from None
-        self._checked_at = now
+            return f"the token file of provider {self.provider!r} cannot be read: {error.strerror}"
+        self._checked_at = self.clock.seconds()
+        if content is not None:
+            self._credential = self._parse(content)
+        if self._credential is None:
+            return f"the token file of provider {self.provider!r} does not contain exactly one token"
+        return None
 
-    def _read(self, content: bytes) -> Credential:
+    def _parse(self, content: bytes) -> Credential | None:
         token = content.strip()
-        if not token or len(token) > MAX_TOKEN_BYTES or any(byte <= 0x20 or byte >= 0x7F for byte in token):
-            self._credential = None
-            message = f"the token file of provider {self.provider!r} does not contain exactly one token"
-            raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+        if not token or len(token) > MAX_TOKEN_FILE or any(byte <= 0x20 or byte >= 0x7F for byte in token):
+            return None
         value = Secret(f"Bearer {token.decode('ascii')}")
         self.recent.note(value)
         return Credential(b"Authorization", value, key_hash(self.path))
+
+
+def _read_if_changed(path: str, known: FileId | None) -> tuple[FileId, bytes | None]:
+    """In a thread: return what tells one state of a file from another, and its content if that is new."""
+    with open_regular_file(path) as descriptor:
+        found = os.fstat(descriptor)
+        file_id = (found.st_mtime_ns, found.st_ino, found.st_size)
+        return file_id, None if file_id == known else read_up_to(descriptor, MAX_TOKEN_FILE + 1)

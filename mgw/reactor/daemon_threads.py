@@ -19,6 +19,14 @@ from twisted.internet.interfaces import IReactorFromThreads
 T = TypeVar("T")
 
 
+class ThreadRunner(Protocol):
+    """Runs work that may block: :meth:`DaemonThreads.defer` does."""
+
+    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Run ``work`` elsewhere; fires with what it returns or raises."""
+        ...
+
+
 class SerialRunner(Protocol):
     """Runs work that may block, in the order given: :class:`DaemonThreads` with a single thread does."""
 

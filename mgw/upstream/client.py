@@ -6,6 +6,7 @@ Bodies are relayed as they come: nothing is decompressed, redirected, remembered
 from __future__ import annotations
 
 from collections.abc import Callable
+from ssl import SSLContext
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
 from mgw.upstream.response import BodyReceiver, UpstreamResponse
+from mgw.upstream.tls import client_context
 
 __all__ = [
     "BodyReceiver",
@@ -235,18 +237,23 @@ def build_upstream(
     :raises OSError: ``ca_file`` cannot be read.
     :raises ValueError: ``base_url`` is no address, or ``ca_file`` holds no certificate.
     """
-    dialler = dialler_to(address_of(base_url), reactor, ca_file, proxy)
+    context = None if ca_file is None else client_context(ca_file)
+    dialler = dialler_to(address_of(base_url), reactor, context, proxy)
     watched = replace(limits, settle=SETTLE_SECONDS)
     return Upstream(provider_name, base_url, watched, dialler, reactor)
 
 
-def upstream_of(provider: Provider, reactor: Any) -> Upstream:  # Any: as in mgw.upstream.connect
+def upstream_of(
+    provider: Provider,
+    reactor: Any,  # Any: as in mgw.upstream.connect
+    context: SSLContext | None,
+) -> Upstream:
     """Return a configured provider as reached over the network, and through its proxy if it has one.
 
-    :raises OSError: its ``ca_file`` cannot be read.
-    :raises ValueError: its ``base_url`` is no address, or its ``ca_file`` holds no certificate.
+    :param context: whom TLS trusts, if it has a ``ca_file``.
+    :raises ValueError: its ``base_url`` is no address.
     """
     times = provider.timeouts
     limits = UpstreamLimits(times.connect, times.first_byte, times.idle, SETTLE_SECONDS)
-    dialler = dialler_to(address_of(provider.base_url), reactor, provider.ca_file, provider.proxy)
+    dialler = dialler_to(address_of(provider.base_url), reactor, context, provider.proxy)
     return Upstream(provider.name, provider.base_url, limits, dialler, reactor, provider.max_connections)

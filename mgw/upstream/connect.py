@@ -8,7 +8,7 @@ Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken ove
 from __future__ import annotations
 
 from ipaddress import ip_address
-from ssl import SSLError
+from ssl import SSLContext, SSLError
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -44,38 +44,35 @@ class ProxyNameError(ValueError):
 def dialler_to(
     address: Address,
     reactor: Any,  # Any: of half a dozen interfaces
-    ca_file: str | None = None,
+    context: SSLContext | None = None,
     proxy: ProxyAddress | None = None,
 ) -> Dialler:
     """Return what makes connections to ``address``; TLS is spoken where its scheme says so.
 
-    The certificates in ``ca_file`` (PEM) are read now, and replace the system's roots.  A ``proxy`` that
-    speaks TLS is judged by the same.
+    ``context`` says whom TLS trusts, if not the system's authorities.  A ``proxy`` that speaks TLS is judged
+    by the same.
 
-    :raises OSError: ``ca_file`` cannot be read.
     :raises ProxyNameError: TLS cannot be spoken with a proxy of this name.
-    :raises ValueError: ``ca_file`` holds no certificate, or TLS cannot be spoken with a host of this name.
+    :raises ValueError: TLS cannot be spoken with a host of this name.
     """
     tcp: Dialler
     if proxy is None:
         tcp = _tcp_dialler(address.host, address.port, reactor)
     else:
-        to_proxy = _proxy_dialler(proxy, reactor, ca_file)
+        to_proxy = _proxy_dialler(proxy, reactor, context)
         authority = authority_of(address.host, address.port)
         tcp = TunnelDialler(to_proxy, proxy.name, authority, proxy.authorization)
-    return TlsDialler(tcp, address.host, ca_file) if address.secure else tcp
+    return TlsDialler(tcp, address.host, context) if address.secure else tcp
 
 
-def _proxy_dialler(proxy: ProxyAddress, reactor: Any, ca_file: str | None) -> Dialler:  # Any: as above
+def _proxy_dialler(proxy: ProxyAddress, reactor: Any, context: SSLContext | None) -> Dialler:  # Any: as above
     tcp = _tcp_dialler(proxy.host, proxy.port, reactor)
     if not proxy.secure:
         return tcp
     try:
-        return TlsDialler(tcp, proxy.host, ca_file)
+        return TlsDialler(tcp, proxy.host, context)
     except ValueError:
-        if ca_file is None:
-            raise ProxyNameError("TLS cannot be spoken with a host of this name") from None
-        raise
+        raise ProxyNameError("TLS cannot be spoken with a host of this name") from None
 
 
 def proxy_name_of(endpoint: object) -> str | None:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
-from pathlib import Path
 from ssl import MemoryBIO, SSLCertVerificationError, SSLContext, SSLError
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
 
 from mgw.reactor.tls_transport import TlsTransport
+from mgw.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 from mgw.upstream.dial import Attempt, Dialler
 
 _CIPHERS: Final = (
@@ -57,17 +57,15 @@ class CertificateNameError(Exception):
 class TlsDialler:
     """Speaks TLS with ``host`` over the connections of ``tcp``.
 
-    The certificates in ``ca_file`` (PEM) are read now, and replace the system's authorities.
-
-    :raises OSError: ``ca_file`` cannot be read.
-    :raises ValueError: ``ca_file`` holds no certificate, or ``host`` is neither an address nor a name.
+    :param context: whom it trusts (:func:`client_context`); ``None``: the system's authorities.
+    :raises ValueError: ``host`` is neither an address nor a name.
     """
 
-    def __init__(self, tcp: Dialler, host: str, ca_file: str | None) -> None:
+    def __init__(self, tcp: Dialler, host: str, context: SSLContext | None = None) -> None:
         self.tcp = tcp
         self._identity = _identity_of(host)
         named = isinstance(self._identity, DNS_ID)  # RFC 6066 3: an address is not sent
-        context = client_context(ca_file)
+        context = client_context(None) if context is None else context
         self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
         self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
 
@@ -135,7 +133,7 @@ def client_context(ca_file: str | None) -> SSLContext:
     """
     if ca_file is None:
         return _system_context(*_system_bundle())
-    certificates = load_pem_x509_certificates(Path(ca_file).read_bytes())
+    certificates = load_pem_x509_certificates(read_regular_file(ca_file, MAX_CERTIFICATE_FILE))
     context = _context_without_authorities()
     try:
         context.load_verify_locations(

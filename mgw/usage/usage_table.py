@@ -10,6 +10,7 @@ is open must not be opened and closed beside the connection, which would release
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import suppress
@@ -72,6 +73,8 @@ class UsageTable:
         if not os.path.exists(self.path):
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        elif not os.path.isfile(self.path):
+            raise OSError(errno.EINVAL, "it is no regular file", self.path)
         connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()

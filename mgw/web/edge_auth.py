@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -84,6 +85,26 @@ Carrier = tuple[bytes, bytes, bytes | None]
 """What carries a credential, the credential, and the scheme of ``Authorization``."""
 
 
+def prepare_gate(settings: EdgeAuthSettings, others: Sequence[Secret]) -> None:
+    """Do what takes long of making the gate of these keys: thousands of them take seconds.
+
+    A thread may do it.
+    """
+    ClientRegistry().clients_of(settings)  # its patterns of models are kept
+    _patterns_of(tuple(value for value in _values_of(settings, others) if len(value) >= _SHORTEST_SECRET))
+
+
+def _values_of(settings: EdgeAuthSettings, others: Sequence[Secret]) -> list[bytes]:
+    return [key.reveal().encode("latin-1") for key in (*settings.secrets, *others)]
+
+
+@lru_cache(maxsize=2)
+def _patterns_of(secrets: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return what finds one of these keys anywhere, and as a word of its own."""
+    words = b"|".join(map(re.escape, secrets))  # a pattern of literals is a fast one
+    return re.compile(words), re.compile(rb"(?<![0-9A-Za-z])(?:%b)+(?![0-9A-Za-z])" % words)
+
+
 class EdgeGate:
     """The edge keys of one configuration, compared in constant time.
 
@@ -105,15 +126,14 @@ class EdgeGate:
         """Keys that were configured by their digests, and have been sent since."""
         self._others = {sha256(key.reveal().encode("latin-1")).digest() for key in others}
         """Those of keys that are the gateway's too, and open nothing here."""
-        self._hide([key.reveal().encode("latin-1") for key in (*settings.secrets, *others)])
+        self._hide(_values_of(settings, others))
 
     def _hide(self, values: list[bytes]) -> None:
         """Know these keys where they stand among other words, too."""
         self._values = values
         self._secrets = [value for value in values if len(value) >= _SHORTEST_SECRET]
-        words = b"|".join(map(re.escape, self._secrets))
-        self._occurs = re.compile(words).search  # a pattern of literals is a fast one
-        self._is_word = re.compile(rb"(?<![0-9A-Za-z])(?:%b)+(?![0-9A-Za-z])" % words).search
+        occurs, is_word = _patterns_of(tuple(self._secrets))
+        self._occurs, self._is_word = occurs.search, is_word.search
         self._long = [value for value in self._secrets if len(value) >= _NO_WORD]
 
     def admit(

@@ -19,7 +19,19 @@ from mgw.config.settings import Config
 from mgw.web.listener import BACKLOG, listen_error, listening_endpoint, shown_address
 
 if TYPE_CHECKING:
-    from mgw.web.tls import RenewableCertificate
+    from mgw.web.tls import Certificate, RenewableCertificate
+
+
+def read_certificate(config: Config) -> Certificate | None:
+    """Read the certificate of a configuration, if it has one; this blocks.
+
+    :raises ValueError: it cannot be read.
+    """
+    if config.tls is None:
+        return None
+    from mgw.web.tls import Certificate  # as below
+
+    return Certificate.read(config.tls)
 
 
 class ListeningSocket(Struct, frozen=True):
@@ -133,13 +145,10 @@ class Ports:
             reading: Any = port  # Any: as above
             reading.startReading()
 
-    def renew(self, config: Config) -> None:
-        """Read the certificate anew.
-
-        :raises ValueError: it cannot be read, and the old one stays.
-        """
-        if self.certificate is not None and config.tls is not None:
-            self.certificate.renew(config.tls)
+    def renew(self, certificate: Certificate | None) -> None:
+        """Show another certificate, if it was read and this gateway shows one."""
+        if self.certificate is not None and certificate is not None:
+            self.certificate.renew(certificate)
 
     async def stop(self) -> None:
         """Take no more connections."""
@@ -152,7 +161,7 @@ class Ports:
     def _with_tls(self, config: Config, factory: IProtocolFactory) -> IProtocolFactory:
         if config.tls is None:
             return factory
-        from mgw.web.tls import RenewableCertificate, with_tls  # OpenSSL is slow to import
+        from mgw.web.tls import Certificate, RenewableCertificate, with_tls  # OpenSSL is slow to import
 
-        self.certificate = RenewableCertificate(config.tls)
+        self.certificate = RenewableCertificate(Certificate.read(config.tls))
         return with_tls(factory, self.certificate, self.reactor)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificates
+from msgspec import Struct
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator, IProtocolFactory, IReactorTime
 from twisted.internet.ssl import CertificateOptions, TLSVersion
@@ -19,6 +19,7 @@ from zope.interface import implementer
 
 from mgw.config.quoting import redact
 from mgw.config.settings import TlsSettings
+from mgw.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -26,16 +27,35 @@ from mgw.config.settings import TlsSettings
 class RenewableCertificate:
     """TLS 1.2 or newer, for connections as of the last :meth:`renew`."""
 
-    files: TlsSettings
-    expires: float = field(init=False)
-    """Unix seconds at which the certificate ends."""
-    _context: SSL.Context = field(init=False, repr=False)
+    _current: Certificate = field(repr=False)
 
-    def __post_init__(self) -> None:
-        self.renew(self.files)
+    @property
+    def expires(self) -> float:
+        """Unix seconds at which the certificate ends."""
+        return self._current.expires
 
-    def renew(self, files: TlsSettings) -> None:
-        """Read certificate and key again; where that fails, the old ones stay.
+    def renew(self, certificate: Certificate) -> None:
+        """Show another one to whoever connects from now on."""
+        self._current = certificate
+
+    def serverConnectionForTLS(
+        self,
+        protocol: TLSMemoryBIOProtocol,  # noqa: ARG002  the interface's
+    ) -> SSL.Connection:
+        """Return the TLS state of a new connection."""
+        return SSL.Connection(self._current.context, None)
+
+
+class Certificate(Struct, frozen=True):
+    """A certificate with its key, ready for use."""
+
+    context: SSL.Context
+    expires: float
+    """Unix seconds at which it ends."""
+
+    @classmethod
+    def read(cls, files: TlsSettings) -> Certificate:
+        """Read certificate and key; this blocks.
 
         :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair.
         """
@@ -55,18 +75,10 @@ class RenewableCertificate:
             acceptableProtocols=[b"http/1.1"],
         )
         try:
-            self._context = options.getContext()
+            context = options.getContext()
         except SSL.Error as error:  # a key that OpenSSL deems too weak
             raise ValueError(f"tls: OpenSSL rejects {redact(files.cert_file)}: {_reasons(error)}") from None
-        self.files = files
-        self.expires = chain[0].not_valid_after_utc.timestamp()
-
-    def serverConnectionForTLS(
-        self,
-        protocol: TLSMemoryBIOProtocol,  # noqa: ARG002  the interface's
-    ) -> SSL.Connection:
-        """Return the TLS state of a new connection."""
-        return SSL.Connection(self._context, None)
+        return cls(context, chain[0].not_valid_after_utc.timestamp())
 
 
 T = TypeVar("T")
@@ -74,7 +86,7 @@ T = TypeVar("T")
 
 def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
     try:
-        return load(Path(path).read_bytes())
+        return load(read_regular_file(path, MAX_CERTIFICATE_FILE))
     except OSError as error:
         raise ValueError(f"{setting}: {redact(path)} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

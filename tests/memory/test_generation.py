@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
-from mgw.generation import Generation, build_generation
+from mgw import generation
+from mgw.generation import Generation, build_generation, build_in_slices, make_parts
 from mgw.vocabulary import Effort, Family, ForcedTools
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TokenHosts
 
 ROWS = """
@@ -89,3 +94,70 @@ def test_a_file_of_prices_has_rows_and_nothing_else(tmp_path: Path, text: str, p
 def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^prices\.file: .* cannot be read: No such file or directory$"):
         built(f"prices: {{file: {tmp_path / 'none.yaml'}}}\n")
+
+
+PROVIDER = "\nproviders:\n  p: {kind: openai_compat, base_url: 'https://a.example/v1', %s}\n"
+NAMED_FILES = {
+    "prices": "prices: {file: FILE}\n" + PROVIDER % "api_key: k",
+    "profiles": "profiles: {example: {file: FILE}}\n" + PROVIDER % "api_key: k",
+    "ca_file": PROVIDER % "api_key: k, ca_file: FILE",
+    "service_account_file": PROVIDER % "auth: service_account, service_account_file: FILE",
+    "adc": PROVIDER % "auth: adc, service_account_file: FILE",
+}
+"""Settings that name a file, which is read when the configuration is."""
+
+
+@pytest.mark.parametrize("settings", NAMED_FILES.values(), ids=NAMED_FILES.keys())
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "too large"])
+def test_no_named_file_is_waited_for_or_read_without_end(tmp_path: Path, settings: str, kind: str) -> None:
+    file = tmp_path / "named"
+    if kind == "a pipe":
+        os.mkfifo(file)
+    elif kind == "a device":
+        file.symlink_to("/dev/zero")
+    else:
+        with file.open("wb") as sparse:
+            sparse.truncate(50 * 1024**3)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"no regular file|more than \d+ bytes|larger than \d+ bytes"):
+        build_generation(
+            1, config(settings.replace("FILE", str(file))), MemoryReactorClock(), 0, TokenHosts().sources
+        )
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 32 * 1024**2
+
+
+def turn(reactor: MemoryReactorClock) -> None:
+    """Do the one thing that is due, and not what follows from it."""
+    due = reactor.calls.pop(0)
+    due.called = 1
+    due.func(*due.args, **due.kw)
+
+
+def test_a_generation_is_built_in_slices_and_what_is_given_up_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generation, "SLICE_SECONDS", 0.0)
+    reactor, hosts = MemoryReactorClock(), TokenHosts()
+    text = PROVIDER % "auth: oauth2, oauth: {token_url: 'http://i.example', client_id: a, client_secret: b}"
+    parts = make_parts(config(text + text.splitlines()[2].replace("p:", "q:", 1) + "\n"), {}, 0)
+    building = Deferred.fromCoroutine(build_in_slices(2, parts, reactor, hosts.sources))
+    turns = 0
+    while not building.called:
+        turn(reactor)
+        turns += 1
+    assert turns > 2, "others can go on in between"
+    built = result_of(building)
+    assert built.credentials["p"] is built.credentials["q"]
+    built.retire()
+    assert hosts.sources.find_token(built.credentials["p"].identity) is None  # type: ignore[attr-defined]  # it is a RenewedToken
+
+    parts = make_parts(parts.config, {}, 0)
+    building = Deferred.fromCoroutine(build_in_slices(3, parts, reactor, hosts.sources))
+    while not parts.credentials:
+        turn(reactor)
+    building.cancel()
+    _ = building.addErrback(lambda failure: failure.trap(CancelledError))
+    (given_up,) = parts.credentials.values()
+    assert hosts.sources.find_token(given_up.identity) is None  # type: ignore[attr-defined]  # as above

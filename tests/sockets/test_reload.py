@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import ssl
 import threading
@@ -259,3 +260,38 @@ def test_a_renewed_certificate_is_shown_after_sighup_and_a_broken_one_is_not(
         log = refused_reload(gateway, text)
         assert f"tls.cert_file: {files.cert_file} contains no PEM certificate" in log
         assert serial(gateway, by.ca_file) == second
+
+
+@pytest.mark.parametrize("workers", [None, 2], ids=["one process", "workers"])
+def test_a_pipe_or_an_endless_file_in_place_of_the_configuration_holds_nobody_up(
+    upstream: RawUpstream, workers: int | None
+) -> None:
+    upstream.begin()
+    more = "" if workers is None else f"workers: {workers}"
+    with start_gateway(configuration(upstream, more)) as gateway:
+        text = gateway.config_file.read_text()
+        gateway.config_file.unlink()
+        os.mkfifo(gateway.config_file)
+        gateway.signal(signal.SIGHUP)
+        assert b"it is no regular file" in gateway.log(b"the configuration was not reloaded", WAIT_SECONDS)
+        assert send(gateway, "gpt-1") == 200
+        gateway.config_file.unlink()
+        gateway.config_file.symlink_to("/dev/zero")
+        gateway.signal(signal.SIGHUP)
+        refused = b"the configuration was not reloaded"
+        gateway.stderr.wait_for(lambda log: log.count(refused) == 2, WAIT_SECONDS, "the other refusal")
+        assert send(gateway, "gpt-1") == 200
+        gateway.config_file.unlink()
+        (gateway.config_file.parent / "real.yaml").write_text(text)
+        gateway.config_file.symlink_to("real.yaml")
+        gateway.signal(signal.SIGHUP)
+        gateway.log(b"the configuration was reloaded: generation 2\n")
+
+
+def test_reloads_that_come_during_a_reload_are_one_more(gateway: GatewayProcess) -> None:
+    for _ in range(20):
+        gateway.signal(signal.SIGHUP)
+    gateway.log(b"the configuration was reloaded: generation 2\n")
+    gateway.rewrite("providers: {}")
+    gateway.signal(signal.SIGHUP)
+    gateway.log(b"the configuration was not reloaded")

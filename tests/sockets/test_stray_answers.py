@@ -33,6 +33,7 @@ from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build
 from mgw.upstream.connect import dialler_to
 from mgw.upstream.connection import Connection
 from mgw.upstream.pool import SETTLE_SECONDS
+from mgw.upstream.tls import client_context
 from tests.support.certificates import Authority, Issued, authority, issue
 from tests.support.listening import body_of
 from tests.support.reactor import in_reactor, running_reactor
@@ -216,7 +217,8 @@ def connected(port: int, ca: Authority, owner: RecordingOwner) -> Connection:
 
     async def connect() -> Connection:
         reactor = running_reactor()
-        dialler = dialler_to(address_of(f"https://localhost:{port}"), reactor, str(ca.ca_file))
+        context = client_context(str(ca.ca_file))
+        dialler = dialler_to(address_of(f"https://localhost:{port}"), reactor, context)
         factory = Factory.forProtocol(
             lambda: Connection("main", LIMITS, TimerWheel(reactor), owner, HeadShapes())
         )

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +19,12 @@ from typing import Final
 
 import pytest
 
+from tests.support.fork_server import PIPES, Streams
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, twistd, write_config
 from tests.support.raw_client import CHAT, Incoming, RawClient, asking, chat, chunk, request
 from tests.support.raw_upstream import STREAM_HEAD, RawUpstream, Turn
 from tests.support.supervised import Workers, alive
-from tests.support.vanishing_file import VanishingFile
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
@@ -175,16 +177,31 @@ def name_of(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
+def start_with_rows(
+    arguments: Sequence[str], folder: Path, environ: Mapping[str, str], streams: Streams = PIPES
+) -> subprocess.Popen[bytes]:
+    """Start a program that has ``rows.yaml`` open already."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'exec "$@" 9<rows.yaml', "sh", sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, **environ},
+        stdin=streams.stdin,
+        stdout=streams.stdout,
+        stderr=streams.stderr,
+    )
+
+
 def test_a_worker_that_cannot_begin_is_told_in_one_readable_line(
     upstream: RawUpstream, tmp_path: Path, spool: Path
 ) -> None:
-    prices = VanishingFile(tmp_path / "prices.yaml", "rows: []\n", times=1)  # for the process that has them
-    text = configuration(upstream, spool, f"prices: {{file: {prices.path}}}")
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), folder=tmp_path)
+    prices = tmp_path / "prices.yaml"
+    prices.symlink_to("/proc/self/fd/9")  # which workers do not have
+    (tmp_path / "rows.yaml").write_text("rows: []\n")
+    text = configuration(upstream, spool, f"prices: {{file: {prices}}}")
+    file = str(write_config(tmp_path, text))
+    done = twistd("mgw", "-c", file, folder=tmp_path, start=start_with_rows)
     assert done.status == 1
-    assert (
-        f"cannot begin: prices.file: {prices.path} cannot be read: No such file or directory" in done.stderr
-    )
+    assert f"cannot begin: prices.file: {prices} cannot be read: it is no regular file" in done.stderr
     assert "mgw serves" not in done.stderr
     assert "Traceback" not in done.stderr
     assert list(spool.iterdir()) == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import ssl
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +18,6 @@ from tests.support.operations import ask
 from tests.support.raw_client import RawClient, chat
 from tests.support.raw_upstream import RawUpstream
 from tests.support.supervised import HEALTH, Load, Workers, alive, held_turns, holding
-from tests.support.vanishing_file import VanishingFile
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 RELOADS: Final = 5
@@ -90,15 +91,28 @@ def test_reloads_under_load_lose_nothing_and_reach_all_workers(
     assert gateway.metric("mgw_worker_restarts_total") == 0
 
 
+@contextmanager
+def without_more_files(pid: int) -> Iterator[None]:
+    """Let a process open no more files within the block."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_what_one_worker_cannot_use_no_worker_keeps(
     workers: Workers, upstream: RawUpstream, tmp_path: Path
 ) -> None:
     gateway = workers.gateway
-    prices = VanishingFile(tmp_path / "prices.yaml", "rows: []\n", times=2)  # the supervisor, worker 0
-    gateway.rewrite(configuration(upstream, "gpt-2", more=f"prices: {{file: {prices.path}}}"))
-    gateway.signal(signal.SIGHUP)
-    log = gateway.log(NOT_RELOADED).decode()
-    assert f"a worker cannot use it: prices.file: {prices.path} cannot be read: No such file" in log
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("rows: []\n")
+    gateway.rewrite(configuration(upstream, "gpt-2", more=f"prices: {{file: {prices}}}"))
+    with without_more_files(workers.pids[1]):
+        gateway.signal(signal.SIGHUP)
+        log = gateway.log(NOT_RELOADED).decode()
+        assert f"a worker cannot use it: prices.file: {prices} cannot be read: Too many open files" in log
     wait_until(lambda: models_of_workers(workers, upstream) == ["gpt-1"] * 2, "both to go back")
     assert gateway.metric("mgw_config_reload_failures_total") == 1
     reload(gateway, configuration(upstream, "gpt-3"), 2)
@@ -112,11 +126,13 @@ def test_workers_that_cannot_go_back_serve_on_and_the_next_reload_reaches_all(
     before.write_text("rows: []\n")
     reload(gateway, configuration(upstream, "gpt-2", more=f"prices: {{file: {before}}}"), 2)
     before.unlink()
-    prices = VanishingFile(tmp_path / "prices.yaml", "rows: []\n", times=2)
-    gateway.rewrite(configuration(upstream, "gpt-3", more=f"prices: {{file: {prices.path}}}"))
-    gateway.signal(signal.SIGHUP)
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("rows: []\n")
+    gateway.rewrite(configuration(upstream, "gpt-3", more=f"prices: {{file: {prices}}}"))
     said = f"a worker could not go back to the configuration before: prices.file: {before} cannot be read"
-    gateway.stderr.wait_for(lambda log: log.count(said.encode()) == 2, WAIT_SECONDS, "both")
+    with without_more_files(workers.pids[1]):
+        gateway.signal(signal.SIGHUP)
+        gateway.stderr.wait_for(lambda log: log.count(said.encode()) == 2, WAIT_SECONDS, "both")
     assert models_of_workers(workers, upstream) == ["gpt-3", "gpt-2"]
     reload(gateway, configuration(upstream, "gpt-4"), 3)
     assert models_of_workers(workers, upstream) == ["gpt-4"] * 2

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,10 +43,9 @@ from mgw.credentials.subscription.store import (
 from mgw.credentials.subscription.token_exchange import ProfileEndpoints
 from mgw.credentials.token_request import TokenClient, TokenRequestError
 from mgw.errors import GatewayError, Reason
+from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.single_flight import SingleFlight
 from mgw.secret import Secret
-
-T = TypeVar("T")
 
 TICK_SECONDS: Final = 2.0
 """How soon a change of the store is noticed."""
@@ -66,14 +65,6 @@ MAX_PAUSE_SECONDS: Final = 900.0
 _LOST_CODES: Final = frozenset({"invalid_grant", "access_denied", "expired_token"})
 
 _log: Final = Logger()
-
-
-class Runner(Protocol):
-    """Runs what blocks, elsewhere."""
-
-    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
-        """Fire with what ``work`` returns or raises."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +114,7 @@ class Accounts:
     store: CredentialStore
     clock: IReactorTime
     wall: Callable[[], float]
-    run: Runner
+    run: ThreadRunner
     random: Callable[[], float]
     problem: str | None = None
     """Why the store cannot be used at present."""
@@ -151,6 +142,13 @@ class Accounts:
         try:
             self._take(self._read())
         except StoreError as error:
+            self._note_problem(str(error))
+
+    async def load_in_thread(self) -> None:
+        """Do the same in a thread."""
+        try:
+            self._take(await self.run(self._read))
+        except (StoreError, OSError) as error:  # or the system gives no thread
             self._note_problem(str(error))
 
     async def read_token(self, name: str) -> Secret | None:

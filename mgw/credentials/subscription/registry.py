@@ -13,11 +13,12 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
-from mgw.credentials.subscription.accounts import Accounts, Login, Runner
+from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
+from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.secret import Secret
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class Subscriptions:
 
     clock: IReactorTime
     wall: Callable[[], float]
-    run: Runner
+    run: ThreadRunner
     random: Callable[[], float]
     on_rest: Callable[[str, str, str | None, float], None] | None = None
     """Told when an account in a pool begins to rest: the store, the account, the model (``None``: all), and
@@ -52,12 +53,20 @@ class Subscriptions:
         """Return what is known of a store, which is read if it never was."""
         found = self._accounts.get(path)
         if found is None:
-            found = Accounts(
-                CredentialStore(path), self.clock, self.wall, self.run, self.random, recent=self.recent
-            )
+            found = self._accounts[path] = self._open(path)
             found.load()
-            self._accounts[path] = found
         return found
+
+    async def read_ahead(self, path: str) -> None:
+        """Read a store in a thread if it never was, so that :meth:`accounts` need not do it."""
+        if path not in self._accounts:
+            accounts = self._open(path)
+            await accounts.load_in_thread()
+            self._accounts.setdefault(path, accounts)
+
+    def _open(self, path: str) -> Accounts:
+        store = CredentialStore(path)
+        return Accounts(store, self.clock, self.wall, self.run, self.random, recent=self.recent)
 
     def source(
         self, provider: Provider, profile: Profile, store: str, client: TokenClient

@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from mgw.regular_file import open_regular_file, read_up_to
 from mgw.secret import Secret
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -117,15 +118,14 @@ class CredentialStore:
         :raises StoreError: others may read the file, or it is none of ours.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open_regular_file(self.path, os.O_NOFOLLOW) as descriptor:
+                self._check(os.fstat(descriptor), self.path, 0o600)
+                self._check_directory()
+                content = read_up_to(descriptor, MAX_BYTES + 1)
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise self._error(f"cannot be read: {error.strerror}") from None
-        with open(descriptor, "rb") as file:
-            self._check(os.fstat(descriptor), self.path, 0o600)
-            self._check_directory()
-            content = file.read(MAX_BYTES + 1)
         return self._parse(content)
 
     def update(self, change: Callable[[Entries], None]) -> Entries:

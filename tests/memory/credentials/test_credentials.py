@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.config.problems import ConfigError
@@ -15,6 +18,7 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, 
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.offload import run_inline
 from mgw.kinds import KINDS
 from mgw.secret import Secret, key_hash
 from mgw.vocabulary import Family, Kind
@@ -95,7 +99,7 @@ def test_client_bearer_without_a_bearer_is_refused(key: ClientKey | None) -> Non
 def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     path, clock = tmp_path / "token", Clock()
     path.write_text("  first\n")
-    tokens = TokenFile("p", str(path), clock)
+    tokens = TokenFile("p", str(path), clock, run_inline)
     first = result_of(tokens.obtain(None))
     path.write_text("second!")
     assert result_of(tokens.obtain(None)) is first
@@ -108,7 +112,7 @@ def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
 def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     path, clock = tmp_path / "token", Clock()
     path.write_text("first")
-    tokens = TokenFile("p", str(path), clock)
+    tokens = TokenFile("p", str(path), clock, run_inline)
     first = result_of(tokens.obtain(None))
     assert tokens.refusable(401)
     assert not tokens.refusable(429)
@@ -120,6 +124,38 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert shown(another) == (b"Authorization", "Bearer newer")
 
 
+def test_a_pipe_in_place_of_a_token_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    os.mkfifo(path)
+    with pytest.raises(GatewayError, match="cannot be read: it is no regular file"):
+        result_of(TokenFile("p", str(path), Clock(), run_inline).obtain(None))
+
+
+def test_those_who_wait_for_a_token_file_share_one_reading(tmp_path: Path) -> None:
+    path, clock, works = tmp_path / "token", Clock(), []
+    path.write_text("first")
+
+    def run(work: Callable[[], Any]) -> Deferred[Any]:
+        waiting: Deferred[Any] = Deferred()
+        works.append((work, waiting))
+        return waiting
+
+    tokens = TokenFile("p", str(path), clock, run)
+    waiting = [Deferred.fromCoroutine(tokens.obtain(None)) for _ in range(100)]
+    ((work, done),) = works
+    done.callback(work())
+    assert len({id(result_of(waiter)) for waiter in waiting}) == 1
+    clock.advance(CHECK_SECONDS)
+    waiting = [Deferred.fromCoroutine(tokens.obtain(None)) for _ in range(100)]
+    works[1][1].errback(FileNotFoundError(2, "No such file or directory"))
+    failed = []
+    for waiter in waiting:
+        with pytest.raises(GatewayError, match="No such file") as refusal:
+            result_of(waiter)
+        failed.append(refusal.value)
+    assert len({id(error) for error in failed}) == 100, "an error that many raise keeps a traceback of each"
+
+
 @pytest.mark.parametrize("content", [None, "", "two words", "bad\x00"])
 def test_a_token_file_without_a_token_is_a_502_that_names_the_provider(
     tmp_path: Path, content: str | None
@@ -128,7 +164,7 @@ def test_a_token_file_without_a_token_is_a_502_that_names_the_provider(
     if content is not None:
         path.write_text(content)
     with pytest.raises(GatewayError) as refusal:
-        result_of(TokenFile("p", str(path), Clock()).obtain(None))
+        result_of(TokenFile("p", str(path), Clock(), run_inline).obtain(None))
     assert refusal.value.reason is Reason.CREDENTIAL_SOURCE
     assert "'p'" in refusal.value.message
     assert "two words" not in refusal.value.message

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.token_file import TokenFile
+from mgw.exchange.offload import run_inline
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import HERE, DashboardHarness
 
@@ -73,7 +74,7 @@ def test_the_providers_are_as_they_are_configured() -> None:
 
 
 def test_a_token_file_that_nobody_has_read_is_unknown() -> None:
-    found = TokenFile("main", "/nowhere/token", Clock()).describe(0.0)
+    found = TokenFile("main", "/nowhere/token", Clock(), run_inline).describe(0.0)
     assert found.state is State.UNKNOWN
     assert found.key_hash is not None
 

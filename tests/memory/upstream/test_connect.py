@@ -24,7 +24,7 @@ from zope.interface import implementer
 from mgw.errors import Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Phase, UpstreamLimits, build_upstream
-from mgw.upstream.connect import ATTEMPT_SECONDS, describe_connect_error, dialler_to
+from mgw.upstream.connect import ATTEMPT_SECONDS, describe_connect_error
 from tests.support.upstreams import get, outcome_of
 
 API = address_of("https://api.example.com/v1/")
@@ -91,12 +91,13 @@ def test_a_file_without_certificates_is_refused_when_the_upstream_is_built(tmp_p
     empty = tmp_path / "ca.pem"
     empty.write_text("nothing")
     with pytest.raises(ValueError):  # noqa: PT011  # cryptography's own text
-        dialler_to(API, MemoryReactorClock(), str(empty))
+        build_upstream("main", "https://api.example", UpstreamLimits(), MemoryReactorClock(), str(empty))
 
 
 def test_a_missing_file_of_certificates_is_refused_when_the_upstream_is_built(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.pem")
     with pytest.raises(FileNotFoundError):
-        dialler_to(API, MemoryReactorClock(), str(tmp_path / "absent.pem"))
+        build_upstream("main", "https://api.example", UpstreamLimits(), MemoryReactorClock(), absent)
 
 
 class Resolving(MemoryReactorClock):

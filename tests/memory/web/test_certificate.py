@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from mgw.config.settings import TlsSettings
-from mgw.web.tls import RenewableCertificate
+from mgw.web.tls import Certificate, RenewableCertificate
 from tests.support.certificates import authority, issue
 
 DAY = timedelta(days=1).total_seconds()
@@ -21,11 +22,15 @@ def test_the_end_is_that_of_the_certificate_in_use(tmp_path: Path) -> None:
     for days in (1, 30):
         issued = issue(by, f"{days}.example", days=days)
         files.append(TlsSettings(cert_file=str(issued.cert_file), key_file=str(issued.key_file)))
-    certificate = RenewableCertificate(files[0])
+    certificate = RenewableCertificate(Certificate.read(files[0]))
     assert certificate.expires == pytest.approx(now + DAY, abs=DAY / 2)
-    certificate.renew(files[1])
+    certificate.renew(Certificate.read(files[1]))
     assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)
+    os.mkfifo(tmp_path / "pipe")
+    piped = files[0].model_copy(update={"key_file": str(tmp_path / "pipe")})
+    with pytest.raises(ValueError, match=r"^tls\.key_file: .* cannot be read: it is no regular file$"):
+        Certificate.read(piped)
     broken = files[0].model_copy(update={"key_file": files[1].key_file})
     with pytest.raises(ValueError, match="does not belong"):
-        certificate.renew(broken)
+        Certificate.read(broken)
     assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)

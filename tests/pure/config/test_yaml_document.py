@@ -58,7 +58,16 @@ def test_nested_aliases_do_not_explode() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 5)]
     (problem,) = problems_of("\n".join(lines))
-    assert f"more than {MAX_VALUES} values" in problem
+    assert problem.endswith(f": more than {MAX_VALUES} values")
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_values_are_read_as_are_allowed(more: int) -> None:
+    own = 2  # the mapping, and the list
+    count = MAX_VALUES - own + more
+    text = "a: [" + "1," * count + "]"
+    problems = problems_of(text)
+    assert problems == ([f"mgw.yaml:1: more than {MAX_VALUES} values"] if more else [])
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- "], ids=["list", "mapping", "block"])

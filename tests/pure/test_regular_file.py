@@ -1,0 +1,107 @@
+"""Files that an operator names are regular, bounded, and never waited for."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import pytest
+
+import mgw
+from mgw.regular_file import read_regular_file
+
+SOURCES: Final = Path(mgw.__file__).parent
+OTHER_FILES: Final = MappingProxyType(
+    {
+        "bodies/file.py": "files of the gateway's own, without a name",
+        "cli/auth.py": "a file or pipe that somebody names at the command line",
+        "cli/main.py": "files of the package",
+        "cli/tail.py": "/dev/null",
+        "credentials/subscription/store.py": "a lock, a directory, and the new file that replaces the store",
+        "dashboard/static.py": "files of the package",
+        "fleet/forked_process.py": "/dev/null",
+        "fleet/worker_count.py": "files of the kernel",
+        "fleet/worker_state.py": "files of the kernel",
+        "ops/logs.py": "twistd's --logfile, for writing",
+        "regular_file.py": "the one place",
+        "usage/batch_files.py": "files of the gateway's own, in a directory for it alone",
+        "usage/output.py": "an output, which may be a pipe and is opened without blocking",
+        "usage/usage_table.py": "makes the database, and looks whether it is a regular file",
+    }
+)
+"""Which modules open files in another way, and which files those are."""
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 600_000)
+    assert read_regular_file(path, 600_000) == b"x" * 600_000
+    with pytest.raises(OSError, match="it has more than 599999 bytes"):
+        read_regular_file(path, 599_999)
+
+
+def test_a_link_to_a_regular_file_is_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular_file(tmp_path / "link", 4) == b"text"
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(pipe: Path) -> None:
+    with pytest.raises(OSError, match="it is no regular file"):
+        read_regular_file(pipe, 4)
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/tty", "/dev/ptmx"])
+def test_a_device_is_not_read(device: str) -> None:
+    with pytest.raises(OSError, match=r"it is no regular file|No such"):
+        read_regular_file(device, 4)
+
+
+def test_a_socket_and_a_directory_are_not_read(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(tmp_path / "s"))
+        with pytest.raises(OSError, match="it is no regular file"):
+            read_regular_file(tmp_path / "s", 4)
+    with pytest.raises(IsADirectoryError):
+        read_regular_file(tmp_path, 4)
+
+
+def test_what_the_kernel_makes_up_has_no_size_and_is_read() -> None:
+    assert b"Name:" in read_regular_file("/proc/self/status", 100_000)
+
+
+def opened(tree: ast.AST) -> Iterator[str]:
+    """Yield the ways in which a module opens files by their paths."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name("open"):
+                yield "open"
+            case ast.Attribute(_, ("read_bytes" | "read_text") as name):
+                yield name
+            case ast.Attribute(ast.Name("os" | "io"), "open"):
+                yield "os.open"
+            case ast.Attribute(ast.Call(ast.Name("Path")), "open"):
+                yield "Path.open"
+
+
+def test_no_module_opens_a_configured_file_in_another_way() -> None:
+    found = {
+        str(path.relative_to(SOURCES))
+        for path in SOURCES.rglob("*.py")
+        if "simulator" not in path.parts and any(opened(ast.parse(path.read_text())))
+    }
+    assert found == OTHER_FILES.keys(), "read it with mgw.regular_file, or say here what it is"
