@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import asdict
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import Limits, LocalCounts, LocalPlace, Place, Shortage
-from mgw.fleet.redis_link import RedisLink
-from mgw.fleet.redis_protocol import RedisError
+from mgw.fleet.redis_link import GIVEN_UP, RedisLink
+from mgw.fleet.redis_protocol import UNREADABLE, RedisError
+from mgw.fleet.redis_replies import Begun
 from mgw.fleet.redis_scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS
 
 _UNBOUNDED: Final = 2**53
@@ -61,7 +62,7 @@ class _Tally:
         windows = [f"{start}:{of}:{part}" for of in ("requests", "tokens") for part in ("order", "amounts")]
         return [self.link.hosts_key, self.flight_key, *windows]
 
-    def begin(self, limits: Limits) -> Deferred[list[Any]]:  # Any: what the script answers
+    def begin(self, limits: Limits) -> Deferred[Begun]:
         requests = limits.requests_per_minute or 0
         most = (limits.max_in_flight or 0, requests, limits.tokens_per_minute or 0)
         width = FINE_MS if requests <= FINE_LIMIT else COARSE_MS
@@ -164,19 +165,18 @@ class RedisCounts:
         is_up = self.link.is_up
         self._local.use(_unbounded(self._limits) if is_up else share_of_limits(self._limits, self.link.hosts))
 
-    def _begun(self, now: float, answer: list[Any]) -> Place | Shortage:  # Any: as above
-        admitted, found, milliseconds = answer
-        text = found.decode()
+    def _begun(self, now: float, answer: Begun) -> Place | Shortage:
         if not self.link.is_up:
             return self._begin_alone(now)  # this host has left meanwhile, and what it had there with it
-        if admitted == 1:
+        if answer.admitted == 1:
             local = self._local.begin(now)
             assert isinstance(local, LocalPlace), "nothing stands against it while Redis counts"
-            return _SharedPlace(local, text)
-        if admitted == 0:
-            self._shortages[text] = self._shortages.get(text, 0) + 1
-            return Shortage(text, getattr(self._limits, text) or 0, milliseconds / 1000)
-        self.link.fault("it had given this host up")
+            return _SharedPlace(local, answer.text)
+        limit = asdict(self._limits).get(answer.text)
+        if answer.admitted == 0 and limit is not None:
+            self._shortages[answer.text] = self._shortages.get(answer.text, 0) + 1
+            return Shortage(answer.text, limit, answer.milliseconds / 1000)
+        self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
         return self._begin_alone(now)
 
     def _not_asked(self, now: float, failure: Failure) -> Place | Shortage:
@@ -233,14 +233,15 @@ class RedisSlots:
         """Say how many are taken here."""
         self._tally.register(self.taken)
 
-    def _answered(self, answer: list[Any]) -> bool:  # Any: what the script answers
+    def _answered(self, answer: Begun) -> bool:
         if not self.link.is_up:
             return self._take_alone()  # this host has left meanwhile, and what it had there with it
-        if answer[0] == -1:
-            self.link.fault("it had given this host up")
+        is_decided = answer.admitted == 1 or (answer.admitted == 0 and answer.text == "max_in_flight")
+        if not is_decided:
+            self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
             return self._take_alone()
-        self.taken += answer[0]
-        return bool(answer[0])
+        self.taken += answer.admitted
+        return answer.admitted == 1
 
     def _not_asked(self, failure: Failure) -> bool:
         failure.trap(RedisError)

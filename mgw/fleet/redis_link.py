@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
 from ssl import SSLError
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.endpoints import UNIXClientEndpoint
@@ -24,7 +24,17 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.config.fleet import RedisAddress
-from mgw.fleet.redis_protocol import Argument, RedisError, RedisProtocol
+from mgw.fleet.redis_protocol import UNREADABLE, Argument, RedisError, RedisProtocol
+from mgw.fleet.redis_replies import (
+    Beat,
+    UnreadableReplyError,
+    read_beat,
+    read_count,
+    read_hello,
+    read_message,
+    read_ok,
+    read_subscribed,
+)
 from mgw.fleet.redis_scripts import HEARTBEAT, HOST_MS, SCRIPTS, Script
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.upstream.address import Address
@@ -42,7 +52,10 @@ MAX_RETRY_SECONDS: Final = 5.0
 
 _JOINED: Final = b"joined"
 """What a host publishes that has come up, so that all know at once how many there are."""
+GIVEN_UP: Final = "it had given this host up"
+_NEVER_UP: Final = "never"
 _log: Final = Logger()
+T = TypeVar("T")
 
 
 class _Factory(Factory):
@@ -96,6 +109,8 @@ class RedisLink:
     _is_up: bool = False
     _is_stopped: bool = True
     _failures: int = 0
+    _must_say: str = _NEVER_UP
+    """What the log is to be told when Redis is there: nothing where it was not told that it was away."""
     _number: int = 0
     """Of attempts to connect, so that what comes of one that was given up is known."""
     _timer: IDelayedCall | None = None
@@ -128,7 +143,7 @@ class RedisLink:
         self.stop()
         self._dialler = dialler
         self.address, self.prefix, self.hosts, self.host = address, prefix, 1, ""
-        self._failures, self._is_stopped = 0, False
+        self._failures, self._is_stopped, self._must_say = 0, False, _NEVER_UP
         self._connect()
 
     def stop(self) -> None:
@@ -149,30 +164,30 @@ class RedisLink:
         if attempt is not None:
             attempt.cancel()
 
-    def run(self, script: Script, keys: Iterable[str], *arguments: Argument) -> Deferred[Any]:
+    def run(self, script: Script[T], keys: Iterable[str], *arguments: Argument) -> Deferred[T]:
         """Run a script; what it answers, or :class:`RedisError`, within :data:`ANSWER_SECONDS`."""
         if not self._is_up:
             return fail(RedisError("Redis is away"))
         return self._run(script, keys, *arguments)
 
     def tell(self, *command: Argument) -> None:
-        """Send a command whose answer does not matter; that it fails ends the connection."""
+        """Send a command that answers a number, which does not matter; that it fails ends the connection."""
         if self._is_up:
-            _ignore(self._send(*command))
+            _ignore(self._send(read_count, *command))
 
     def fault(self, reason: str) -> None:
         """Give up the connection, on which something went wrong, and begin anew."""
         self._lost(reason)
 
-    def _run(self, script: Script, keys: Iterable[str], *arguments: Argument) -> Deferred[Any]:
+    def _run(self, script: Script[T], keys: Iterable[str], *arguments: Argument) -> Deferred[T]:
         names = list(keys)
-        return self._send("EVALSHA", script.digest, len(names), *names, *arguments)
+        return self._send(script.read, "EVALSHA", script.digest, len(names), *names, *arguments)
 
-    def _send(self, *command: Argument) -> Deferred[Any]:
+    def _send(self, read: Callable[[Any], T], *command: Argument) -> Deferred[T]:
         protocol = self._protocol
         if protocol is None:
             return fail(RedisError("Redis is away"))
-        answer = protocol.send(*command)
+        answer = protocol.send(*command).addCallback(_readable, read)
         limit = self.reactor.callLater(ANSWER_SECONDS, self._too_late, protocol)
 
         def ended(result: Any) -> Any:  # Any: as above
@@ -246,15 +261,16 @@ class RedisLink:
         login: list[str] = []
         if address.password is not None:
             login = ["AUTH", address.user or "default", address.password.reveal()]
-        await protocol.send("HELLO", 3, *login)
+        _readable(await protocol.send("HELLO", 3, *login), read_hello)
         if address.database:
-            await protocol.send("SELECT", address.database)
+            _readable(await protocol.send("SELECT", address.database), read_ok)
         for script in SCRIPTS:
-            await protocol.send("SCRIPT", "LOAD", script.text)
+            if await protocol.send("SCRIPT", "LOAD", script.text) != script.digest.encode("ascii"):
+                raise RedisError(UNREADABLE)
         before, self.host = self.host, token_hex(8)
-        _, hosts = await protocol.send(*self._heartbeat("new", before))
-        await protocol.send("SUBSCRIBE", self.channel)
-        self._up(hosts)
+        beat = _readable(await protocol.send(*self._heartbeat("new", before)), read_beat)
+        _readable(await protocol.send("SUBSCRIBE", self.channel), read_subscribed)
+        self._up(beat.hosts)
 
     def _shaken_off(self, protocol: RedisProtocol, failure: Failure) -> None:
         if self._protocol is protocol:
@@ -274,11 +290,11 @@ class RedisLink:
             told()
         if not self._is_up:
             return
-        if self._failures:
-            _log.info("Redis is there again: limits hold for all {hosts} hosts together", hosts=self.hosts)
-        else:
+        if self._must_say == _NEVER_UP:
             _log.info("limits are shared through Redis by {hosts} hosts", hosts=self.hosts)
-        self._failures = 0
+        elif self._must_say:
+            _log.info("Redis is there again: limits hold for all {hosts} hosts together", hosts=self.hosts)
+        self._must_say = ""
         self._timer = self.reactor.callLater(HEARTBEAT_SECONDS, self._beat)
         self.tell("PUBLISH", self.channel, _JOINED)
 
@@ -288,22 +304,23 @@ class RedisLink:
 
     def _ask_for_hosts(self) -> None:
         """Say that this host is alive, and learn how many are."""
-        _ = self._send(*self._heartbeat("", "")).addCallbacks(self._beaten, lambda _: None)
+        _ = self._send(read_beat, *self._heartbeat("", "")).addCallbacks(self._beaten, lambda _: None)
 
-    def _beaten(self, answer: list[int]) -> None:
-        known, hosts = answer
-        if known:
-            self.hosts = max(1, hosts)
+    def _beaten(self, beat: Beat) -> None:
+        if beat.is_known:
+            self.hosts = beat.hosts
+            self._failures = 0  # only now: what answers a handshake and nothing else is not asked ever faster
         else:
-            self._lost("it had given this host up")
+            self._lost(GIVEN_UP)
 
     def on_push(self, push: list[Any]) -> None:  # Any: what Redis pushes
         """As in :class:`mgw.fleet.redis_protocol.Listener`."""
-        if push[0] == b"message" and len(push) == 3 and self._is_up:
-            if push[2] == _JOINED:
+        message = read_message(push)
+        if message is not None and self._is_up:
+            if message == _JOINED:
                 self._ask_for_hosts()
             else:
-                self.on_message(push[2])
+                self.on_message(message)
 
     def _lost(self, reason: str) -> None:
         protocol, self._protocol = self._protocol, None
@@ -325,6 +342,7 @@ class RedisLink:
             return
         self.errors += 1
         if self._away.is_due():
+            self._must_say = "again"
             _log.warn(
                 "Redis is away ({reason}): this host keeps to its share of all limits, one of {hosts}",
                 reason=reason,
@@ -355,6 +373,17 @@ def _words(error: BaseException) -> str:
             return f"it did not accept a connection within {CONNECT_SECONDS:g} s"
         case _:
             return "it could not be connected to"
+
+
+def _readable(reply: Any, read: Callable[[Any], T]) -> T:  # Any: what Redis says
+    """Return what a reply says.
+
+    :raises RedisError: it has the shape of another one.
+    """
+    try:
+        return read(reply)
+    except UnreadableReplyError:
+        raise RedisError(UNREADABLE) from None
 
 
 def _ignore(answer: Deferred[Any]) -> None:

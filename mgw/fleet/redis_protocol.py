@@ -19,9 +19,12 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from mgw.fleet.redis_replies import ReplyGuard, UnreadableReplyError
+
 _CODE: Final = re.compile("[A-Z]{2,20}")
 
 Argument = str | int | bytes
+UNREADABLE: Final = "its answer is unreadable"
 
 
 class RedisError(Exception):
@@ -58,6 +61,7 @@ class RedisProtocol(Protocol):
         self.is_over = False
         self.error: BaseException = RedisError("the connection was lost")
         """Why it is over."""
+        self._guard = ReplyGuard()
         self._reader = Reader(notEnoughData=_NOTHING)
         self._waiting: deque[Deferred[Any]] = deque()
 
@@ -91,25 +95,37 @@ class RedisProtocol(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Give each reply to whoever waits for it."""
         try:
+            self._guard.feed(data)
             self._reader.feed(data)
-            reply = self._reader.gets()
-            while reply is not _NOTHING and not self.is_over:
-                self._received(reply)
+        except (ProtocolError, UnreadableReplyError):
+            self._give_up()
+            return
+        while not self.is_over:
+            try:
                 reply = self._reader.gets()
-        except ProtocolError:
-            self.abort()
+            except _NO_REPLY:
+                self._give_up()
+                return
+            if reply is _NOTHING:
+                return
+            self._received(reply)
 
     def _received(self, reply: Any) -> None:  # Any: as above
-        if isinstance(reply, PushNotification) and reply[0] != b"subscribe":  # which is SUBSCRIBE's reply
+        is_push = isinstance(reply, PushNotification)
+        if is_push and reply[:1] != [b"subscribe"]:  # which is SUBSCRIBE's reply
             self._listener.on_push(list(reply))
         elif not self._waiting:
-            self.abort()
+            self._give_up()
         elif isinstance(reply, ReplyError):
             code = _CODE.match(str(reply))
             word = "ERR" if code is None else code[0]
             self._waiting.popleft().errback(RedisError(f"Redis answers {word}"))
         else:
             self._waiting.popleft().callback(reply)
+
+    def _give_up(self) -> None:
+        self.error = RedisError(UNREADABLE)
+        self.abort()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Fail whatever waits for a reply."""
@@ -128,3 +144,5 @@ class RedisProtocol(Protocol):
 
 
 _NOTHING: Final = object()
+_NO_REPLY: Final = (ProtocolError, TypeError, ValueError, OverflowError)
+"""What ``hiredis`` raises: a map may have a list as its key, a number more digits than Python takes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.msgpack import Decoder, Encoder
@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 
 from mgw.fleet.redis_link import RedisLink
 from mgw.fleet.redis_protocol import RedisError
+from mgw.fleet.redis_replies import MAX_REST_MS
 from mgw.fleet.redis_scripts import REST, RESTS
 
 MAX_KEPT: Final = 1000
@@ -86,7 +87,7 @@ class RedisRests:
             news = _read_news(message)
         except (DecodeError, ValidationError):
             return  # of another version
-        if news.host != self._host:
+        if news.host != self._host and 0 <= news.milliseconds <= MAX_REST_MS:
             rest = news.rest
             self.on_rest(rest.store, rest.account, rest.model, news.milliseconds / 1000)
 
@@ -102,13 +103,13 @@ class RedisRests:
         if len(self._untold) < MAX_KEPT:
             self._untold[rest] = self.clock() + seconds
 
-    def _learn(self, found: list[Any]) -> None:  # Any: what the script answers
-        for member, milliseconds in zip(found[::2], found[1::2], strict=True):
+    def _learn(self, found: list[tuple[bytes, int]]) -> None:
+        for member, milliseconds in found:
             try:
                 rest = _read_rest(member)
             except (DecodeError, ValidationError):
                 continue
-            self.on_rest(rest.store, rest.account, rest.model, int(milliseconds) / 1000)
+            self.on_rest(rest.store, rest.account, rest.model, milliseconds / 1000)
 
 
 def _trap(failure: Failure) -> None:

@@ -14,8 +14,13 @@ Sources: the command reference of Redis, "Scripting with Lua".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha1
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
+
+from mgw.fleet.redis_replies import read_beat, read_begun, read_count, read_rests
+
+T = TypeVar("T")
 
 HOST_MS: Final = 12_000
 """After which a host that has said nothing counts as dead."""
@@ -166,26 +171,27 @@ return found
 """
 
 
-class Script:
-    """A script, and the digest by which Redis knows it once it was loaded."""
+class Script(Generic[T]):
+    """A script, the digest by which Redis knows it once it was loaded, and how its answer is read."""
 
-    def __init__(self, body: str) -> None:
+    def __init__(self, body: str, read: Callable[[Any], T]) -> None:
+        self.read = read
         self.text = _COMMON + body
         self.digest = sha1(self.text.encode("ascii"), usedforsecurity=False).hexdigest()
 
 
-HEARTBEAT: Final = Script(_HEARTBEAT)
+HEARTBEAT: Final = Script(_HEARTBEAT, read_beat)
 """Say that a host is alive.  Keys: hosts, and hashes to keep.  Arguments: id, ``new`` or empty, the id that
 it had before, milliseconds.  Answers whether it still was, and how many there are."""
-BEGIN: Final = Script(_BEGIN)
+BEGIN: Final = Script(_BEGIN, read_begun)
 """Count what begins.  Keys: hosts, under way, requests (two), tokens (two).  Arguments: id, the three limits
 (0: none), the width of a bucket.  Answers 1 and the bucket, or 0, what stands against it and for how many
 milliseconds, or -1: the id is gone."""
-END: Final = Script(_END)
+END: Final = Script(_END, read_count)
 """Count the end of it.  Keys: as before.  Arguments: id, the bucket to take it back from, tokens, their
 limit, the width of a bucket, whether something was under way."""
-REST: Final = Script(_REST)
+REST: Final = Script(_REST, read_count)
 """Let an account rest.  Keys: rests, the channel.  Arguments: what rests, milliseconds, what to publish."""
-RESTS: Final = Script(_RESTS)
+RESTS: Final = Script(_RESTS, read_rests)
 """Return what rests, each with its milliseconds.  Keys: rests."""
-SCRIPTS: Final = (HEARTBEAT, BEGIN, END, REST, RESTS)
+SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, REST, RESTS)

@@ -47,7 +47,7 @@ class Redis:
             raise reply
         return reply
 
-    def run(self, script: Script, now: int, keys: tuple[str, ...], *arguments: str | int) -> Reply:
+    def run(self, script: Script[Any], now: int, keys: tuple[str, ...], *arguments: str | int) -> Reply:
         text, replaced = CLOCK.subn(SET_CLOCK, script.text)
         assert replaced == 1
         self.call("SET", "now", BEGUN + now)

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from mgw.clients.limits import Limits, Place, Shortage
 from mgw.fleet.redis_counts import RedisCounts, RedisSlots
 from mgw.fleet.redis_link import RedisLink
+from mgw.fleet.redis_replies import Begun
 
 
 @dataclass
@@ -38,7 +39,7 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone()
     link.is_up = False  # as a reload with another prefix does, or without fleet.redis
     counts.went_down()
     for asked in link.asked:
-        asked.callback([1, b"", 0])
+        asked.callback(Begun(1, "", 0))
     assert [type(each) is Shortage for each in found] == [False, True]  # its share is one
     assert found[1] == Shortage("max_in_flight", 3, 1.0)
     assert counts.shortages == {"max_in_flight": 1}
@@ -55,6 +56,6 @@ def test_slots_of_a_redis_that_was_left_meanwhile_are_those_of_the_share() -> No
         _ = waiting.addCallback(found.append)
     link.is_up = False
     for asked in link.asked:
-        asked.callback([1, b"", 0])
+        asked.callback(Begun(1, "", 0))
     assert found == [True, False]
     assert slots.taken == 1

@@ -1,0 +1,208 @@
+"""What Redis may answer: bounds on the bytes of a reply, and the shape that the reply of each command has.
+
+What runs at the address may be no Redis, a proxy in front of one, or one whose scripts somebody has changed.
+Whatever it says, it costs bounded memory, and decides nothing unless it has the shape of a decision: any
+other reply is unreadable, and the host goes on as one without Redis.
+
+Source: redis.io, "Redis serialization protocol specification" (RESP3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Struct
+
+MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
+MAX_ELEMENTS: Final = 100_000
+"""Of a reply, in all its arrays."""
+MAX_DEPTH: Final = 8
+MAX_HOSTS: Final = 10_000
+"""Of a fleet: with more, the share of each would be nothing."""
+MAX_WAIT_MS: Final = 121_000
+"""Until a limit admits again: a window, and another where Redis' clock was set back."""
+MAX_REST_MS: Final = 366 * 24 * 3600 * 1000
+
+_LINES: Final = frozenset(b"+-:_#,(")
+_BULKS: Final = frozenset(b"$=!")
+_ARRAYS: Final = frozenset(b"*~>")
+_MAP: Final = ord("%")
+_LENGTH: Final = re.compile(rb"-1|[0-9]{1,9}")
+_BUCKET: Final = re.compile(rb"[0-9]{0,20}")
+_NUMBER: Final = re.compile(rb"[0-9]{1,15}")
+
+
+class UnreadableReplyError(ValueError):
+    """Redis has answered what nothing can be made of."""
+
+
+@dataclass(slots=True)
+class ReplyGuard:
+    """Walks over the bytes of replies, and knows those that ask for too much before anybody makes room."""
+
+    _line: bytearray = field(default_factory=bytearray, repr=False)
+    """The beginning of a line whose end has not come."""
+    _skip: int = 0
+    """Bytes of a text that are still to come, with the line break behind it."""
+    _open: list[int] = field(default_factory=list)
+    """How many elements are still to come in each array around this place."""
+    _bytes: int = 0
+    _elements: int = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the bytes that come next.
+
+        :raises UnreadableReplyError: they belong to no reply, or to one that is too large.
+        """
+        position, size = 0, len(data)
+        while position < size:
+            if self._skip:
+                step = min(self._skip, size - position)
+                self._skip -= step
+                position += step
+                self._count(step)
+                if not self._skip:
+                    self._ended()
+                continue
+            end = data.find(b"\n", position)
+            stop = size if end < 0 else end + 1
+            self._count(stop - position)
+            self._line += data[position:stop]
+            position = stop
+            if end >= 0:
+                line, self._line = bytes(self._line), bytearray()
+                self._read_line(line)
+
+    def _count(self, more: int) -> None:
+        self._bytes += more
+        if self._bytes > MAX_REPLY_BYTES:
+            raise UnreadableReplyError
+
+    def _read_line(self, line: bytes) -> None:
+        if len(line) < 3 or not line.endswith(b"\r\n"):
+            raise UnreadableReplyError
+        kind = line[0]
+        if kind in _LINES:
+            self._ended()
+            return
+        length = _LENGTH.fullmatch(line, 1, len(line) - 2)
+        if length is None:
+            raise UnreadableReplyError
+        number = int(length[0])
+        if kind in _BULKS:
+            self._begin_text(number)
+        elif kind in _ARRAYS or kind == _MAP:
+            self._begin_array(2 * number if kind == _MAP else number)
+        else:
+            raise UnreadableReplyError
+
+    def _begin_text(self, length: int) -> None:
+        if length < 0:
+            self._ended()
+        elif self._bytes + length > MAX_REPLY_BYTES:
+            raise UnreadableReplyError
+        else:
+            self._skip = length + 2
+
+    def _begin_array(self, elements: int) -> None:
+        self._elements += max(0, elements)
+        if self._elements > MAX_ELEMENTS or len(self._open) >= MAX_DEPTH:
+            raise UnreadableReplyError
+        if elements > 0:
+            self._open.append(elements)
+        else:
+            self._ended()
+
+    def _ended(self) -> None:
+        """An element has come, and with it maybe the arrays that it was the last of."""
+        while self._open:
+            self._open[-1] -= 1
+            if self._open[-1]:
+                return
+            self._open.pop()
+        self._bytes = self._elements = 0
+
+
+class Begun(Struct, frozen=True):
+    """What became of a request that begins."""
+
+    admitted: int
+    """1: counted; 0: a limit stands against it; -1: Redis does not know this host any more."""
+    text: str
+    """The bucket that it was counted in, or the limit."""
+    milliseconds: int
+    """Until the limit admits again."""
+
+
+class Beat(Struct, frozen=True):
+    """The answer to a heartbeat."""
+
+    is_known: bool
+    """Whether this host was alive to Redis."""
+    hosts: int
+
+
+def read_hello(reply: Any) -> None:  # Any: here and below, what Redis says
+    """Take the reply of HELLO."""
+    _must(isinstance(reply, Mapping))
+
+
+def read_ok(reply: Any) -> None:
+    """Take the reply of SELECT."""
+    _must(reply == b"OK")
+
+
+def read_subscribed(reply: Any) -> None:
+    """Take the reply of SUBSCRIBE."""
+    _must(isinstance(reply, list) and len(reply) == 3 and reply[0] == b"subscribe")
+
+
+def read_count(reply: Any) -> int:
+    """Return the number that a command answers."""
+    _must(type(reply) is int)
+    return int(reply)
+
+
+def read_beat(reply: Any) -> Beat:
+    """Return the answer of the script of heartbeats."""
+    _must(isinstance(reply, list) and len(reply) == 2 and all(type(number) is int for number in reply))
+    known, hosts = reply
+    _must(known in (0, 1) and known <= hosts <= MAX_HOSTS)
+    return Beat(known == 1, hosts)
+
+
+def read_begun(reply: Any) -> Begun:
+    """Return the answer of the script that counts what begins."""
+    _must(isinstance(reply, list) and len(reply) == 3)
+    admitted, text, milliseconds = reply
+    _must(type(admitted) is int and isinstance(text, bytes) and type(milliseconds) is int)
+    _must(admitted in (-1, 0, 1) and len(text) <= 64 and text.isascii())
+    if admitted == 1:
+        _must(_BUCKET.fullmatch(text) is not None)
+    elif admitted == 0:
+        _must(0 < milliseconds <= MAX_WAIT_MS)
+    return Begun(admitted, text.decode("ascii"), milliseconds)
+
+
+def read_rests(reply: Any) -> list[tuple[bytes, int]]:
+    """Return what rests, each with its milliseconds."""
+    _must(isinstance(reply, list) and len(reply) % 2 == 0)
+    found = list(zip(reply[::2], reply[1::2], strict=True))
+    for member, milliseconds in found:
+        _must(isinstance(member, bytes) and isinstance(milliseconds, bytes))
+        _must(_NUMBER.fullmatch(milliseconds) is not None and int(milliseconds) <= MAX_REST_MS)
+    return [(member, int(milliseconds)) for member, milliseconds in found]
+
+
+def read_message(push: list[Any]) -> bytes | None:
+    """Return what a push says that somebody has published; ``None``: it is another one."""
+    is_message = len(push) == 3 and push[0] == b"message" and isinstance(push[2], bytes)
+    return push[2] if is_message else None
+
+
+def _must(holds: bool) -> None:  # noqa: FBT001  it is the whole of it
+    if not holds:
+        raise UnreadableReplyError

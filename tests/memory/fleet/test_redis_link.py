@@ -1,0 +1,305 @@
+"""The link of a host to a Redis that answers what it likes, and what the host tells one that answers well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred
+from twisted.internet.testing import MemoryReactorClock
+from twisted.logger import LogEvent, LogLevel, capturedLogs
+
+from mgw.clients.limits import Limits, Place, Shortage
+from mgw.fleet import redis_link
+from mgw.fleet.redis_counts import RedisCounts
+from mgw.fleet.redis_fleet import Fleet, open_fleet
+from mgw.fleet.redis_link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
+from mgw.fleet.redis_scripts import BEGIN, END, HEARTBEAT
+from tests.support.configs import config
+from tests.support.fake_redis import Command, FakeRedis, usual
+
+SETTINGS: Final = """
+providers: {a: {kind: openai}}
+fleet: {redis: {url: 'redis://127.0.0.1:1/1'}}
+realtime: {max_sessions: 9}
+"""
+FLIGHT: Final = b"mgw:key:alice:under-way"
+SESSIONS: Final = b"mgw:sessions:under-way"
+
+
+@dataclass
+class Host:
+    """One host, and the Redis that it is connected to."""
+
+    redis: FakeRedis = field(default_factory=FakeRedis)
+    reactor: MemoryReactorClock = field(default_factory=MemoryReactorClock)
+    limits: Limits = field(default_factory=lambda: Limits(max_in_flight=300))
+    fleet: Fleet = field(init=False)
+    counts: RedisCounts = field(init=False)
+    found: list[Place | Shortage] = field(default_factory=list)
+    heard: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(redis_link, "dialler_of", lambda *_: self.redis)
+            self.fleet = open_fleet(
+                config(SETTINGS), self.reactor, lambda: 1.0, lambda *rest: self.heard.append(rest)
+            )
+        self.counts = self.fleet.counts_factory("alice", self.limits)  # type: ignore[assignment]  # it is one
+        self.redis.deliver()
+
+    def begin(self) -> Any:  # Any: a Deferred, or what it would fire with
+        begun = self.counts.begin(self.reactor.seconds())
+        if isinstance(begun, Deferred):
+            return begun.addCallback(self.found.append)
+        self.found.append(begun)
+        return None
+
+    def end(self, tokens: int = 0) -> None:
+        place = next(place for place in self.found if isinstance(place, Place))
+        self.found.remove(place)
+        self.counts.end(place, self.reactor.seconds(), tokens, refused=False)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and what Redis answers meanwhile arrive."""
+        until = self.reactor.seconds() + seconds
+        while (now := self.reactor.seconds()) < until:
+            due = min([until, *(call.getTime() for call in self.reactor.getDelayedCalls())])
+            self.reactor.advance(max(0.0, due - now))
+            self.redis.deliver()
+
+    def take(self) -> bool:
+        taken = self.fleet.slots.take()
+        if not isinstance(taken, Deferred):
+            return taken
+        found: list[bool] = []
+        _ = taken.addCallback(found.append)
+        self.redis.deliver()
+        return found[0]
+
+    def lose(self) -> None:
+        """Let Redis die."""
+        self.redis.accepts = False
+        for connection in self.redis.connections:
+            connection.disconnecting = True
+            connection.protocol.connectionLost()
+
+    def return_after(self, seconds: float) -> None:
+        """Let Redis be there again, and the host learn it."""
+        self.wait(seconds)
+        self.redis.accepts = True
+        self.redis.commands.clear()
+        self.wait(MAX_RETRY_SECONDS)
+        assert self.fleet.link.is_up
+
+
+def warnings(events: Sequence[LogEvent]) -> list[str]:
+    return [event["log_format"].format(**event) for event in events if event["log_level"] is LogLevel.warn]
+
+
+def test_a_host_that_registers_leaves_nothing_without_an_end() -> None:
+    host = Host()
+    host.begin()
+    host.redis.deliver()
+    host.lose()
+    host.return_after(1)
+    for command in (b"HSET", b"PEXPIRE"):
+        assert [sent[1] for sent in host.redis.sent(command)] == [FLIGHT]
+    assert host.redis.sent(b"PEXPIRE")[0][2] == b"60000"
+
+
+def test_a_slot_that_is_taken_is_kept_for_as_long_as_the_session_lasts() -> None:
+    host = Host()
+    assert host.fleet.kept_keys() == []
+    assert host.take()
+    assert host.fleet.kept_keys() == [SESSIONS.decode()]
+    host.redis.commands.clear()
+    host.wait(HEARTBEAT_SECONDS)
+    (beat,) = host.redis.sent(b"EVALSHA", HEARTBEAT.digest.encode())
+    assert beat[4:5] == [SESSIONS], "its script prolongs the life of each key"
+    host.fleet.slots.free()
+    assert host.fleet.kept_keys() == []
+
+
+def test_a_slot_that_was_given_back_is_there_when_redis_is_not() -> None:
+    host = Host()
+    for _ in range(5):
+        assert host.take()
+        host.fleet.slots.free()
+    assert host.fleet.slots.taken == 0
+    host.lose()
+    assert [host.take() for _ in range(4)] == [True, True, True, False], (
+        "three of nine, as there are three hosts"
+    )
+    host.fleet.slots.free()
+    assert host.take()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(50.0, [b"7"]), (61.0, [])])
+def test_tokens_that_count_in_no_window_any_more_are_not_told(seconds: float, told: list[bytes]) -> None:
+    host = Host(limits=Limits(tokens_per_minute=1000))
+    host.begin()
+    host.redis.deliver()
+    host.lose()
+    host.end(tokens=7)
+    host.return_after(seconds)
+    ends = host.redis.sent(b"EVALSHA", END.digest.encode())
+    assert [sent[-4] for sent in ends] == told
+
+
+def hostile(position: int, data: bytes) -> FakeRedis:
+    """Return a Redis that answers well but for one command, and everything of that kind behind it."""
+
+    def answer(command: Command) -> bytes:
+        seen.append(command)
+        return data if len(seen) > position else usual(command)
+
+    seen: list[Command] = []
+    return FakeRedis(answer)
+
+
+HUGE: Final = [
+    b"*1000000000\r\n",
+    b"%1000000000\r\n",
+    b"$1000000000\r\n",
+    b">1000000000\r\n",
+    b"*1\r\n" * 100,
+]
+SHAPES: Final = [
+    *(
+        b"_\r\n",
+        b"$-1\r\n",
+        b"*-1\r\n",
+        b"*0\r\n",
+        b">0\r\n",
+        b":1\r\n",
+        b":-1\r\n",
+        b"#t\r\n",
+        b",nan\r\n",
+        b"+OK\r\n",
+    ),
+    *(
+        b"-ERR no\r\n",
+        b"-WRONGTYPE no\r\n",
+        b"-NOSCRIPT no\r\n",
+        b"(1" + b"0" * 5000 + b"\r\n",
+        b"$0\r\n\r\n",
+        b"\x00" * 9,
+    ),
+    *(
+        b"*3\r\n:0\r\n$13\r\nmax_in_flight\r\n:99999999\r\n",
+        b"*3\r\n:0\r\n$3\r\nfoo\r\n:10\r\n",
+        b"*3\r\n:0\r\n_\r\n:10\r\n",
+    ),
+    *(
+        b"*3\r\n:1\r\n:1\r\n:1\r\n",
+        b"*3\r\n:7\r\n$0\r\n\r\n:0\r\n",
+        b"*2\r\n:1\r\n:1\r\n",
+        b"*2\r\n:1\r\n:999999999\r\n",
+        b"*2\r\n_\r\n_\r\n",
+    ),
+    *(
+        b"%1\r\n*0\r\n:1\r\n",
+        b"~1\r\n*0\r\n",
+        b"*3\r\n:1\r\n-ERR no\r\n:0\r\n",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b">1\r\n:1\r\n",
+    ),
+    *(
+        b">3\r\n$7\r\nmessage\r\n$1\r\nx\r\n:1\r\n",
+        b">3\r\n$7\r\nmessage\r\n$8\r\nmgw:news\r\n$2\r\n\xff\xff\r\n",
+        b"*1\r\n$4\r\nmgw:",
+    ),
+    *HUGE,
+]
+
+
+@pytest.mark.parametrize(
+    "data", [*HUGE, b"_\r\n", b"*2\r\n:1\r\n:1\r\n", b"*3\r\n:0\r\n_\r\n:10\r\n"], ids=repr
+)
+def test_an_unreadable_decision_is_decided_alone_and_said_once(data: bytes) -> None:
+    begin = BEGIN.digest.encode()
+    redis = FakeRedis(lambda command: data if command[1:2] == [begin] else usual(command))
+    with capturedLogs() as events:
+        host = Host(redis)
+        assert host.fleet.link.is_up
+        for _ in range(20):
+            host.begin()
+            host.redis.deliver()
+            host.wait(0.5)
+    assert [isinstance(place, Place) for place in host.found] == [True] * 20
+    assert len(warnings(events)) == 1
+    assert "Redis is away (its answer is unreadable)" in warnings(events)[0]
+    assert not [event for event in events if event["log_level"] > LogLevel.warn]
+
+
+@given(
+    position=st.integers(0, 14),
+    data=st.one_of(
+        st.sampled_from(SHAPES), st.binary(max_size=30), st.text("*$:%>_-+013\r\n").map(str.encode)
+    ),
+    steps=st.lists(st.sampled_from(["begin", "end", "take", "free", "rest", "wait", "beat"]), max_size=12),
+)
+def test_whatever_redis_says_nothing_breaks_and_no_request_is_refused_for_it(
+    position: int, data: bytes, steps: list[str]
+) -> None:
+    with capturedLogs() as events:
+        host = Host(hostile(position, data))
+        waiting: list[Any] = []
+        for step in steps:
+            if step == "begin":
+                waiting.append(host.begin())
+            elif step == "end" and any(isinstance(place, Place) for place in host.found):
+                host.end(3)
+            elif step == "take":
+                waiting.append(host.fleet.slots.take())
+            elif step == "free" and host.fleet.slots.taken:
+                host.fleet.slots.free()
+            elif step == "rest":
+                host.fleet.rests.tell("store", "a", None, 10.0)
+            else:
+                host.wait(HEARTBEAT_SECONDS if step == "beat" else 0.1)
+            host.redis.deliver()
+        host.reactor.advance(ANSWER_SECONDS)
+        assert all(not isinstance(one, Deferred) or one.called for one in waiting), "nobody waits longer"
+        host.redis.answer = usual
+        host.redis.waiting.clear()
+        host.wait(3 * MAX_RETRY_SECONDS)
+        assert host.fleet.link.is_up, "it comes back"
+    assert all(isinstance(place, Place) for place in host.found), "three hundred were allowed"
+    assert len(warnings(events)) <= 1
+    assert not [event for event in events if event["log_level"] > LogLevel.warn], "no traceback"
+
+
+@pytest.mark.parametrize("data", SHAPES, ids=lambda data: repr(data[:24]))
+def test_each_shape_is_survived_in_place_of_each_reply_and_between_them(data: bytes) -> None:
+    with capturedLogs() as events:
+        for position in range(13):
+            host = Host(hostile(position, data))
+            host.begin()
+            host.redis.deliver()
+            host.wait(HEARTBEAT_SECONDS)
+            host.redis.answer = usual
+            host.wait(3 * MAX_RETRY_SECONDS)
+            assert host.fleet.link.is_up
+        for _ in range(2):
+            host.redis.connections[-1].protocol.dataReceived(data)
+            host.begin()
+            host.redis.deliver()
+            host.wait(3 * MAX_RETRY_SECONDS)
+        assert host.fleet.link.is_up
+        assert all(isinstance(place, Place) for place in host.found)
+    assert not [event for event in events if event["log_level"] > LogLevel.warn], "no traceback"
+
+
+def test_a_redis_that_answers_the_handshake_and_nothing_else_is_asked_ever_less_often() -> None:
+    begin = BEGIN.digest.encode()
+    host = Host(FakeRedis(lambda command: b"_\r\n" if command[1:2] == [begin] else usual(command)))
+    for _ in range(100):
+        host.begin()
+        host.wait(0.1)
+    assert 3 <= len(host.redis.connections) <= 10

@@ -1,0 +1,188 @@
+"""Replies of Redis are walked over before anybody makes room for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hiredis import ProtocolError, Reader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.fleet.redis_replies import (
+    MAX_ELEMENTS,
+    MAX_HOSTS,
+    MAX_REPLY_BYTES,
+    MAX_WAIT_MS,
+    Beat,
+    Begun,
+    ReplyGuard,
+    UnreadableReplyError,
+    read_beat,
+    read_begun,
+    read_rests,
+)
+
+SCALARS = st.one_of(
+    st.integers(-5, 10**6).map(b":%d\r\n".__mod__),
+    st.binary(max_size=20).map(lambda data: b"$%d\r\n%b\r\n" % (len(data), data)),
+    st.sampled_from([b"+OK\r\n", b"-ERR no\r\n", b"_\r\n", b"#t\r\n", b",1.5\r\n", b"$-1\r\n", b"*-1\r\n"]),
+)
+
+
+def _array(kind: bytes, each: int) -> Any:  # Any: a function that strategies map with
+    return lambda items: (
+        kind + b"%d\r\n" % (len(items) // each) + b"".join(items[: len(items) // each * each])
+    )
+
+
+REPLIES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map(_array(b"*", 1)), st.lists(SCALARS, max_size=4).map(_array(b">", 1))
+    ),
+    max_leaves=8,
+)
+
+
+def refuses(pieces: list[bytes]) -> bool:
+    guard = ReplyGuard()
+    try:
+        for piece in pieces:
+            guard.feed(piece)
+    except UnreadableReplyError:
+        return True
+    return False
+
+
+@given(replies=st.lists(REPLIES, max_size=5), data=st.data())
+def test_what_redis_may_say_passes_in_any_pieces(replies: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(replies)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    assert not refuses(pieces)
+    guard = ReplyGuard()
+    guard.feed(whole)
+    assert guard == ReplyGuard(), "nothing is held behind whole replies"
+
+
+@given(
+    pieces=st.lists(
+        st.one_of(REPLIES, st.binary(max_size=12), st.text("*%$>:-0123456789\r\n").map(str.encode))
+    )
+)
+def test_what_the_guard_lets_pass_is_refused_by_its_reader_or_small(pieces: list[bytes]) -> None:
+    refused = refuses(pieces)
+    assert refused == refuses([b"".join(pieces)]), "however it is cut"
+    if refused:
+        return
+    reader = Reader()
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+        while reader.gets() is not False:
+            pass
+    except (ProtocolError, TypeError, ValueError, OverflowError):
+        return
+
+
+def large_text(size: int) -> list[bytes]:
+    head = b"$%d\r\n" % size
+    return [head, b"x" * size, b"\r\n"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"*1000000000\r\n", b"%1000000000\r\n", b"~1000000000\r\n", b">1000000000\r\n", b"$1000000000\r\n"),
+        *(
+            b"*-2\r\n",
+            b"$-2\r\n",
+            b"$?\r\n",
+            b"*?\r\n",
+            b"|1\r\n",
+            b"*\r\n",
+            b"$1_0\r\n",
+            b"HTTP/1.1 400 Bad\r\n",
+            b"\r\n",
+        ),
+        *(b"*1\r\n" * 9, b"*100000\r\n*1\r\n", b":1\n", b"$99999999999999999999\r\n"),
+    ],
+)
+def test_what_asks_for_too_much_or_is_no_reply_is_refused(data: bytes) -> None:
+    assert refuses([data])
+    assert refuses([data[at : at + 1] for at in range(len(data))])
+
+
+def test_a_line_or_a_text_without_an_end_is_refused_in_time() -> None:
+    assert refuses([b"+"] + [b"x" * 65536] * 65)
+    head = len(b"$4194290\r\n")
+    assert not refuses(large_text(MAX_REPLY_BYTES - head - 2))
+    assert refuses(large_text(MAX_REPLY_BYTES))
+    assert not refuses([b"*%d\r\n" % MAX_ELEMENTS + b"_\r\n" * MAX_ELEMENTS])
+    assert refuses([b"*%d\r\n" % (MAX_ELEMENTS + 1)])
+
+
+def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
+    assert read_begun([1, b"1700000000000", 0]) == Begun(1, "1700000000000", 0)
+    assert read_begun([0, b"max_in_flight", 1000]) == Begun(0, "max_in_flight", 1000)
+    assert read_begun([-1, b"", 0]) == Begun(-1, "", 0)
+    assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
+    assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
+    assert read_rests([b"a", b"12", b"b", b"0"]) == [(b"a", 12), (b"b", 0)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(
+            None,
+            1,
+            b"",
+            {},
+            set(),
+            [],
+            [1],
+            [1, b""],
+            [1, b"", 0, 0],
+            [True, b"", 0],
+            [2, b"", 0],
+            [-2, b"", 0],
+        ),
+        *(
+            [1, None, 0],
+            [1, "", 0],
+            [1, b"x", 0],
+            [1, b"", None],
+            [1, b"", 1.5],
+            [1, b"\xff", 0],
+            [b"1", b"", 0],
+        ),
+        *([0, b"max_in_flight", 0], [0, b"max_in_flight", -1], [0, b"max_in_flight", MAX_WAIT_MS + 1]),
+        *([[1], b"", 0], [1, [b""], 0], [1, b"1" * 21, 0]),
+    ],
+    ids=repr,
+)
+def test_any_other_shape_of_a_decision_is_unreadable(reply: object) -> None:
+    with pytest.raises(UnreadableReplyError):
+        read_begun(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, [], [1], [1, 0], [1, -1], [2, 3], [1, MAX_HOSTS + 1], [1, None], [True, 1], [1, 1, 1], [1.0, 1]],
+    ids=repr,
+)
+def test_any_other_shape_of_a_heartbeat_is_unreadable(reply: object) -> None:
+    with pytest.raises(UnreadableReplyError):
+        read_beat(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, b"", [b"a"], [b"a", 1], [1, b"1"], [b"a", b"-1"], [b"a", b"1e3"], [b"a", b"9" * 16], [b"a", None]],
+    ids=repr,
+)
+def test_any_other_shape_of_rests_is_unreadable(reply: object) -> None:
+    with pytest.raises(UnreadableReplyError):
+        read_rests(reply)
