@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -73,11 +75,19 @@ def makeService(options: Options) -> IService:
         raise SystemExit(f"mgw: the log file {error.filename} cannot be opened: {error.strerror}") from None
     except ValueError as error:
         raise SystemExit(f"mgw: {error}") from None
+    atexit.register(_exit_if_lost, gateway)
     if not options["demo"]:
         return gateway
     from mgw.demo import Demo
 
     return Demo(gateway, reactor)
+
+
+def _exit_if_lost(gateway: GatewayService) -> None:
+    """Leave an exit status that says it, where usage events could not be kept; twistd knows none but 0."""
+    if gateway.events_lost:
+        sys.stdout.flush()
+        os._exit(1)
 
 
 def _service(config: Config, read: Callable[[], Config], reactor: Any, log: LogFile | None) -> GatewayService:

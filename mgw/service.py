@@ -108,6 +108,8 @@ class GatewayService(Service):
         self.is_reloading = False
         """What is asked for meanwhile is done afterwards."""
         self._reload_again = False
+        self.events_lost = 0
+        """Usage events that could not be kept when it stopped."""
         sources = build_sources(reactor)
         generation = build_generation(1, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: self.plane)
@@ -335,7 +337,7 @@ class GatewayService(Service):
             await self._fleet.stop()
         self.telemetry.records.flush()
         await self.plane.sources.stop()
-        await self.telemetry.close()
+        self.events_lost += await self.telemetry.close()
         self._manager.stop()
         self._threads.stop()
         self.plane.restore()

@@ -193,7 +193,12 @@ class SupervisedService(GatewayService):
 
     async def _stop(self) -> None:
         self._is_stopping = self.plane.stopping = True
+        before = self._workers.records_dropped
         await super()._stop()
+        lost = self._workers.records_dropped - before
+        if lost:
+            _log.error("workers: {lost} usage events could not be handed over and are lost", lost=lost)
+            self.events_lost += lost
 
     async def _drain(self) -> None:
         if self._supervisor is not None:

@@ -105,10 +105,14 @@ class Telemetry:
         if self._log_file is None or self._log_file.path is not None:
             _log.critical("mgw: {reason}", reason=reason)
 
-    async def close(self) -> None:
-        """Write what waits, and close everything; each part has a time limit of its own."""
-        await self.sinks.close()
+    async def close(self) -> int:
+        """Write what waits, and close everything; each part has a time limit of its own.
+
+        :returns: how many usage events could not be kept.
+        """
+        lost = await self.sinks.close()
         self.metrics.loop_delay.stop()
+        return lost
 
     def _open_sinks(self, config: Config, current_config: Callable[[], Config]) -> OpenSinks:
         def new_agent(seconds: float) -> tuple[IAgent, Callable[[], None]]:

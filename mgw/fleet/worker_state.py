@@ -125,11 +125,18 @@ class WorkersState:
         yield CounterMetricFamily(
             "mgw_worker_restarts", "Workers that replaced one which had ended unasked.", self.restarts()
         )
-        ((_, (dropped,)),) = self.combine(_DROPPED, [((), (0.0,))])
         yield CounterMetricFamily(
-            _DROPPED, "Records of requests that workers could not hand over, so no sink has them.", dropped
+            _DROPPED,
+            "Records of requests that workers could not hand over, so no sink has them.",
+            self.records_dropped,
         )
         yield from self._process_families()
+
+    @property
+    def records_dropped(self) -> int:
+        """How many records of requests workers could not hand over, as far as they have told."""
+        ((_, (dropped,)),) = self.combine(_DROPPED, [((), (0.0,))])
+        return int(dropped)
 
     def fact(self, name: str) -> int:
         """Return the sum of a fact over all workers."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from mgw.config.hooks import HooksSettings
 from mgw.config.settings_base import Settings
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.sinks import SinkTools, open_sink
+
+_log: Final = Logger()
 
 
 class _OpenSink(Struct, frozen=True):
@@ -23,6 +27,14 @@ class _OpenSink(Struct, frozen=True):
 
 SinksByName = dict[str, _OpenSink]
 """By the name of their block."""
+
+
+def _say_lost(name: str, sink: Sink, before: int) -> int:
+    """Say how many events a sink that was closed has lost since; return the number."""
+    lost = sink.dropped - before + sink.waiting  # what waits is with a thread that hangs
+    if lost:
+        _log.error("hooks.{name}: {lost} usage events could not be kept and are lost", name=name, lost=lost)
+    return lost
 
 
 @dataclass(slots=True)
@@ -72,10 +84,12 @@ class OpenSinks:
         self._in_use = sinks
         self._close_later(self.journal.replace([*self.always, *(opened.sink for opened in sinks.values())]))
 
-    async def close(self) -> None:
-        """Close all; each has a time limit of its own."""
+    async def close(self) -> int:
+        """Close all, each of which has a time limit of its own; return how many events could not be kept."""
+        before = {name: opened.sink.dropped for name, opened in self._in_use.items()}
         for closing in [*self._closing, self.journal.close()]:
             await closing
+        return sum(_say_lost(name, self._in_use[name].sink, dropped) for name, dropped in before.items())
 
     def _close_later(self, closing: Deferred[None]) -> None:
         """Remember a sink that still writes, so that the end waits for it."""

@@ -204,7 +204,7 @@ def test_an_output_that_is_full_is_told_and_counted_and_harms_no_request(simulat
         assert gateway.metric('mgw_usage_sink_errors_total{sink="jsonl"}') >= 1
         assert gateway.metric('mgw_usage_events_total{sink="jsonl"}') == 21
         assert gateway.metric('mgw_usage_events_total{sink="log"}') == 21
-        assert gateway.stop() == 0
+        assert gateway.stop() == 1, "they are lost"
 
 
 @contextmanager
@@ -214,8 +214,12 @@ def serving(
     *arguments: str,
     stdout: int = subprocess.PIPE,
     start: Start = fork_program,
+    status: int = 0,
 ) -> Iterator[tuple[Daemon, int]]:
-    """Start a gateway whose standard output is something special; yield it and its port."""
+    """Start a gateway whose standard output is something special; yield it and its port.
+
+    :param status: with which it ends: 1 where it could not write all of its events.
+    """
     file = write_config(folder, plain(simulator, "hooks: {jsonl: {output: stdout}}"))
     command = (*arguments, "mgw", "-c", str(file))
     with start_twistd(*command, folder=folder, stdout=stdout, start=start) as daemon:
@@ -223,7 +227,7 @@ def serving(
         found = daemon.stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")
         yield daemon, int(found[1])
         daemon.process.terminate()
-        assert daemon.process.wait(WAIT_SECONDS) == 0
+        assert daemon.process.wait(WAIT_SECONDS) == status
         assert b"Traceback" not in daemon.stderr.data
 
 
@@ -232,7 +236,7 @@ def test_a_reader_of_standard_output_that_has_gone_harms_no_request(
 ) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    with serving(simulator, tmp_path, stdout=writing) as (daemon, port):
+    with serving(simulator, tmp_path, stdout=writing, status=1) as (daemon, port):
         os.close(writing)
         assert ask(port, CHAT, body=asking("gpt-1")).status == 200
         assert daemon.stderr is not None

@@ -38,17 +38,22 @@ class Webhook:
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
     secret: Secret | None
     timeout_seconds: float
+    wall: Callable[[], float]
+    """Unix seconds."""
 
     def deliver(self, key: str, lines: list[bytes]) -> Deferred[Result]:
         """Post a batch; cancelling closes the connection."""
         return Deferred.fromCoroutine(self._deliver(self.request(key, lines)))
 
     def request(self, key: str, lines: Sequence[bytes]) -> OwnRequest:
-        """Return the request with a batch; it is the same for the same batch."""
+        """Return the request with a batch: the same for the same batch, but for the time that is signed."""
         body = b"[" + b",".join([line[:-1] for line in lines]) + b"]"
         headers = [*_USUAL_HEADERS, *self.headers, (b"Idempotency-Key", key.encode("ascii"))]
         if self.secret is not None:
-            headers.append((b"X-Gateway-Signature", signature(self.secret, body)))
+            headers += [
+                (b"X-Gateway-Signature", signature(self.secret, body)),
+                (b"X-Gateway-Signature-256", timed_signature(self.secret, int(self.wall()), key, body)),
+            ]
         return OwnRequest("POST", self.url, tuple(headers), body)
 
     async def _deliver(self, request: OwnRequest) -> Result:
@@ -72,6 +77,17 @@ class Webhook:
 def signature(secret: Secret, body: bytes) -> bytes:
     """Return ``X-Gateway-Signature``."""
     return b"sha256=" + hmac.digest(secret.reveal().encode(), body, "sha256").hex().encode()
+
+
+def timed_signature(secret: Secret, now: int, key: str, body: bytes) -> bytes:
+    """Return ``X-Gateway-Signature-256``, by which a receiver knows an old batch that somebody sends again.
+
+    :param now: Unix seconds.
+    :param key: the batch's ``Idempotency-Key``.
+    """
+    signed = b"%d.%b.%b" % (now, key.encode("ascii"), body)
+    digest = hmac.digest(secret.reveal().encode(), signed, "sha256")
+    return b"t=%d,v1=%b" % (now, digest.hex().encode())
 
 
 @dataclass(slots=True)
@@ -128,6 +144,7 @@ def open_sink(settings: WebhookSettings, tools: SinkTools) -> WebhookSink:
         headers,
         settings.secret,
         settings.timeout_seconds,
+        tools.wall,
     )
     options = OutboxOptions(settings.batch_max, settings.flush_seconds, save_first=True)
     outbox = tools.outbox("webhook", webhook.deliver, options)

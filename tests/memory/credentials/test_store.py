@@ -97,6 +97,28 @@ def test_a_pipe_in_the_place_of_the_store_holds_up_nobody(store: CredentialStore
         store.read()
 
 
+@pytest.mark.parametrize(("more", "words"), [(0, "is damaged"), (1, "has more than 16777216 bytes")])
+def test_a_store_that_is_too_large_is_not_called_damaged(
+    store: CredentialStore, more: int, words: str
+) -> None:
+    put(store, "work")
+    store.path.write_bytes(b" " * (16 * 1024 * 1024 + more))
+    with pytest.raises(StoreError, match=words):
+        store.read()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("refresh", [None, Secret("r")])
+@pytest.mark.parametrize(
+    ("expires_at", "is_good"), [(None, True), (99.0, False), (100.0, False), (100.5, True)]
+)
+def test_an_entry_is_usable_while_its_token_is_good_or_can_be_refreshed(
+    expires_at: float | None, is_good: bool, refresh: Secret | None, is_lost: bool
+) -> None:
+    entry = replace(ENTRY, expires_at=expires_at, refresh_token=refresh, is_lost=is_lost)
+    assert entry.is_usable(100.0) == (is_good or (refresh is not None and not is_lost))
+
+
 @pytest.mark.parametrize(
     "content",
     [

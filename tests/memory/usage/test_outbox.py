@@ -18,7 +18,7 @@ from twisted.logger import capturedLogs
 from mgw.usage import outbox as outbox_module
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
 from tests.support.laws import examples
-from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
+from tests.support.outboxes import MIB, MemoryReceiver, OutboxHarness, line
 from tests.support.usage import OnDemand
 
 
@@ -258,6 +258,129 @@ def test_without_room_the_oldest_batches_go_and_are_counted(tmp_path: Path) -> N
     harness.turn(1)
     assert harness.receiver.lines == lines(70, 30)
     assert harness.room.used == 0
+
+
+def finish(disk: OnDemand) -> None:
+    """Let the disk do all that it was given, and what follows from it."""
+    while disk.waiting:
+        disk.go_on()
+
+
+def test_where_the_only_batch_is_being_tried_there_is_no_room_for_the_next(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, batch_max=10, max_bytes=10 * len(line(0)))
+    harness.receiver.hanging = True
+    harness.record(0, 10)
+    harness.turn()
+    assert harness.outbox.oldest_stored is None, "it may not be dropped"
+    harness.record(10, 10)
+    harness.turn()
+    assert harness.outbox.dropped + harness.outbox.waiting == 20
+    harness.receiver.hanging = False
+    harness.receiver.go_on()
+    harness.turn(1)
+    harness.stop()
+    assert len(harness.receiver.lines) + len(harness.stored()) + harness.lost == 20
+    assert harness.lost in (0, 10), "counted once"
+
+
+def test_what_comes_in_a_pause_is_in_a_file_though_the_batch_that_was_tried_has_gone(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, save_first=False)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 10)
+    harness.turn(1)
+    assert len(harness.receiver.tries) == 2, "and the next comes in two seconds"
+    harness.outbox.drop_oldest_stored()
+    harness.record(10, 3)
+    harness.turn(1)
+    assert len(harness.receiver.tries) == 2
+    assert harness.stored() == [line(number) for number in (10, 11, 12)]
+
+
+def two_halves(more: int) -> list[bytes]:
+    """Return two events of 4 MiB together, and some bytes."""
+    return [b"x" * (2 * MIB - 1 + extra) + b"\n" for extra in (0, more)]
+
+
+@pytest.mark.parametrize(("more", "batches"), [(0, [2]), (1, [1, 1])])
+def test_a_batch_has_exactly_as_many_bytes_as_are_allowed(
+    tmp_path: Path, more: int, batches: list[int]
+) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=64 * MIB, batch_max=100)
+    harness.outbox.record_lines(two_halves(more))
+    harness.turn(1)
+    assert [len(found) for _, found in harness.receiver.delivered] == batches
+
+
+@pytest.mark.parametrize(("more", "batches"), [(0, [2]), (1, [1, 1])])
+def test_a_batch_that_waits_takes_exactly_as_many_bytes_as_are_allowed(
+    tmp_path: Path, more: int, batches: list[int]
+) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=64 * MIB, batch_max=100)
+    harness.receiver.hanging = True
+    harness.record(0)
+    harness.turn(1)
+    for half in two_halves(more):
+        harness.outbox.record_lines([half])
+        harness.outbox.flush()
+    harness.receiver.hanging = False
+    harness.receiver.go_on()
+    harness.turn(1)
+    assert [len(found) for _, found in harness.receiver.delivered[1:]] == batches
+
+
+@pytest.mark.parametrize(("more", "dropped"), [(0, 0), (1, 1)])
+def test_memory_holds_exactly_as_many_bytes_as_are_allowed(tmp_path: Path, more: int, dropped: int) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=64 * MIB, batch_max=1, save_first=False, runner=OnDemand())
+    harness.receiver.hanging = True
+    harness.record(0)
+    harness.turn(0.5)
+    size = MIB  # of eight
+    harness.outbox.record_lines([b"x" * (size - 1) + b"\n"] * 7)
+    harness.outbox.record_lines([b"x" * (size - 1 - len(line(0)) + more) + b"\n"])
+    assert harness.outbox.dropped == dropped
+
+
+def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path) -> None:
+    disk = OnDemand()
+    harness = OutboxHarness(tmp_path, runner=disk, save_first=False)
+    harness.receiver.verdict = Verdict.RETRY
+    finish(disk)
+    harness.record(0, 3)
+    harness.turn(1)
+    assert len(harness.receiver.tries) == 1, "it failed, and is to be written"
+    closed = harness.outbox.close()
+    harness.turn(0.1)
+    assert not closed.called, "no file holds them yet"
+    finish(disk)
+    harness.turn(0.1)
+    assert closed.called
+    assert harness.stored() == [line(number) for number in range(3)]
+    assert harness.outbox.dropped == 0
+
+
+@pytest.mark.parametrize("pieces", range(6))
+def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: int) -> None:
+    disk = OnDemand()
+    harness = OutboxHarness(tmp_path, runner=disk, save_first=False)
+    harness.receiver.hanging = True
+    finish(disk)
+    harness.record(0, 3)
+    harness.turn(1)
+    harness.record(3, 3)
+    for _ in range(pieces):
+        if disk.waiting:
+            disk.go_on()
+        harness.turn(0.1)
+    closed = harness.outbox.close()
+    for _ in range(60):
+        if closed.called:
+            break
+        harness.turn(0.1)
+        if disk.waiting:
+            disk.go_on()
+    assert closed.called
+    assert harness.stored() == [line(number) for number in range(6)]
+    assert harness.outbox.dropped == 0
 
 
 def test_a_batch_that_is_being_tried_does_not_give_way(tmp_path: Path) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import time
+from collections.abc import Callable, Mapping
+from itertools import takewhile
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -26,11 +31,13 @@ ORIGIN = "http://receiver.example"
 SECRET = Secret("canary-signing-secret")
 LINES = [b'{"request_id":"1"}\n', b'{"request_id":"2"}\n']
 KEY = "00064459417182401c80b8a2"
+WALL = 1_764_000_000
 
 
 def webhook(hosts: TokenHosts) -> Webhook:
     headers = ((b"Authorization", b"Bearer canary-token"),)
-    return Webhook(hosts.agent, hosts.clock, b"http://receiver.example/in?x=canary", headers, SECRET, 10.0)
+    url = b"http://receiver.example/in?x=canary"
+    return Webhook(hosts.agent, hosts.clock, url, headers, SECRET, 10.0, lambda: WALL + hosts.clock.seconds())
 
 
 def attempt(status: int = 200, headers: str = "") -> tuple[TokenPost, Result]:
@@ -62,6 +69,53 @@ def test_without_a_secret_nothing_is_signed() -> None:
     hook.secret = None
     _ = hook.deliver(KEY, LINES)
     assert hosts.newest(ORIGIN).header(b"x-gateway-signature") is None
+    assert hosts.newest(ORIGIN).header(b"x-gateway-signature-256") is None
+
+
+def test_time_key_and_body_are_signed_together_anew_in_each_try() -> None:
+    hosts = TokenHosts()
+    hook, found = webhook(hosts), []
+    for wait in (0.0, 300.9):
+        hosts.clock.advance(wait)
+        _ = hook.deliver(KEY, LINES)
+        post = hosts.newest(ORIGIN)
+        signed = b"%d.%b.%b" % (WALL + wait, KEY.encode(), post.body)
+        expected = hmac.new(b"canary-signing-secret", signed, hashlib.sha256).hexdigest()
+        assert post.header(b"x-gateway-signature-256") == b"t=%d,v1=%b" % (WALL + wait, expected.encode())
+        found.append(post.body)
+        post.answer(b"", 500)
+    assert found[0] == found[1]
+
+
+def documented_check() -> Callable[[bytes, Mapping[str, str], bytes], bool]:
+    """Return the function that the page on sinks shows to receivers."""
+    page = Path("docs/sinks.rst").read_text(encoding="utf-8")
+    block = page.split(".. code-block:: python\n", 1)[1]
+    lines = list(takewhile(lambda line: not line or line.startswith(" " * 8), block.splitlines()))
+    names: dict[str, Any] = {}
+    exec(dedent("\n".join(lines)), names)
+    check: Callable[[bytes, Mapping[str, str], bytes], bool] = names["is_genuine"]
+    return check
+
+
+def test_the_documented_check_takes_what_is_sent_and_nothing_else() -> None:
+    post, is_genuine, secret = attempt()[0], documented_check(), b"canary-signing-secret"
+    names = ("Idempotency-Key", "X-Gateway-Signature-256")
+    headers = {name: (post.header(name.lower().encode()) or b"").decode() for name in names}
+
+    with pytest.MonkeyPatch.context() as patch:
+        for age in (0, 300, -300):
+            patch.setattr(time, "time", lambda age=age: WALL + age)
+            assert is_genuine(secret, headers, post.body)
+        for age in (301, -302):
+            patch.setattr(time, "time", lambda age=age: WALL + age)
+            assert not is_genuine(secret, headers, post.body), "somebody has recorded it"
+        patch.setattr(time, "time", lambda: WALL)
+        assert not is_genuine(b"another", headers, post.body)
+        assert not is_genuine(secret, headers, post.body + b" ")
+        assert not is_genuine(secret, {**headers, "Idempotency-Key": "another"}, post.body)
+        later = headers["X-Gateway-Signature-256"].replace(f"t={WALL}", f"t={WALL + 1}")
+        assert not is_genuine(secret, {**headers, "X-Gateway-Signature-256": later}, post.body)
 
 
 def test_the_key_of_the_batch_and_the_operators_headers_are_sent() -> None:
