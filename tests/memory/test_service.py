@@ -443,3 +443,28 @@ def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: P
         pass
     harness.until(done)
     os.close(reading)
+
+
+def test_a_reload_reads_in_a_thread_and_one_that_comes_meanwhile_follows() -> None:
+    harness = started()
+    with ended(harness):
+        harness.settings = config(THREE_FAMILIES + "drain_seconds: 5\n")
+        harness.service.reload()
+        assert harness.service.server.generation.number == 1, "the reactor goes on"
+        harness.settings = config(THREE_FAMILIES + "drain_seconds: 6\n")
+        harness.service.reload()
+        harness.service.reload()
+        harness.finish_reload()
+        generation = harness.service.server.generation
+        assert (generation.number, generation.config.drain_seconds) == (3, 6)
+
+
+def test_a_reload_that_is_under_way_at_the_stop_is_given_up() -> None:
+    harness = started()
+    harness.service.reload()
+    done = harness.stop()
+    harness.until(done)
+    while harness.service.is_reloading:
+        harness.reactor.turn()
+        harness.reactor.advance(0)
+    assert harness.service.server.generation.number == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
-from mgw.check import final_addresses, warnings
+from mgw.check import check, final_addresses, reader_of, warnings
 from mgw.config.load import parse
 from mgw.usage.prices import PriceTable
 
@@ -173,3 +177,38 @@ def test_many_models_without_a_price_are_not_all_named() -> None:
 
 def test_without_prices_no_price_is_missed() -> None:
     assert warnings_of("providers: {a: {kind: openai, models: [o1]}}") == []
+
+
+@pytest.mark.parametrize("target", [None, "/dev/zero"])
+def test_a_pipe_or_an_endless_file_is_no_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str | None
+) -> None:
+    file = tmp_path / "mgw.yaml"
+    if target is None:
+        os.mkfifo(file)
+    else:
+        file.symlink_to(target)
+    assert check(reader_of(str(file))) == 1
+    said = capsys.readouterr().err
+    assert said == f"mgw: the configuration file {file} cannot be read: it is no regular file\n"
+
+
+def test_warnings_of_prices_are_found_in_time_that_grows_with_the_configuration_alone() -> None:
+    """A provider was compared with the targets of all aliases: three million for a thousand providers."""
+    count = 1000
+    providers = ", ".join(f"p{number}: {{kind: openai}}" for number in range(count))
+    aliases = ", ".join(f"a{number}: p{number % count}/m{number}" for number in range(3 * count))
+    settings = parse(f"providers: {{{providers}}}\naliases: {{{aliases}}}", "mgw.yaml", {})
+    steps = 0
+
+    def count_steps(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(count_steps)
+    try:
+        found = warnings(settings, PriceTable(()))
+    finally:
+        sys.setprofile(None)
+    assert sum("no row fits" in warning for warning in found) == count
+    assert steps < 6_000_000

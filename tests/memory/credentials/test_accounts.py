@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, fail
@@ -16,11 +18,13 @@ from mgw.credentials.subscription.accounts import (
     STOP_SECONDS,
     TICK_SECONDS,
 )
+from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.subscription.store import LOCK_SECONDS, StoredCredential
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay
+from tests.support.usage import OnDemand
 
 REFUSED = Secret("token-of-work")
 
@@ -403,3 +407,23 @@ def test_what_no_terminal_can_show_is_not_kept_of_a_response(play: SubscriptionP
     play.hosts.newest().answer_token("newer", name="\x1b[2J", x="1\r\nX-Injected: 1", scope="\x1b[2J b")
     entry = result_of(refresh)
     assert (entry.account, entry.details, entry.scopes) == (None, {}, ("b",))
+
+
+def test_a_store_that_is_read_ahead_is_read_in_a_thread_and_then_known(play: SubscriptionPlay) -> None:
+    play.put("a", "canary-token")
+    disk = OnDemand()
+
+    def run(work: Callable[[], Any]) -> Deferred[Any]:
+        done: Deferred[Any] = Deferred()
+        disk.run(work, done.callback)
+        return done
+
+    known = Subscriptions(play.clock, play.wall, run, play.random)
+    reading = Deferred.fromCoroutine(known.read_ahead(str(play.store.path)))
+    assert not reading.called
+    disk.go_on()
+    result_of(reading)
+    play.store.path.unlink()
+    assert Secret("canary-token") in known.accounts(str(play.store.path)).secrets(), "it is not read again"
+    result_of(known.read_ahead(str(play.store.path)))
+    assert not disk.waiting
