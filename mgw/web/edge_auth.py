@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -29,6 +28,7 @@ from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
 from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.secret import Secret
 from mgw.vocabulary import Family
+from mgw.web.hidden_keys import HiddenKeys
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value, without_parameter
 
@@ -46,10 +46,6 @@ _PLAIN: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
 _MOST_DECODINGS: Final = 3
 _MOST_WORDS: Final = 16
 
-_SHORTEST_SECRET: Final = 8
-"""A shorter key may well be a word, which means something else where it stands in no carrier."""
-_NO_WORD: Final = 16
-"""A key from this length on is no part of any other word, and of no media type either."""
 _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
 """Headers whose words mean what they say, even where a short key is one of them."""
 
@@ -91,18 +87,11 @@ def prepare_gate(settings: EdgeAuthSettings, others: Sequence[Secret]) -> None:
     A thread may do it.
     """
     ClientRegistry().clients_of(settings)  # its patterns of models are kept
-    _patterns_of(tuple(value for value in _values_of(settings, others) if len(value) >= _SHORTEST_SECRET))
+    HiddenKeys(_values_of(settings, others))  # so are the patterns of the keys
 
 
 def _values_of(settings: EdgeAuthSettings, others: Sequence[Secret]) -> list[bytes]:
     return [key.reveal().encode("latin-1") for key in (*settings.secrets, *others)]
-
-
-@lru_cache(maxsize=2)
-def _patterns_of(secrets: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return what finds one of these keys anywhere, and as a word of its own."""
-    words = b"|".join(map(re.escape, secrets))  # a pattern of literals is a fast one
-    return re.compile(words), re.compile(rb"(?<![0-9A-Za-z])(?:%b)+(?![0-9A-Za-z])" % words)
 
 
 class EdgeGate:
@@ -126,15 +115,7 @@ class EdgeGate:
         """Keys that were configured by their digests, and have been sent since."""
         self._others = {sha256(key.reveal().encode("latin-1")).digest() for key in others}
         """Those of keys that are the gateway's too, and open nothing here."""
-        self._hide(_values_of(settings, others))
-
-    def _hide(self, values: list[bytes]) -> None:
-        """Know these keys where they stand among other words, too."""
-        self._values = values
-        self._secrets = [value for value in values if len(value) >= _SHORTEST_SECRET]
-        occurs, is_word = _patterns_of(tuple(self._secrets))
-        self._occurs, self._is_word = occurs.search, is_word.search
-        self._long = [value for value in self._secrets if len(value) >= _NO_WORD]
+        self._hidden = HiddenKeys(_values_of(settings, others))
 
     def admit(
         self,
@@ -167,14 +148,15 @@ class EdgeGate:
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
         said = b"\n".join(others)
-        plain = b"%" not in said and b"+" not in said and self._occurs(said) is None  # as nearly always
-        if self._secrets and not plain and any(map(self._mentions, _readings(said))):
+        hidden = self._hidden
+        plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
+        if not plain and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
         return Caller(own, raw_query, headers, flaw, client if self._closed else None)
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""
-        return bool(self._secrets) and any(map(self._mentions, _readings(b"\n".join(values))))
+        return any(map(self._hidden.are_mentioned, _readings(b"\n".join(values))))
 
     def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, Client | None]:
         """Take the token out of a query; return the rest, and for whom the token opens this address."""
@@ -212,7 +194,7 @@ class EdgeGate:
         """Return a query without what is or repeats a credential."""
         if b"%" not in raw_query and _NAMES_A_CREDENTIAL.search(raw_query) is None:
             readings = (raw_query, raw_query.replace(b"+", b" "))
-            if not any(map(self._mentions, readings)):  # as nearly always
+            if not any(map(self._hidden.are_mentioned, readings)):  # as nearly always
                 return raw_query
         fields = raw_query.split(b"&")
         kept = [field for field in fields if not self._is_taken(family, field)]
@@ -227,7 +209,7 @@ class EdgeGate:
             return True
         if not (self._clients or self._others):
             return False
-        if any(map(self._mentions, _readings(field))):  # in its name, too
+        if any(map(self._hidden.are_mentioned, _readings(field))):  # in its name, too
             return True
         if _NAMES_A_CREDENTIAL.search(name) is None:
             return False
@@ -240,7 +222,7 @@ class EdgeGate:
         if digest in self._unseen:
             self._unseen.discard(digest)
             self.learned.append(Secret(value.decode("latin-1")))
-            self._hide([*self._values, value])
+            self._hidden.add(value)
         return client
 
     def _fits(self, value: bytes) -> bool:
@@ -254,12 +236,6 @@ class EdgeGate:
         words = value.translate(_BLANKED).split(b" ", _MOST_WORDS)
         return len(words) > 1 and any(map(self._fits, words))
 
-    def _mentions(self, words: bytes) -> bool:
-        """Whether an edge key that is no mere word stands among other words, or repeated."""
-        if not self._secrets or self._occurs(words) is None:
-            return False
-        return self._is_word(words) is not None or any(value in words for value in self._long)
-
     def _is_of_dashboard(self, value: bytes) -> bool:
         """Whether a value is one of the keys that are the gateway's too, and open nothing here."""
         return bool(self._others) and sha256(value).digest() in self._others
@@ -268,13 +244,13 @@ class EdgeGate:
         """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
         if self._is_of_dashboard(value):
             return _of_dashboard(carrier)
-        if _PLAIN(value) is not None and not self._mentions(value):
+        if _PLAIN(value) is not None and not self._hidden.are_mentioned(value):
             return None
         flaw = _visible_flaw(value, carrier)
         if flaw is not None:
             return flaw
         readings = _readings(value)
-        if any(map(self._wraps, readings)) or any(map(self._mentions, readings)):
+        if any(map(self._wraps, readings)) or any(map(self._hidden.are_mentioned, readings)):
             return _encoded(carrier)
         return None
 
@@ -284,8 +260,8 @@ class EdgeGate:
             return False
         readings = _readings(value)
         if lower not in _WORDS:
-            return any(map(self._mentions, readings))
-        return any(key in reading for reading in readings for key in self._long)
+            return any(map(self._hidden.are_mentioned, readings))
+        return any(map(self._hidden.are_contained, readings))
 
 
 def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) -> GatewayError:

@@ -344,4 +344,4 @@ def test_a_name_that_no_certificate_has_is_refused_for_a_proxy_with_tls() -> Non
 
 def test_the_log_hides_the_password_as_it_is_and_as_it_is_sent() -> None:
     config = parse('providers: {main: {kind: openai, proxy: "http://me:p%40ssword-1@h:1"}}', "f", {})
-    assert secrets_of(config) == [Secret("p@ssword-1"), Secret("bWU6cEBzc3dvcmQtMQ==")]
+    assert {Secret("p@ssword-1"), Secret("bWU6cEBzc3dvcmQtMQ==")} <= set(secrets_of(config))
