@@ -24,6 +24,7 @@ from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
 from mgw.dialects.metering import UsageReader
 from mgw.dialects.stream import StreamReader, StreamWriter
+from mgw.dialects.stream_end import StreamEnd, StreamEvents
 from mgw.errors import GatewayError
 from mgw.model_row import ModelRow
 from mgw.vocabulary import DialectName, Family, Kind
@@ -268,6 +269,13 @@ class Meter(Protocol):
         """Say that nothing more comes, be it the end or a break."""
 
 
+class MakeMeter(Protocol):
+    """Makes a meter."""
+
+    def __call__(self, content_type: bytes, end: StreamEnd | None = None, /) -> Meter:
+        """Return one for a ``Content-Type``; ``end`` is shown what may tell how a stream ends."""
+
+
 class ModelPage(Struct, frozen=True):
     """One page of an upstream's own model list."""
 
@@ -310,7 +318,7 @@ class Dialect(Struct, frozen=True):
     name: DialectName
     error_body: Callable[[GatewayError, str], bytes]
     """A refusal and the gateway's request id, as the JSON body that this dialect's clients read."""
-    meter: Callable[[bytes], Meter]
+    meter: MakeMeter
     """A fresh meter for a response of this ``Content-Type``; a blind one where nothing can be read."""
     read_usage: UsageReader
     """Reads a whole JSON body, for :func:`~mgw.dialects.metering.meter_whole`."""
@@ -322,6 +330,8 @@ class Dialect(Struct, frozen=True):
     """How upstreams that speak it list their models."""
     keepalive_bytes: bytes
     """What may stand between two events of a stream and means nothing (contract 2.14)."""
+    stream_events: StreamEvents
+    """What the events of its streams mean while they pass."""
     client: ClientSide | None = None
     """Its clients' side of a translation; ``None``: they are not translated."""
     provider: ProviderSide | None = None

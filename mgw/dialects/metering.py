@@ -7,7 +7,8 @@ were cut (contract 5.8: metering reads a copy).
 Almost every chunk of a stream is whole events that say nothing of usage.  Such a chunk costs two looks at
 its bytes and is not touched otherwise.  A quote inside JSON text is escaped, so the bytes ``"usage"`` stand
 where the key stands and hardly elsewhere; there, the reader decides.  (A key spelled with
-escapes would be missed; nobody spells it so.)
+escapes would be missed; nobody spells it so.)  In the same way a meter finds the events that tell how the
+stream ends, for whoever wants to know (:mod:`mgw.dialects.stream_end`).
 
 Event streams follow the WHATWG HTML standard, 9.2.6: lines end with CR LF, LF or CR, and a blank line ends
 an event.  Hence an event ends where one of the byte pairs LF LF, LF CR or CR CR stands, and line ends that
@@ -24,6 +25,8 @@ from typing import Annotated, Final
 from msgspec import Meta, MsgspecError
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
+from mgw.dialects.stream_end import StreamEnd
+from mgw.wire.sse import Event
 
 MAX_BODY_BYTES: Final = 8 * 2**20
 """What a meter keeps of a unary body before it gives up."""
@@ -41,6 +44,7 @@ UsageReader = Callable[[bytes, TokenUsage], TokenUsage]
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 """What a document raises that is no JSON, or nested without end."""
 _WHOLE_EVENTS: Final = (b"\n\n", b"\n\r\n")
+_BARE: Final = (b"{", b"[")
 _MOST_LINE_ENDS: Final = 4
 """CR LF CR may close a held event."""
 
@@ -136,6 +140,8 @@ class UnaryMeter:
     read: UsageReader
     max_bytes: int = MAX_BODY_BYTES
     usage: TokenUsage = NO_USAGE
+    end: StreamEnd | None = None
+    """Takes the document, where a stream was to come."""
     _kept: bytes | bytearray = b""
     """The piece itself while there is one, as nearly always."""
     _given_up: bool = False
@@ -148,6 +154,7 @@ class UnaryMeter:
         if len(kept) + len(data) > self.max_bytes:
             self._given_up = True
             self._kept = b""
+            forget_end(self.end)
         elif isinstance(kept, bytearray):
             kept += data
         else:
@@ -156,7 +163,10 @@ class UnaryMeter:
     def finish(self) -> None:
         """Read the document."""
         if self._kept:
-            self.usage = try_read_usage(self.read, bytes(self._kept), self.usage)
+            document = bytes(self._kept)
+            self.usage = try_read_usage(self.read, document, self.usage)
+            if self.end is not None and has_mark(self.end, document):
+                self.end.read(Event(b"", document))
             self._kept = b""
 
 
@@ -192,6 +202,8 @@ class EventStreamMeter:
     null: bytes = b'"usage":null'
     max_event_bytes: int = MAX_EVENT_BYTES
     usage: TokenUsage = NO_USAGE
+    end: StreamEnd | None = None
+    """Takes the events that may tell how the stream ends."""
     _open: bool = False
     """An event has begun that has not ended."""
     _held: bytearray = field(default_factory=bytearray)
@@ -209,6 +221,11 @@ class EventStreamMeter:
             self._take(data)
         elif self.mark in data and data.count(self.mark) != data.count(self.null):
             self._look_at_each(data)
+        elif self.end is not None:
+            for mark in self.end.marks:  # not a call: each costs, and this is done for every chunk
+                if mark in data:
+                    self._look_at_each(data)
+                    break
 
     def finish(self) -> None:
         """Read the last event even without the blank line that should end it."""
@@ -223,7 +240,7 @@ class EventStreamMeter:
             self._close()
             data = data[end:]
         end = _last_end(data)
-        if self.mark in data:
+        if self.mark in data or (self.end is not None and has_mark(self.end, data)):
             self._look_at_each(data[:end])
         self._hold(data[end:].lstrip(b"\r\n"))
 
@@ -235,6 +252,7 @@ class EventStreamMeter:
         if self._skipping or len(self._held) + len(piece) > self.max_event_bytes + _MOST_LINE_ENDS:
             self._skipping = True
             self._held.clear()
+            forget_end(self.end)
         else:
             self._held += piece
 
@@ -244,22 +262,50 @@ class EventStreamMeter:
         self._open = self._skipping = False
 
     def _look_at_each(self, events: bytes) -> None:
-        if events.count(self.mark) > MAX_LOOKS:
+        marks = (self.mark,) if self.end is None else (self.mark, *self.end.marks)
+        if sum(events.count(mark) for mark in marks) > MAX_LOOKS:
             self._given_up = True
             self.usage = NO_USAGE
             self._held.clear()
+            forget_end(self.end)
             return
         for event in _events(events):
             self._look(event)
 
     def _look(self, event: bytes) -> None:
-        if self.mark not in event:
+        is_metered = self.mark in event
+        end = self.end if self.end is not None and has_mark(self.end, event) else None
+        if not is_metered and end is None:
             return
         event = event.strip(b"\r\n")
         if len(event) > self.max_event_bytes:
+            forget_end(end)
             return
-        values = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
-        self.usage = try_read_usage(self.read, b"\n".join(values), self.usage)
+        lines = event.splitlines()
+        document = b"\n".join([line[5:] for line in lines if line.startswith(b"data:")])
+        if is_metered:
+            self.usage = try_read_usage(self.read, document, self.usage)
+        if end is not None:
+            if not document and event.startswith(_BARE):  # an error may stand without a field
+                document = event
+            end.read(Event(_name_of(lines), document))
+
+
+def has_mark(end: StreamEnd, data: bytes) -> bool:
+    """Whether something in these bytes may tell how the stream ends."""
+    return any(mark in data for mark in end.marks)
+
+
+def forget_end(end: StreamEnd | None) -> None:
+    """Note that something passes that cannot be shown."""
+    if end is not None:
+        end.is_unknown = True
+
+
+def _name_of(lines: list[bytes]) -> bytes:
+    """Return the type of an event."""
+    names = [line[6:].removeprefix(b" ") for line in lines if line.startswith(b"event:")]
+    return names[-1] if names else b""
 
 
 @lru_cache(maxsize=256)
@@ -268,9 +314,14 @@ def media_type(content_type: bytes) -> bytes:
     return content_type.partition(b";")[0].strip().lower()
 
 
-def meter_of(content_type: bytes, read: UsageReader) -> BlindMeter | UnaryMeter | EventStreamMeter:
+def meter_of(
+    content_type: bytes, read: UsageReader, end: StreamEnd | None = None
+) -> BlindMeter | UnaryMeter | EventStreamMeter:
     """Return the meter for a response of ``content_type`` whose usage stands under ``usage``."""
     kind = media_type(content_type)
     if kind == b"text/event-stream":
-        return EventStreamMeter(read)
-    return UnaryMeter(read) if kind == b"application/json" else BlindMeter()
+        return EventStreamMeter(read, end=end)
+    if kind == b"application/json":
+        return UnaryMeter(read, end=end)
+    forget_end(end)
+    return BlindMeter()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import CancelledError, Deferred
@@ -44,13 +45,38 @@ def _no_usage() -> TokenUsage:
     return NO_USAGE
 
 
-def _not_sent() -> bool:
-    """Nothing was sent."""
-    return False
-
-
 def _word_of_status(status: int) -> str:
     return (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
+
+
+def stream_error() -> GatewayError:
+    """Return the error of a stream that the provider ended with its own.
+
+    A variable of whoever raises it would hold itself by its traceback.
+    """
+    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+    return error.because(Cause.UPSTREAM_ERROR_EVENT)
+
+
+class Fault(Struct, frozen=True):
+    """What went wrong in a response that the client got all the same."""
+
+    error: GatewayError
+    status: int
+    """The HTTP status that it stands for, which the client need not have got."""
+
+
+class HandedOn(Protocol):
+    """A stream that is handed on."""
+
+    @property
+    def sent_last_event(self) -> bool:
+        """Whether the client's stream has had its last event."""
+        ...
+
+    def fault(self) -> Fault | None:
+        """Return what the bytes that passed say went wrong."""
+        ...
 
 
 class Exchange(Struct, eq=False):
@@ -97,10 +123,10 @@ class Exchange(Struct, eq=False):
     """What went through a realtime session, once it is over."""
     trace: TraceContext | None = None
     """The client's, where a sink of usage events asks for it."""
-    early_failure: GatewayError | None = None
-    """The error that broke the provider's stream before its first event; the client got a refusal."""
-    sent_last_event: Callable[[], bool] = _not_sent
-    """Whether the last event of the client's stream was sent."""
+    fault: Fault | None = None
+    """What went wrong in a response that the client got all the same."""
+    handed_on: HandedOn | None = None
+    """What is known of a stream while it is handed on."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
     upstream_seconds: float = 0.0
@@ -217,8 +243,9 @@ class Exchange(Struct, eq=False):
         """Settle: the client went away, before the end of its response unless it had all of it."""
         if self.settled:
             return
-        if self.sent_last_event():
-            self.settle(Outcome.OK)
+        if self.handed_on is not None and self.handed_on.sent_last_event:
+            self.fault = self.handed_on.fault()
+            self.responded()
             return
         self.http_status = CLIENT_CLOSED
         self.settle(Outcome.CLIENT_ABORT, error=Cause.CLIENT_ABORT.value)
@@ -261,14 +288,14 @@ class Exchange(Struct, eq=False):
 
     def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""
-        status = self.http_status
-        if status is None or status < 400:
+        status, fault = self.http_status, self.fault
+        if fault is not None:
+            status, word, sentence = fault.status, word_of(fault.error), fault.error.message
+        elif status is None or status < 400:
             self.settle(Outcome.OK)
             return
-        word = _word_of_status(status)
-        sentence = f"the provider answered with status {status}"
-        if self.early_failure is not None:  # whose status was a good one
-            word, sentence = word_of(self.early_failure), self.early_failure.message
+        else:
+            word, sentence = _word_of_status(status), f"the provider answered with status {status}"
         if not self.settled and (status >= 500 or status in _OPERATOR_STATUSES):
             self._report_failure(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
@@ -316,7 +343,7 @@ class Exchange(Struct, eq=False):
         self.first_byte_at = None
         self.counted = None
         self.usage = _no_usage
-        self.sent_last_event = _not_sent
+        self.handed_on = self.fault = None
 
     def _report_failure(
         self, word: str, sentence: str, detail: str = "", target: Target | None = None

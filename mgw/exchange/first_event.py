@@ -22,7 +22,8 @@ from mgw.canonical.reply import Broke, TokenUsage, UpstreamError
 from mgw.dialects import provider_side_of
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT
-from mgw.errors import Cause, GatewayError, Reason
+from mgw.errors import GatewayError
+from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     OVERLOAD_RETRY_SECONDS,
@@ -153,6 +154,10 @@ class FirstEventFilter:
         """As the other does."""
         return self.inner.fail(error)
 
+    def fault(self) -> Fault | None:
+        """As the other says."""
+        return self.inner.fault()
+
     def usage(self) -> TokenUsage:
         """Return the counts that the other has seen."""
         return self.inner.usage()
@@ -166,13 +171,7 @@ class FirstEventFilter:
         if error is not None and error.status in self.target.provider.retries.statuses:
             self.error = error
             self.body = next((event.data for event in EventReader().feed(block)), block.strip())
-            raise _broken()
-
-
-def _broken() -> GatewayError:
-    """Return the error of a stream; a variable of whoever raises it would hold itself by its traceback."""
-    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-    return error.because(Cause.UPSTREAM_ERROR_EVENT)
+            raise stream_error()
 
 
 def hold_first_event(

@@ -16,11 +16,14 @@ from mgw.bodies.source import BodySource
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import dialect_of
-from mgw.dialects.dialect import Meter
+from mgw.dialects.dialect import Dialect, Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type, meter_whole
-from mgw.errors import GatewayError
+from mgw.dialects.stream import incomplete
+from mgw.dialects.stream_end import StreamEnd
+from mgw.errors import Cause, GatewayError
 from mgw.exchange.answering_model import AnsweringModel
+from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.first_event import hold_first_event
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
@@ -65,10 +68,11 @@ class PassthroughFilter:
     _gunzip: Gunzip | None = field(default=None)
     _last_event: LastEvent | None = field(default=None)
     """For a stream."""
+    _end: StreamEnd | None = field(default=None)
+    """For a stream of which it is known how it should end; the meter shows it what there is."""
     ended: bool = False
     """Never before its body has: the client gets what the provider sends."""
-    complete: bool = False
-    """Nor is anything known of what is missing."""
+    _body_ended: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
@@ -79,9 +83,28 @@ class PassthroughFilter:
         return data
 
     @property
+    def complete(self) -> bool:
+        """Whether nothing is missing; unknown, and so not, where the stream cannot be read."""
+        has_ended = self._end is not None and self._end.complete
+        return has_ended or (self._last_event is not None and self._last_event.passed)
+
+    @property
     def sent_last_event(self) -> bool:
-        """Whether the stream has had its last event; unknown, and so not, where it cannot be read."""
-        return self._last_event is not None and self._last_event.passed
+        """Whether the stream has had its last event, be it an error; not, where it cannot be read."""
+        has_failed = self._end is not None and self._end.error is not None
+        return has_failed or (self._last_event is not None and self._last_event.passed)
+
+    def fault(self) -> Fault | None:
+        """Return the provider's own error that has passed, or that the stream ended too early."""
+        end = self._end
+        if end is None:
+            return None
+        if end.error is not None:
+            return Fault(stream_error(), end.error.status)
+        if self._body_ended and not (self.complete or end.is_unknown):
+            error = incomplete().because(Cause.TRUNCATED)
+            return Fault(error, error.status)
+        return None
 
     def _unzip(self, data: bytes) -> bytes:
         """Return what the meter is to see; one that has missed some knows nothing (contract 5.8)."""
@@ -89,11 +112,13 @@ class PassthroughFilter:
         unzipped = self._gunzip.feed(data)
         if self._gunzip.given_up:
             self._meter = BlindMeter()
+            self._end = None
         return unzipped
 
     def finish(self) -> bytes:
         """Nothing is held back."""
         self._meter.finish()
+        self._body_ended = True
         return b""
 
     def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
@@ -221,8 +246,9 @@ class Passthrough(Struct, eq=False):
         holds = may_try_again and stream and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
         body = None if holds else response.take_whole()
         if body is not None:
-            body, usage = self._meter_whole(head, body, stream=stream)
-            return WholeResponse(head.status, reason, lines, head.content_length, body, stream, usage)
+            body, usage, fault = self._meter_whole(head, body, stream=stream)
+            length = head.content_length
+            return WholeResponse(head.status, reason, lines, length, body, stream, usage, fault)
         streaming = StreamingResponse(
             head.status,
             reason,
@@ -235,36 +261,48 @@ class Passthrough(Struct, eq=False):
         )
         return hold_first_event(streaming, head, self.target, self._secrets()) if holds else streaming
 
-    def _meter_whole(self, head: ResponseHead, body: bytes, *, stream: bool) -> tuple[bytes, TokenUsage]:
-        """Return a body that is all there as the client gets it, and what it took."""
+    def _meter_whole(
+        self, head: ResponseHead, body: bytes, *, stream: bool
+    ) -> tuple[bytes, TokenUsage, Fault | None]:
+        """Return a whole body as the client gets it, what it took, and what it says went wrong."""
         if stream or head.status >= _FIRST_ERROR_STATUS or head.content_encoding is not None:
             body_filter = self.filter(head, stream=stream)
             body = body_filter.feed(body) + body_filter.finish()
-            return body, body_filter.usage()
+            return body, body_filter.usage(), body_filter.fault()
         if self.answering is not None:
             self.answering.look(body)
         if not self.route.metered:
-            return body, NO_USAGE
-        return body, meter_whole(head.content_type or b"", dialect_of(self.route.dialect).read_usage, body)
+            return body, NO_USAGE, None
+        read = dialect_of(self.route.dialect).read_usage
+        return body, meter_whole(head.content_type or b"", read, body), None
 
     def filter(self, head: ResponseHead, *, stream: bool) -> PassthroughFilter:
         """Return the filter for the response's body."""
         content_type = head.content_type or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
-        meter: Meter = dialect.meter(content_type) if metered else BlindMeter()
+        last_event = LastEvent(self.route.dialect) if stream else None
+        end = None
+        if stream and self.route.ends_plainly and head.status < _FIRST_ERROR_STATUS:
+            end = StreamEnd(dialect.stream_events, self._choices(dialect))
+        meter: Meter = dialect.meter(content_type, end) if metered else BlindMeter()
         if self.answering is not None and head.status < _FIRST_ERROR_STATUS:
             meter = self.answering.beside(meter)
-        last_event = LastEvent(self.route.dialect) if stream else None
         if head.content_encoding is not None and is_encoded(head):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
-            return PassthroughFilter(meter, gunzip, last_event)
+            return PassthroughFilter(meter, gunzip, last_event, end)
         length = head.content_length
         if head.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self._secrets()):
             return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
-            return PassthroughFilter(meter, None, last_event)
-        return KeepaliveFilter(meter, None, last_event, keepalive_bytes=dialect.keepalive_bytes)
+            return PassthroughFilter(meter, None, last_event, end)
+        return KeepaliveFilter(meter, None, last_event, end, keepalive_bytes=dialect.keepalive_bytes)
+
+    def _choices(self, dialect: Dialect) -> int:
+        """Return how many answers the client asked for."""
+        if not isinstance(self.body, bytes) or (self.request.content_codings and not self.reencoded):
+            return 1
+        return dialect.stream_events.count_choices(self.body)
 
     def _secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""

@@ -39,7 +39,7 @@ from mgw.exchange.attempts import (
     trouble_of_error,
     trouble_of_status,
 )
-from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
+from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
@@ -353,7 +353,7 @@ class ExchangeRun(WaitingRun):
     def _refuse_early(self, early_failure: EarlyFailure, error: GatewayError) -> None:
         self._forget_request()
         refusal = early_failure.refuse(error)
-        self._exchange.early_failure = error
+        self._exchange.fault = Fault(error, refusal.status)
         self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:

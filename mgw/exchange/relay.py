@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
 from mgw.errors import Cause, GatewayError
-from mgw.exchange.exchange import Exchange
+from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.request import ResponseChannel
 from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import UpstreamResponse
@@ -55,6 +55,10 @@ class BodyFilter(Protocol):
 
     def fail(self, error: GatewayError) -> bytes | None:
         """Return what shows the client that the body broke, or ``None`` to abort the connection."""
+        ...
+
+    def fault(self) -> Fault | None:
+        """Return what the bytes that passed say went wrong, though they ended in order; ``None``: nothing."""
         ...
 
     def usage(self) -> TokenUsage:
@@ -99,7 +103,7 @@ class Relay:
         """Take the body from the response."""
         body_filter = self.body_filter
         self.exchange.usage = body_filter.usage
-        self.exchange.sent_last_event = lambda: body_filter.sent_last_event
+        self.exchange.handed_on = body_filter
         if self.keepalive_seconds is not None:
             self._silence = Deadline(self.exchange.wheel, self._on_silence)
             self._silence.start(self.keepalive_seconds)
@@ -159,6 +163,7 @@ class Relay:
                 self._send_last_piece()
             self.channel.unregister()
             self.channel.finish(rest or self._last_piece)
+            self.exchange.fault = self.body_filter.fault()
         except Exception as error:  # as above
             self._end(error)
         else:

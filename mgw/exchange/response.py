@@ -21,7 +21,7 @@ from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
 from mgw.errors import Cause, GatewayError, Reason
-from mgw.exchange.exchange import Exchange
+from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.request import ResponseChannel
@@ -96,6 +96,8 @@ class WholeResponse(Struct, frozen=True):
     body: bytes
     stream: bool
     usage: TokenUsage
+    fault: Fault | None = None
+    """What it says went wrong, where it is a stream."""
 
 
 class BufferedResponse(Struct, frozen=True):
@@ -224,6 +226,7 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
     if whole.body:
         exchange.first_byte_at = exchange.clock.seconds()
     exchange.counted = whole.usage
+    exchange.fault = whole.fault
     exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())

@@ -23,6 +23,7 @@ from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.dialects.tool_names import restore_names_in_events
 from mgw.errors import Cause, GatewayError, Reason
+from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
     OVERLOAD_RETRY_SECONDS,
@@ -325,6 +326,10 @@ class StreamFilter:
         unsent, self._unsent = self._unsent, b""
         return unsent + self._writer.fail(error if self.error is None else self.error)
 
+    def fault(self) -> Fault | None:
+        """Nothing: what goes wrong is raised."""
+        return None
+
     def awaits_first_event(self) -> bool:
         """Whether the provider has said nothing yet but perhaps why it fails."""
         return not self._has_event
@@ -365,8 +370,7 @@ class StreamFilter:
 def _error_of(event: Broke) -> GatewayError:
     if event == UNREADABLE_EVENT:
         return GatewayError(Reason.UPSTREAM_BROKEN, event.error.message).because(Cause.UNREADABLE)
-    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-    return error.because(Cause.UPSTREAM_ERROR_EVENT)
+    return stream_error()
 
 
 def _has_too_many_values(body: bytes) -> bool:

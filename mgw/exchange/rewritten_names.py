@@ -20,6 +20,7 @@ from mgw.dialects.metering import media_type
 from mgw.dialects.renamed_tools import RestoredStream, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.errors import GatewayError
+from mgw.exchange.exchange import Fault
 from mgw.exchange.passthrough import Passthrough, is_encoded
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
@@ -80,6 +81,10 @@ class RestoredFilter:
     def fail(self, error: GatewayError) -> bytes | None:
         """Let the inner filter have the last word."""
         return self._inner.fail(error)
+
+    def fault(self) -> Fault | None:
+        """Return what the stream says went wrong."""
+        return self._inner.fault()
 
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""

@@ -140,6 +140,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
 
     @cached_property
+    def ends_plainly(self) -> bool:
+        """Whether its streams are those of the dialect, whose last event is known."""
+        return self.metered and self.modality is Modality.TEXT
+
+    @cached_property
     def family(self) -> Family:
         """The family of the clients that use this route."""
         return self.dialect.family

@@ -68,6 +68,9 @@ def sized(size: int) -> bytes:
     return start + b"x" * (size - len(start) - len(end)) + end
 
 
+DONE: Final = b"data: [DONE]\n\n"
+
+
 def streaming(piece: bytes, times: int) -> Script:
     """Return what streams a piece so often, as fast as it is taken."""
     framed = chunk(piece)
@@ -79,7 +82,7 @@ def streaming(piece: bytes, times: int) -> Script:
         whole, rest = divmod(times * len(framed), len(group))
         for _ in range(whole):
             turn.send(group)
-        turn.send(group[:rest], chunk(b""))
+        turn.send(group[:rest], chunk(DONE), chunk(b""))
 
     return script
 
@@ -129,7 +132,7 @@ def test_a_reader_that_stands_still_holds_its_provider_back(
         turn.send(STREAM_HEAD)
         pushed.append(turn.push(group, silent_seconds=0.5))
         held_back.set()
-        turn.send(group[len(group) - -pushed[0] % len(group) :], chunk(b""))
+        turn.send(group[len(group) - -pushed[0] % len(group) :], chunk(DONE), chunk(b""))
 
     upstream.begin(script)
     before = peak_memory(gateway)
@@ -141,7 +144,7 @@ def test_a_reader_that_stands_still_holds_its_provider_back(
         response = client.read_response()  # and once it reads, nothing is missing
     times = -(-pushed[0] // len(group)) * (len(group) // len(framed))
     assert response.whole
-    assert sha256(response.body).digest() == sha256(piece * times).digest()
+    assert sha256(response.body).digest() == sha256(piece * times + DONE).digest()
     ledger.one(status="ok", http_status=200, stream=True)
 
 
@@ -241,7 +244,8 @@ def test_whatever_pieces_an_answer_comes_in_the_client_gets_its_bytes(
         got = client.read_response()
         assert (got.status, got.whole, got.body) == (200, True, body)
     event = event_of(gateway, got)
-    assert (event["status"], event["http_status"], event["attempts"] in {1, 2}) == ("ok", 200, True)
+    assert (event["http_status"], event["attempts"] in {1, 2}) == (200, True)
+    assert event.get("error") in {None, "truncated"}  # an event stream of such bytes has no last event
 
 
 # Requests, byte for byte

@@ -9,6 +9,7 @@ from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request, render_request
+from mgw.dialects.anthropic.stream_events import STREAM_EVENTS
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
 from mgw.dialects.anthropic.usage import meter, read_usage
@@ -43,6 +44,7 @@ DIALECT: Final = Dialect(
     render_entry,
     LISTER,
     KEEPALIVE,
+    STREAM_EVENTS,
     CLIENT,
     PROVIDER,
 )

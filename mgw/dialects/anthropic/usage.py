@@ -21,6 +21,7 @@ from mgw.dialects.arguments import NOTHING
 from mgw.dialects.billing import CostFields, billed_in
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_counts, merge_usage, meter_of
+from mgw.dialects.stream_end import StreamEnd
 
 
 class _OutputDetails(Struct, frozen=True):
@@ -86,9 +87,9 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     return rendered
 
 
-def meter(content_type: bytes) -> Meter:
-    """Return a fresh meter for a response of ``content_type``."""
-    return meter_of(content_type, read_usage)
+def meter(content_type: bytes, end: StreamEnd | None = None) -> Meter:
+    """Return a fresh meter for a response of ``content_type``, which shows its events to ``end``."""
+    return meter_of(content_type, read_usage, end)
 
 
 def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:

@@ -17,6 +17,7 @@ from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
 from mgw.dialects.gemini.errors import error_body, parse_error, render_error
 from mgw.dialects.gemini.reply import parse_reply, render_reply
 from mgw.dialects.gemini.request import parse_request, render_request
+from mgw.dialects.gemini.stream_events import STREAM_EVENTS
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
 from mgw.dialects.gemini.usage import meter, read_usage, update_session_usage
@@ -59,6 +60,7 @@ DIALECT: Final = Dialect(
     render_entry,
     LISTER,
     KEEPALIVE,
+    STREAM_EVENTS,
     CLIENT,
     PROVIDER,
     SessionMessages(b'"usage', update_session_usage, _MODEL_PLACES, first_only=True),

@@ -37,12 +37,16 @@ from mgw.dialects.metering import (
     add_counts,
     add_usage,
     cap_count,
+    forget_end,
+    has_mark,
     media_type,
     merge_usage,
     try_read_usage,
 )
+from mgw.dialects.stream_end import StreamEnd
 from mgw.errors import GatewayError
 from mgw.wire.json_array import ElementReader
+from mgw.wire.sse import Event
 
 _BLANKS: Final = b" \t\r\n"
 _USAGE_KEY: Final = b'"usage'
@@ -184,12 +188,15 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     return {key: count for key, count in counts.items() if count is not None}
 
 
-def meter(content_type: bytes) -> Meter:
-    """Return a fresh meter for a response of ``content_type``."""
+def meter(content_type: bytes, end: StreamEnd | None = None) -> Meter:
+    """Return a fresh meter for a response of ``content_type``, which shows its events to ``end``."""
     kind = media_type(content_type)
     if kind == b"text/event-stream":
-        return EventStreamMeter(_read_document, _USAGE_KEY, _NO_METADATA)
-    return _JsonMeter(_read_document) if kind == b"application/json" else BlindMeter()
+        return EventStreamMeter(_read_document, _USAGE_KEY, _NO_METADATA, end=end)
+    if kind == b"application/json":
+        return _JsonMeter(_read_document, end)
+    forget_end(end)
+    return BlindMeter()
 
 
 def read_usage(body: bytes, before: TokenUsage) -> TokenUsage:
@@ -232,6 +239,7 @@ class _ArrayMeter:
 
     read: UsageReader
     usage: TokenUsage = NO_USAGE
+    end: StreamEnd | None = None
     _elements: ElementReader | None = field(default_factory=lambda: ElementReader(MAX_BODY_BYTES))
 
     def feed(self, data: bytes) -> None:
@@ -242,14 +250,18 @@ class _ArrayMeter:
             elements = self._elements.feed(data)
         except GatewayError:
             self._elements = None
+            forget_end(self.end)
             return
         if len(elements) > MAX_LOOKS:
             self._elements = None
             self.usage = NO_USAGE
+            forget_end(self.end)
             return
         for element in elements:
             if _USAGE_KEY in element:
                 self.usage = try_read_usage(self.read, element, self.usage)
+            if self.end is not None and has_mark(self.end, element):
+                self.end.read(Event(b"", element))
 
     def finish(self) -> None:
         """Forget an element that broke off: it tells nothing."""
@@ -261,6 +273,7 @@ class _JsonMeter:
     """Meters ``application/json``, one object or an array, as its first byte tells."""
 
     read: UsageReader
+    end: StreamEnd | None = None
     _meter: UnaryMeter | _ArrayMeter | None = None
 
     @property
@@ -274,7 +287,8 @@ class _JsonMeter:
             begin = data.lstrip(_BLANKS)
             if not begin:
                 return
-            self._meter = _ArrayMeter(self.read) if begin.startswith(b"[") else UnaryMeter(self.read)
+            is_array = begin.startswith(b"[")
+            self._meter = (_ArrayMeter if is_array else UnaryMeter)(self.read, end=self.end)
         self._meter.feed(data)
 
     def finish(self) -> None:

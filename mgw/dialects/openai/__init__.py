@@ -19,6 +19,7 @@ from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
 from mgw.dialects.openai.errors import error_body, parse_error, render_error, render_session_error
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, render_request
+from mgw.dialects.openai.stream_events import STREAM_EVENTS
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
 from mgw.dialects.openai.usage import meter, read_usage, update_session_usage
@@ -51,6 +52,7 @@ CHAT: Final = Dialect(
     render_entry,
     LISTER,
     KEEPALIVE,
+    STREAM_EVENTS,
     CLIENT,
     PROVIDER,
 )

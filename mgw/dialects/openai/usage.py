@@ -36,6 +36,7 @@ from mgw.dialects.billing import (
 )
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
+from mgw.dialects.stream_end import StreamEnd
 
 
 class _PromptDetails(Struct, frozen=True):
@@ -223,6 +224,6 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     return rendered
 
 
-def meter(content_type: bytes) -> Meter:
-    """Return a fresh meter for a response of ``content_type``."""
-    return meter_of(content_type, read_usage)
+def meter(content_type: bytes, end: StreamEnd | None = None) -> Meter:
+    """Return a fresh meter for a response of ``content_type``, which shows its events to ``end``."""
+    return meter_of(content_type, read_usage, end)

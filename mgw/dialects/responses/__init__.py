@@ -13,6 +13,7 @@ from mgw.dialects.responses.errors import render_error
 from mgw.dialects.responses.provider import PROVIDER
 from mgw.dialects.responses.reply import render_reply
 from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.stream_events import STREAM_EVENTS
 from mgw.dialects.responses.stream_writer import KEEPALIVE, ResponsesStreamWriter
 
 CLIENT: Final = ClientSide(
@@ -21,5 +22,11 @@ CLIENT: Final = ClientSide(
     render_error=render_error,
     count=COUNT,
 )
-DIALECT: Final[Dialect] = replace(RESPONSES, client=CLIENT, provider=PROVIDER, keepalive_bytes=KEEPALIVE)
+DIALECT: Final[Dialect] = replace(
+    RESPONSES,
+    client=CLIENT,
+    provider=PROVIDER,
+    keepalive_bytes=KEEPALIVE,
+    stream_events=STREAM_EVENTS,
+)
 """Responses."""

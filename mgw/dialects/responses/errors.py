@@ -35,6 +35,12 @@ def is_prompt_too_long(error: UpstreamError) -> bool:
     return is_refusal and _TOO_LONG.search(error.message[:_MOST_READ]) is not None
 
 
+def parse_failure(document: bytes) -> UpstreamError:
+    """Return the error of an event, whose own type is no code, and neither is a response's status."""
+    error = errors.parse_stream_error(document)
+    return replace(error, code=None) if error.code in {"error", "failed"} else error
+
+
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
     """Return the status and body of an upstream's error for this dialect's clients."""
     if is_prompt_too_long(error):

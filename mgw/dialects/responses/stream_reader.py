@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
-from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Began, Counted, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.metering import try_read_usage
-from mgw.dialects.openai.errors import is_error, parse_stream_error
+from mgw.dialects.openai.errors import is_error
 from mgw.dialects.openai.usage import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
+from mgw.dialects.responses.errors import parse_failure
 from mgw.dialects.responses.output_reader import BrokenOutputError, OutputItem, OutputReader
 from mgw.dialects.responses.provider_reply import (
     ITEM_DECODER,
@@ -113,7 +113,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         kind = event.type if type(event.type) is str else document.event.decode("latin-1")
         handler = self._HANDLERS.get(kind)
         if event.error or kind == "error" or (not kind and is_error(data)):
-            self._break(_stream_error(data), events)
+            self._break(parse_failure(data), events)
         elif handler is not None:
             try:
                 handler(self, event, events)
@@ -137,7 +137,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         data = document.data
         if data.strip():
             is_told = document.event == b"error" or is_error(data) or proxy_message(data)
-            self._break(_stream_error(data) if is_told else UNREADABLE_EVENT.error, events)
+            self._break(parse_failure(data) if is_told else UNREADABLE_EVENT.error, events)
 
     def _begin(self, events: list[ReplyEvent]) -> None:
         if not self._began:
@@ -188,7 +188,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         """Read the last event: whether the answer is whole, its counts, and its output if none has come."""
         response = _parse_response(event.response) or _NO_RESPONSE
         if kind == _FAILED or response.has_failed:
-            self._break(_stream_error(bytes(event.response) or data), events)
+            self._break(parse_failure(bytes(event.response) or data), events)
             return
         if not self._began and self._first.id is None:
             self._first = response
@@ -230,12 +230,6 @@ _TERMINAL: Final = frozenset({"response.completed", "response.incomplete", _FAIL
 def _reason(kind: str, response: ProviderResponse) -> str | None:
     """Return why an answer is not complete; ``None``: it is."""
     return response.incomplete or ("incomplete" if kind == "response.incomplete" else None)
-
-
-def _stream_error(data: bytes) -> UpstreamError:
-    """Return the error of an event, whose own type is no code, and neither is a response's status."""
-    error = parse_stream_error(data)
-    return replace(error, code=None) if error.code in {"error", "failed"} else error
 
 
 def _parse_item(item: Raw) -> OutputItem | None:

@@ -8,7 +8,7 @@ import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.exchange import Exchange
+from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.relay import Relay
 from mgw.exchange.request import Producer
 from mgw.reactor.deadline import TimerWheel
@@ -32,6 +32,9 @@ class Filter:
     ended: bool = False
     complete: bool = False
     sent_last_event: bool = False
+
+    def fault(self) -> Fault | None:
+        return None
 
     def feed(self, data: bytes) -> bytes:
         if self.feeding:

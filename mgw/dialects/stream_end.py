@@ -1,0 +1,69 @@
+"""How a stream that is passed on ends: with the provider's own error, complete, or too early.
+
+The bytes pass as they come; a meter, which sees whole events, shows those that may tell something about the
+end.  Each dialect has marks that stand in every such event and hardly elsewhere: a quote inside JSON text is
+escaped, so ``"error"`` is a key or a value and never a model's text.  Only events with a mark are read.
+
+That the dialect's last event has passed is known from :mod:`mgw.dialects.last_event`, which needs no event
+to be whole.  Source: contract 7.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from mgw.canonical.reply import UpstreamError
+from mgw.wire.sse import Event
+
+
+def _one_choice(_: bytes) -> int:
+    """There is never more than one."""
+    return 1
+
+
+class StreamEvents(Struct, frozen=True):
+    """What the events of a dialect's streams mean for a stream that is passed on."""
+
+    marks: tuple[bytes, ...]
+    """One of them stands in each event that is an error, or ends a choice."""
+    find_error: Callable[[Event], UpstreamError | None]
+    """The provider's own error that an event is; ``None``: it is none."""
+    ended_choices: Callable[[Event], Iterable[int]]
+    """The choices that an event ends, by their index; never raises."""
+    says_nothing: Callable[[Event], bool]
+    """Whether an event tells nothing of the answer yet: an error behind it may still lead elsewhere."""
+    count_choices: Callable[[bytes], int] = _one_choice
+    """How many choices a request's JSON body asks for."""
+
+
+class StreamEnd:
+    """What the events of one stream have told of its end so far."""
+
+    __slots__ = ("_choices", "_ended", "_events", "complete", "error", "is_unknown", "marks")
+
+    def __init__(self, events: StreamEvents, choices: int = 1) -> None:
+        self.marks = events.marks
+        self._events = events
+        self._choices = choices
+        self._ended: set[int] = set()
+        self.error: UpstreamError | None = None
+        """The provider's own, which ends the stream."""
+        self.complete = False
+        """Whether nothing is missing: every choice has ended, or the provider has said why none will."""
+        self.is_unknown = False
+        """Whether an event could not be shown, which may have been the last."""
+
+    def read(self, event: Event) -> None:
+        """Take an event in which a mark stands."""
+        if self.error is not None:
+            return
+        self.error = self._events.find_error(event)
+        if self.error is not None:
+            self.complete = True
+            return
+        for choice in self._events.ended_choices(event):
+            if len(self._ended) < self._choices:
+                self._ended.add(choice)
+        self.complete = len(self._ended) >= self._choices
