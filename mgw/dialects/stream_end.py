@@ -15,12 +15,23 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
+from mgw.dialects.refusal import proxy_message
 from mgw.wire.sse import Event
+
+
+def _data(event: Event, _: UpstreamError) -> bytes:
+    """The event is what the body would have been."""
+    return event.data
 
 
 def _one_choice(_: bytes) -> int:
     """There is never more than one."""
     return 1
+
+
+def tells_error(data: bytes) -> bool:
+    """Whether words without any JSON, as proxies write them, speak of an error."""
+    return b"error" in data.lower() and bool(proxy_message(data))
 
 
 class StreamEvents(Struct, frozen=True):
@@ -34,6 +45,8 @@ class StreamEvents(Struct, frozen=True):
     """The choices that an event ends, by their index; never raises."""
     says_nothing: Callable[[Event], bool]
     """Whether an event tells nothing of the answer yet: an error behind it may still lead elsewhere."""
+    error_body: Callable[[Event, UpstreamError], bytes] = _data
+    """What would have been the body of a response that is this error."""
     count_choices: Callable[[bytes], int] = _one_choice
     """How many choices a request's JSON body asks for."""
 

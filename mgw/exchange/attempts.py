@@ -11,13 +11,14 @@ no connection                        no                         yes      yes
 429, 503, 529 [#]_                   no                         yes      yes
 500, 502, 504 [#]_                   yes                        yes      yes
 reset, or no HTTP, before the head   yes                        yes      yes
-a break before the first event       yes                        yes      yes
+a break before the first words       yes                        yes      yes
 no head within ``first_byte``        yes                        no       yes
 no credential, or no free slot       no                         no       yes
 anything else                        -                          no       no
 ===================================  =========================  =======  ===========
 
-.. [#] Those of them that ``retries.statuses`` has, also where the first event of a stream stands for one.
+.. [#] Those of them that ``retries.statuses`` has, also where an error that comes before the first words of a
+   stream stands for one.
 
 What a provider may have begun to work on is sent a second time only if that creates nothing there: texts and
 embeddings, reads, and what carries an ``Idempotency-Key``.
@@ -144,7 +145,7 @@ def trouble_of_error(error: Exception, attempts: Attempts | None) -> Trouble | N
 def trouble_of_early_break(
     said: UpstreamError | None, error: GatewayError, rule: RetriesSettings
 ) -> Trouble | None:
-    """Return what a stream means that breaks before its first event.
+    """Return what a stream means that breaks before it says anything.
 
     :param said: the error that the provider sent in place of it, if it sent one.
     """

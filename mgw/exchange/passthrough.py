@@ -24,7 +24,7 @@ from mgw.dialects.stream_end import StreamEnd
 from mgw.errors import Cause, GatewayError
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.exchange import Fault, stream_error
-from mgw.exchange.first_event import hold_first_event
+from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import (
@@ -259,7 +259,14 @@ class Passthrough(Struct, eq=False):
             lines=lines,
             content_length=head.content_length,
         )
-        return hold_first_event(streaming, head, self.target, self._secrets()) if holds else streaming
+        return self._held(streaming, head) if holds else streaming
+
+    def _held(self, streaming: StreamingResponse, head: ResponseHead) -> StreamingResponse:
+        """Return a stream of which nothing goes out before it says something."""
+        events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
+        is_answer = self.route.ends_plainly
+        held = HeldEventsFilter(self.target, events, inner, is_array(head), is_answer)
+        return hold_events(streaming, head, held, self._secrets())
 
     def _meter_whole(
         self, head: ResponseHead, body: bytes, *, stream: bool

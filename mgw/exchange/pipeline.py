@@ -315,7 +315,12 @@ class ExchangeRun(WaitingRun):
         else:
             if exchange.generation.server_timing:
                 exchange.begin_upstream_wait()  # for the first event
-            held_head = HeldHead(partial(self._send_held_head, streaming), early_failure.awaits_first_event)
+            held_head = HeldHead(
+                partial(self._send_held_head, streaming),
+                early_failure.awaits_words,
+                early_failure.let_go,
+                early_failure.body_filter,
+            )
         relay = Relay(
             exchange,
             response,
@@ -353,7 +358,7 @@ class ExchangeRun(WaitingRun):
     def _refuse_early(self, early_failure: EarlyFailure, error: GatewayError) -> None:
         self._forget_request()
         refusal = early_failure.refuse(error)
-        self._exchange.fault = Fault(error, refusal.status)
+        self._exchange.fault = Fault(error, error.status if refusal.status < _BAD_REQUEST else refusal.status)
         self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:

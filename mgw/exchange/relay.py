@@ -2,13 +2,16 @@
 
 Per chunk: one call of the filter, one write.  The client's pause goes straight to the upstream's socket.
 Where the end of the body came with its last piece, both go out in one write.
+
+A stream whose head is held goes out from its first words on; some three seconds after their first byte at the
+latest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -18,6 +21,9 @@ from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.request import ResponseChannel
 from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import UpstreamResponse
+
+HELD_SECONDS: Final = 3.0
+"""How long a stream is held that says nothing, from its first byte on (contract 2.19)."""
 
 
 class BodyFilter(Protocol):
@@ -71,12 +77,16 @@ class BodyFilter(Protocol):
 
 
 class HeldHead(Struct, frozen=True):
-    """The head of a response, which waits for the provider's first event."""
+    """The head of a response, which waits until the provider says something."""
 
     send: Callable[[], None]
     """Sends it."""
-    awaits_first_event: Callable[[], bool]
-    """Whether no event has come, so that an error can still be the response."""
+    awaits_words: Callable[[], bool]
+    """Whether nothing was said, so that an error can still be the response."""
+    let_go: Callable[[], bytes] | None = None
+    """Ends the waiting, and returns what was held of the body; ``None``: it may last."""
+    body_filter: BodyFilter | None = None
+    """The filter from then on, if another."""
 
 
 @dataclass(slots=True)
@@ -96,14 +106,14 @@ class Relay:
     """``None``: the client has the head."""
     ended: bool = False
     _silence: Deadline | None = field(init=False, default=None)
+    _waiting: Deadline | None = field(init=False, default=None)
+    """Ends the waiting for words."""
     _last_piece: bytes = field(init=False, default=b"", repr=False)
     """What goes out with the end, which follows at once."""
 
     def start(self) -> None:
         """Take the body from the response."""
-        body_filter = self.body_filter
-        self.exchange.usage = body_filter.usage
-        self.exchange.handed_on = body_filter
+        self._use_filter(self.body_filter)
         if self.keepalive_seconds is not None:
             self._silence = Deadline(self.exchange.wheel, self._on_silence)
             self._silence.start(self.keepalive_seconds)
@@ -116,7 +126,7 @@ class Relay:
     def cancel(self) -> None:
         """Stop both sides; ``on_end`` is not called."""
         self.ended = True
-        self._stop_keepalive()
+        self._stop_timers()
         self.response.cancel()
 
     def on_body_data(self, data: bytes) -> None:
@@ -129,8 +139,8 @@ class Relay:
             self.response.cancel()  # what may follow means nothing
             self._fail(error)
             return
-        if self.held_head is not None and not self.held_head.awaits_first_event():
-            self._send_held_head()
+        if self.held_head is not None:
+            self._look_for_words(self.held_head)
         response = self.response
         if out and (self.body_filter.ended or (response.all_delivered and not response.paused)):
             self._last_piece = out
@@ -150,12 +160,12 @@ class Relay:
             self._fail(error if error.cause else error.because(Cause.TRUNCATED))
             return
         except Exception as error:  # a bug: whoever waits must hear of it, not the upstream's connection
-            self._stop_keepalive()
+            self._stop_timers()
             self._send_last_piece()
             self._end(error)
             return
-        if self._silence is not None:
-            self._stop_keepalive()
+        if self._silence is not None or self._waiting is not None:
+            self._stop_timers()
         try:
             if self.held_head is not None:
                 self._send_held_head()
@@ -177,9 +187,9 @@ class Relay:
             self._fail(error)
 
     def _fail(self, error: GatewayError) -> None:
-        self._stop_keepalive()
+        self._stop_timers()
         if self.held_head is not None:
-            if self.held_head.awaits_first_event():
+            if self.held_head.awaits_words():
                 self.channel.unregister()
                 self._end(error)
                 return
@@ -216,10 +226,44 @@ class Relay:
         if self._silence is not None and self.keepalive_seconds is not None:
             self._silence.start(self.keepalive_seconds)
 
+    def _use_filter(self, body_filter: BodyFilter) -> None:
+        self.body_filter = body_filter
+        self.exchange.usage = body_filter.usage
+        self.exchange.handed_on = body_filter
+
+    def _look_for_words(self, held_head: HeldHead) -> None:
+        """Send the head where something was said; else wait for it, though not for long."""
+        if not held_head.awaits_words():
+            self._send_held_head()
+        elif held_head.let_go is not None and self._waiting is None:
+            self._waiting = Deadline(self.exchange.wheel, self._on_long_waiting)
+            self._waiting.start(HELD_SECONDS)
+
+    def _on_long_waiting(self) -> None:
+        """Wait for words no longer."""
+        held_head = self.held_head
+        if held_head is None or held_head.let_go is None:
+            return
+        try:
+            out = held_head.let_go()
+        except GatewayError as error:
+            self.response.cancel()
+            self._fail(error)
+            return
+        self._send_held_head()
+        if out:
+            self.channel.write(out)
+        self.channel.flush()
+
     def _send_held_head(self) -> None:
         held_head, self.held_head = self.held_head, None
         assert held_head is not None, "whoever calls has looked"
+        if self._waiting is not None:
+            self._waiting.close()
+            self._waiting = None
         held_head.send()
+        if held_head.body_filter is not None:
+            self._use_filter(held_head.body_filter)
 
     def _send_last_piece(self) -> None:
         """Send it by itself: more comes behind it, or nothing."""
@@ -232,10 +276,11 @@ class Relay:
         on_end, self.on_end = self.on_end, _ignore  # who began this is referred to no longer
         on_end(error)
 
-    def _stop_keepalive(self) -> None:
-        if self._silence is not None:
-            self._silence.close()
-            self._silence = None
+    def _stop_timers(self) -> None:
+        for timer in (self._silence, self._waiting):
+            if timer is not None:
+                timer.close()
+        self._silence = self._waiting = None
 
 
 def _ignore(_: Exception | None) -> None:

@@ -57,14 +57,18 @@ class FullResponse(Struct, frozen=True):
 
 
 class EarlyFailure(Struct, frozen=True):
-    """Makes a response with a status of its own of a stream that breaks before its first event."""
+    """Makes a response with a status of its own of a stream that breaks before it says anything."""
 
-    awaits_first_event: Callable[[], bool]
-    """Whether no event has come."""
+    awaits_words: Callable[[], bool]
+    """Whether it has said nothing."""
     refuse: Callable[[GatewayError], FullResponse]
     """Makes the response of what broke the stream; raises it where it is the gateway's own error."""
     said: Callable[[], UpstreamError | None]
-    """What the provider sent in place of an event, if that was an error."""
+    """What the provider sent in place of an answer, if that was an error."""
+    let_go: Callable[[], bytes] | None = None
+    """Ends the waiting, and returns what was held; ``None``: it may last."""
+    body_filter: BodyFilter | None = None
+    """The filter from then on, if another."""
 
 
 class StreamingResponse(Struct, frozen=True):
@@ -77,7 +81,7 @@ class StreamingResponse(Struct, frozen=True):
     stream: bool
     keepalive_seconds: float | None = None
     early_failure: EarlyFailure | None = None
-    """``None``: the head goes out at once.  Else it waits for the first event, or for a keep-alive."""
+    """``None``: the head goes out at once.  Else it waits for words, or for a keep-alive."""
     lines: bytes | None = None
     """In place of :attr:`headers`: header lines as they are, of a head that is passed on."""
     content_length: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -52,12 +52,16 @@ _RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's response that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
 _NO_CONTENT: Final = frozenset({Began, Counted})
+"""Events that say nothing of the answer yet."""
+_NOTHING: Final = frozenset[type]()
 MAX_OBJECTS: Final = 400_000
 MAX_VALUES: Final = 4_000_000
 """A whole response may hold 2,048 embeddings of 1,536 numbers, or the twenty likeliest of each token."""
 _FEW_VALUES: Final = 400_000
 _BYTES_FOR_EACH: Final = 4
 """More values than these have to be so long: a number takes 32 bytes in Python."""
+MAX_HELD: Final = 64 * 1024
+"""How much of a provider's stream is read that says nothing before its head goes out all the same."""
 MAX_ERROR_BYTES: Final = 1024 * 1024
 """A refusal that is longer says nothing but its status."""
 
@@ -105,9 +109,12 @@ class ResponseTranslation(ABC):
         return JSON
 
     @abstractmethod
-    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(
+        self, response: UpstreamResponse, *, may_try_again: bool
+    ) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
+        :param may_try_again: whether a stream is held back until it says something.
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
 
@@ -189,7 +196,12 @@ class JsonTranslation(ResponseTranslation):
         """What the operation asks for."""
         return self.accepted
 
-    def client_response(self, response: UpstreamResponse) -> BufferedResponse:
+    def client_response(
+        self,
+        response: UpstreamResponse,
+        *,
+        may_try_again: bool,  # noqa: ARG002  it is held back to its end
+    ) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known."""
         return self.buffer(response, self.convert, stream=False)
 
@@ -214,7 +226,9 @@ class StreamTranslation(ResponseTranslation):
         """A stream."""
         return EVENT_STREAM
 
-    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(
+        self, response: UpstreamResponse, *, may_try_again: bool
+    ) -> StreamingResponse | BufferedResponse:
         """Translate a stream piece by piece; replay as a stream what is none, once it is whole.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
@@ -234,7 +248,13 @@ class StreamTranslation(ResponseTranslation):
         if self._renamed is not None:
             reader = RestoredReader(reader, RestoredStream(*self._renamed))
         body_filter = StreamFilter(
-            reader, self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
+            reader,
+            self.writer,
+            self.names,
+            self.on_unknown_stop,
+            self.redact,
+            self.last_event,
+            _NO_CONTENT if may_try_again else _NOTHING,
         )
         retry_headers = _retry_headers(head)
         refuse = partial(self._render_early_failure, body_filter, retry_headers)
@@ -251,7 +271,9 @@ class StreamTranslation(ResponseTranslation):
             body_filter,
             stream=True,
             keepalive_seconds=self.keepalive_seconds,
-            early_failure=EarlyFailure(body_filter.awaits_first_event, refuse, said),
+            early_failure=EarlyFailure(
+                body_filter.awaits_words, refuse, said, body_filter.let_go if may_try_again else None
+            ),
         )
 
     def _render_early_failure(
@@ -281,14 +303,20 @@ class StreamFilter:
     _on_unknown_stop: OnUnknownStop
     _redact: Callable[[str], str]
     _last_event: LastEvent
+    _silent: Set[type] = _NOTHING
+    """Events behind which the stream is still held back."""
+    _held: list[bytes] = field(default_factory=list)
+    """What was written of those."""
+    _held_bytes: int = 0
+    """How many bytes of the provider's were read for them."""
     _unsent: bytes = b""
     """What came in one piece with the error that ended the stream."""
     error: UpstreamError | None = None
     """The provider's own error, where it ended the stream."""
     ended: bool = False
     """Whether the provider's stream has had its last event."""
-    _has_event: bool = False
-    """An event other than an error has come."""
+    _has_words: bool = False
+    """Something has come that is neither an error nor one of those."""
 
     @property
     def complete(self) -> bool:
@@ -309,9 +337,31 @@ class StreamFilter:
         events = reader.feed(data)
         self.ended = reader.ended
         translated = self._translate(events)
+        if not self._has_words:
+            return self._hold(translated, len(data))
+        if self._held:
+            translated = self._release(translated)
         if translated:
             self._last_event.feed(translated)
         return translated
+
+    def _hold(self, translated: bytes, size: int) -> bytes:
+        """Keep what says nothing, while there is not too much of it."""
+        self._held.append(translated)
+        self._held_bytes += size
+        return self.let_go() if self._silent and self._held_bytes > MAX_HELD else b""
+
+    def let_go(self) -> bytes:
+        """Hold nothing any more; return what was held."""
+        self._has_words = True
+        released = self._release(b"")
+        if released:
+            self._last_event.feed(released)
+        return released
+
+    def _release(self, behind: bytes) -> bytes:
+        held, self._held = self._held, []
+        return b"".join([*held, behind])
 
     def finish(self) -> bytes:
         """Return the end of the stream.
@@ -319,20 +369,20 @@ class StreamFilter:
         :raises GatewayError: ``UPSTREAM_BROKEN`` where the provider's stream stopped before its end.
         """
         translated = self._translate(self._reader.finish())
-        return self._check(translated + self._writer.finish())
+        return self._check(self._release(translated) + self._writer.finish())
 
     def fail(self, error: GatewayError) -> bytes | None:
         """Return what shows the client that its stream broke: never a clean end."""
         unsent, self._unsent = self._unsent, b""
-        return unsent + self._writer.fail(error if self.error is None else self.error)
+        return self._release(unsent) + self._writer.fail(error if self.error is None else self.error)
 
     def fault(self) -> Fault | None:
         """Nothing: what goes wrong is raised."""
         return None
 
-    def awaits_first_event(self) -> bool:
+    def awaits_words(self) -> bool:
         """Whether the provider has said nothing yet but perhaps why it fails."""
-        return not self._has_event
+        return not self._has_words
 
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""
@@ -351,12 +401,13 @@ class StreamFilter:
                     self._on_unknown_stop(event.unknown_stop)
             elif type(event) is Broke:
                 before = events[: events.index(event)]
-                if self._has_event or any(type(one) not in _NO_CONTENT for one in before):
-                    self._has_event = True
+                if self._has_words or any(type(one) not in _NO_CONTENT for one in before):
+                    self._has_words = True
                     self._unsent = self._writer.write(before)
                 self.error = replace(event.error, message=self._redact(event.error.message))
                 raise _error_of(event)
-        self._has_event = self._has_event or bool(events)
+        if not self._has_words:
+            self._has_words = any(type(one) not in self._silent for one in events)
         translated = self._writer.write(events)
         return self._check(translated) if self._writer.broken else translated
 

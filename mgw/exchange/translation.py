@@ -130,16 +130,14 @@ class Translation:
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(
-        self,
-        response: UpstreamResponse,
-        *,
-        may_try_again: bool = False,  # noqa: ARG002  a stream is always held back
+        self, response: UpstreamResponse, *, may_try_again: bool = False
     ) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
+        :param may_try_again: whether a stream is held back until it says something, not just until it begins.
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
-        return self.response.client_response(response)
+        return self.response.client_response(response, may_try_again=may_try_again)
 
 
 @dataclass(slots=True)

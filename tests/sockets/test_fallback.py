@@ -17,6 +17,8 @@ from tests.support.simulator import SimulatorProcess
 
 OVERLOAD: Final = b'data: {"error":{"message":"busy","type":"server_error","code":503}}\n\n'
 ERROR: Final = b'{"error":{"message":"busy","type":"server_error","code":null,"param":null}}'
+ROLE: Final = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+USAGE: Final = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":0}}\n\n'
 FIRST: Final = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
 
 
@@ -71,8 +73,26 @@ def overload_late(turn: Turn) -> None:
     turn.wait_until_left()
 
 
+def overload_behind_a_beginning(turn: Turn) -> None:
+    """Behind events that say nothing of the answer, each by itself."""
+    turn.send(STREAM_HEAD)
+    for piece in (b": waiting\n\n", ROLE, USAGE, OVERLOAD):
+        turn.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+    turn.wait_until_left()
+
+
+def break_behind_a_beginning(turn: Turn) -> None:
+    turn.send(STREAM_HEAD, b"%x\r\n%b\r\n" % (len(ROLE), ROLE))
+    turn.reset()
+
+
 FAILURES: Final = {"503": refuse, "reset": reset, "stall": stall}
-ALL: Final = FAILURES | {"overload": overload, "overload without an end": overload_late}
+ALL: Final = FAILURES | {
+    "overload": overload,
+    "overload without an end": overload_late,
+    "overload behind a beginning": overload_behind_a_beginning,
+    "break behind a beginning": break_behind_a_beginning,
+}
 
 
 def chat(gateway: GatewayProcess) -> OpenAI:

@@ -16,8 +16,7 @@ from msgspec.json import Decoder
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.anthropic.errors import find_error as find_error_in
 from mgw.dialects.anthropic.errors import parse_stream_error
-from mgw.dialects.refusal import proxy_message
-from mgw.dialects.stream_end import StreamEvents
+from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
 _ANY: Final = Decoder()
@@ -37,7 +36,7 @@ def find_error(event: Event) -> UpstreamError | None:
         return parse_stream_error(data)
     found = _decode(data)
     if found is None:
-        return parse_stream_error(data) if proxy_message(data) else None
+        return parse_stream_error(data) if tells_error(data) else None
     kind = found.get("type") if type(found) is dict else None
     return find_error_in(data) if not kind or kind == "error" else None
 

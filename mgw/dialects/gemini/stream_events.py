@@ -16,8 +16,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.gemini.errors import find_error as find_error_in
-from mgw.dialects.refusal import proxy_message
-from mgw.dialects.stream_end import StreamEvents
+from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
 _ANY: Final = Decoder()
@@ -34,7 +33,7 @@ def find_error(event: Event) -> UpstreamError | None:
     """Return the error that an event or an element is."""
     found = _decode(event.data)
     if found is None:
-        return find_error_in(event.data) if proxy_message(event.data) else None
+        return find_error_in(event.data) if tells_error(event.data) else None
     is_response = type(found) is dict and not found.get("error")
     return None if is_response else find_error_in(event.data)
 

@@ -16,8 +16,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.openai.errors import is_error, parse_stream_error
-from mgw.dialects.refusal import proxy_message
-from mgw.dialects.stream_end import StreamEvents
+from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
 MAX_CHOICES: Final = 128
@@ -58,7 +57,7 @@ def find_error(event: Event) -> UpstreamError | None:
     try:
         chunk = _CHUNK.decode(data)
     except _UNREADABLE:
-        return parse_stream_error(data) if is_error(data) or proxy_message(data) else None
+        return parse_stream_error(data) if is_error(data) or tells_error(data) else None
     if chunk.error or (type(chunk.x_groq) is dict and chunk.x_groq.get("error")):
         return parse_stream_error(data)
     if not chunk.choices:
@@ -115,5 +114,5 @@ STREAM_EVENTS: Final = StreamEvents(
     find_error,
     ended_choices,
     says_nothing,
-    count_choices,
+    count_choices=count_choices,
 )

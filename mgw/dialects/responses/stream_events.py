@@ -16,9 +16,8 @@ from msgspec.json import Decoder
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.openai.errors import is_error
-from mgw.dialects.refusal import proxy_message
-from mgw.dialects.responses.errors import parse_failure
-from mgw.dialects.stream_end import StreamEvents
+from mgw.dialects.responses.errors import parse_failure, render_error
+from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
 _FAILED: Final = "response.failed"
@@ -50,7 +49,7 @@ def find_error(event: Event) -> UpstreamError | None:
     """Return the error that an event is."""
     data, decoded = event.data, _decode(event)
     if decoded is None:
-        is_told = event.event == b"error" or is_error(data) or bool(proxy_message(data))
+        is_told = event.event == b"error" or is_error(data) or tells_error(data)
         return parse_failure(data) if is_told else None
     kind, found = decoded
     if kind == _FAILED:
@@ -72,9 +71,15 @@ def says_nothing(event: Event) -> bool:
     return decoded is not None and decoded[0] in _SILENT
 
 
+def error_body(_: Event, error: UpstreamError) -> bytes:
+    """Return an error as the body of a response, whose shape no event of a stream has."""
+    return render_error(error, "")[1]
+
+
 STREAM_EVENTS: Final = StreamEvents(
     (b'"error"', b"event: error", b"response.failed", b"response.completed", b"response.incomplete"),
     find_error,
     ended_choices,
     says_nothing,
+    error_body,
 )

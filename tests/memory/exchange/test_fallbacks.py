@@ -176,6 +176,7 @@ def test_a_stream_that_begins_with_an_overload_leads_to_the_next_target(
     assert len(pipeline.endpoint.connections) == 2
     event = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
     begun = b'data: {"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":4}}}\n\n'
+    begun += b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}\n\n'
     pipeline.connection.send(stream(begun if alias == "far" else event + b"data: [DONE]\n\n"))
     assert client.status == 200
     assert client.body.startswith(b"data: {")

@@ -21,7 +21,8 @@ retries: {attempts: 2}
 BUSY = answered(b'{"error":{"message":"busy"}}', b"503 Service Unavailable")
 STREAM = b'{"model":"fast","messages":[],"stream":true}'
 ERROR_EVENT = b'data: {"error":{"message":"too busy","type":"server_error","code":503}}\n\n'
-FIRST_EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+FIRST_EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"}}]}\n\n'
+DONE = b"data: [DONE]\n\n"
 
 
 def busy(*headers: bytes, status: bytes = b"503 Service Unavailable") -> bytes:
@@ -289,7 +290,7 @@ def test_an_error_in_place_of_a_stream_does_not_repeat_the_credential(pipeline: 
 
 
 @pytest.mark.parametrize(
-    "first", [b": waiting\n\n", b"\n", b"data: [DONE]\n\n", b'data: {"choices":[]}\r\n\r\n']
+    "first", [DONE, b'data: {"choices":[{"index":0,"delta":{"x":1}}]}\r\n\r\n', b"data: words\n\n"]
 )
 def test_any_other_beginning_passes_at_once(pipeline: Pipeline, first: bytes) -> None:
     client, _ = pipeline.ask(body=STREAM)
@@ -326,5 +327,19 @@ def test_a_stream_that_breaks_behind_its_first_event_is_broken(pipeline: Pipelin
 
 def test_a_stream_that_is_held_ends_with_its_body(pipeline: Pipeline) -> None:
     client, _ = pipeline.ask(body=STREAM)
-    pipeline.connection.send(stream(b"data: x") + b"0\r\n\r\n")
-    assert (client.status, client.body, client.finished) == (200, b"data: x", True)
+    pipeline.connection.send(stream(b": hello\n\n" + DONE[:-2]) + b"0\r\n\r\n")
+    assert (client.status, client.body, client.finished) == (200, b": hello\n\n" + DONE[:-2], True)
+    assert pipeline.event().status is Outcome.OK
+
+
+def test_a_stream_that_ends_in_order_without_a_word_is_asked_for_again(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    for _ in range(3):
+        assert not client.started
+        pipeline.connection.send(stream(b": hello\n\n", headers=b"x-request-id: r\r\n") + b"0\r\n\r\n")
+        pipeline.clock.advance(8)
+    assert (client.status, client.body, client.finished) == (200, b": hello\n\n", True)
+    assert value_of(client.headers, b"x-request-id") == b"r"
+    event = pipeline.event()
+    assert (event.attempts, event.status, event.error) == (3, Outcome.UPSTREAM_ERROR, "truncated")
+    assert (event.http_status, event.stream) == (200, True)
