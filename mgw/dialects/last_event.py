@@ -69,7 +69,7 @@ _PATTERNS: Final = MappingProxyType(
 class LastEvent:
     """Looks at the pieces of a stream as they are handed on; ``passed`` says whether the last event was."""
 
-    __slots__ = ("_array", "_kind", "_seen", "_tail", "passed")
+    __slots__ = ("_array", "_kind", "_seen", "_tail", "passed", "went_on")
 
     def __init__(self, dialect: DialectName) -> None:
         self._kind = _PATTERNS[dialect]
@@ -77,6 +77,8 @@ class LastEvent:
         self._seen = False
         self._tail = _LINE_BEGIN
         self.passed = False
+        self.went_on = False
+        """Whether more came behind what looked like the last event, which some hosts say in every event."""
 
     def feed(self, data: bytes) -> None:
         """Look at the next piece."""
@@ -86,12 +88,14 @@ class LastEvent:
         looked = self._tail + data if self._seen or len(data) < _LARGE else self._shortened(data)
         for mark in kind.marks:
             if mark in looked:
+                self._note_more(looked)
                 self._look_for_event(looked)
                 return
         self._tail = looked[-_TAIL:]
         if self._seen:
             if kind.goes_on is not None and kind.goes_on in data:
                 self._seen = self.passed = False
+                self.went_on = True
             elif not self.passed:
                 self._look_for_end(looked)
 
@@ -101,6 +105,13 @@ class LastEvent:
             if mark in data:
                 return self._tail + data
         return self._tail + data[:_TAIL] + b" " + data[-_TAIL:]
+
+    def _note_more(self, looked: bytes) -> None:
+        """Know whether more comes behind what looked like the last event."""
+        goes_on = self._kind.goes_on
+        if self._seen and goes_on is not None and not self.went_on:
+            place = looked.rfind(goes_on)
+            self.went_on = place >= 0 and place + len(goes_on) > len(self._tail)
 
     def _look_for_event(self, looked: bytes) -> None:
         kind = self._kind

@@ -233,6 +233,11 @@ class RestoredReader(StreamReader):
         return self._reader.ended
 
     @property
+    def finished(self) -> int:
+        """How many candidates have ended, once all that began have."""
+        return self._reader.finished
+
+    @property
     def complete(self) -> bool:
         """Whether a break of the connection would take nothing of the answer away."""
         return self._reader.complete

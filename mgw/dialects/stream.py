@@ -90,6 +90,14 @@ class StreamReader(ABC):
 
     @property
     @abstractmethod
+    def finished(self) -> int:
+        """How many candidates have ended, once all that began have; 0 until then.
+
+        Behind that only counts can follow, and silence ends the answer.
+        """
+
+    @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether a break of the connection would take nothing of the answer away."""
 
@@ -114,9 +122,11 @@ class DocumentReader(StreamReader, Generic[Document]):
     ``Document`` is what the bytes are cut into: an event of an event stream, or an element of an array.
     """
 
-    __slots__ = ("_broken", "_closed")
+    __slots__ = ("_broken", "_closed", "finished")
 
     def __init__(self) -> None:
+        self.finished: int = 0
+        """How many candidates have ended, once all that began have."""
         self._closed = False
         """Nothing that comes is read any more."""
         self._broken = False

@@ -99,6 +99,11 @@ class HeldEventsFilter:
         return self.inner.ended
 
     @property
+    def finished(self) -> bool:
+        """As the other says."""
+        return self.inner.finished
+
+    @property
     def complete(self) -> bool:
         """As the other says."""
         return self.inner.complete

@@ -72,14 +72,19 @@ class PassthroughFilter:
     """For a stream of which it is known how it should end; the meter shows it what there is."""
     ended: bool = False
     """Never before its body has: the client gets what the provider sends."""
+    finished: bool = False
+    """Whether the last word has passed."""
     _body_ended: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
         text = data if self._gunzip is None else self._unzip(data)
         self._meter.feed(text)
-        if text and self._last_event is not None:
-            self._last_event.feed(text)
+        last_event, end = self._last_event, self._end
+        if text and last_event is not None:
+            last_event.feed(text)
+            if end is not None:
+                self.finished = end.complete or (last_event.passed and not last_event.went_on)
         return data
 
     @property

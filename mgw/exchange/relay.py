@@ -4,7 +4,8 @@ Per chunk: one call of the filter, one write.  The client's pause goes straight 
 Where the end of the body came with its last piece, both go out in one write.
 
 A stream whose head is held goes out from its first words on; some three seconds after their first byte at the
-latest.
+latest.  One that has had its last word has ended well, whatever follows: its end, a break, nothing, or
+heartbeats alone.  For ten seconds it may still send what belongs to it, such as its counts.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ HELD_SECONDS: Final = 3.0
 """How long a stream is held that says nothing, from its first byte on (contract 2.19)."""
 
 
+LAST_SECONDS: Final = 10.0
+"""How long a stream may last behind its last word (contract 7.4)."""
+
+
 class BodyFilter(Protocol):
     """Filters the body of a response; bytes in, bytes out."""
 
     @property
     def ended(self) -> bool:
         """Whether the provider has sent its last event, though its body may not have ended."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last word has been said: of the answer nothing follows, and silence ends it well."""
         ...
 
     @property
@@ -108,6 +118,9 @@ class Relay:
     _silence: Deadline | None = field(init=False, default=None)
     _waiting: Deadline | None = field(init=False, default=None)
     """Ends the waiting for words."""
+    _last_word: Deadline | None = field(init=False, default=None)
+    """Ends a stream behind its last word."""
+    _is_finished: bool = field(init=False, default=False)
     _last_piece: bytes = field(init=False, default=b"", repr=False)
     """What goes out with the end, which follows at once."""
 
@@ -151,6 +164,8 @@ class Relay:
         if self.body_filter.ended:
             response.discard_rest()  # the client need not wait for a provider that forgets to hang up
             self.on_body_end()
+        elif self.body_filter.finished is not self._is_finished:
+            self._on_last_word()
 
     def on_body_end(self) -> None:
         """End the client's response."""
@@ -164,7 +179,7 @@ class Relay:
             self._send_last_piece()
             self._end(error)
             return
-        if self._silence is not None or self._waiting is not None:
+        if self._silence is not None or self._waiting is not None or self._last_word is not None:
             self._stop_timers()
         try:
             if self.held_head is not None:
@@ -255,6 +270,24 @@ class Relay:
             self.channel.write(out)
         self.channel.flush()
 
+    def _on_last_word(self) -> None:
+        """Wait for the end of a stream that has said all, or wait no longer: it says more."""
+        self._is_finished = is_finished = self.body_filter.finished
+        if self._last_word is not None:
+            self._last_word.close()
+            self._last_word = None
+        if is_finished and not self.response.all_delivered:
+            self._last_word = Deadline(self.exchange.wheel, self._on_last_silence)
+            self._last_word.start(LAST_SECONDS)
+
+    def _on_last_silence(self) -> None:
+        """End the client's response, and leave the provider, who has said all."""
+        if self.response.paused and self._last_word is not None:  # it may be the client who holds it up
+            self._last_word.start(LAST_SECONDS)
+            return
+        self.response.cancel()
+        self.on_body_end()
+
     def _send_held_head(self) -> None:
         held_head, self.held_head = self.held_head, None
         assert held_head is not None, "whoever calls has looked"
@@ -277,10 +310,10 @@ class Relay:
         on_end(error)
 
     def _stop_timers(self) -> None:
-        for timer in (self._silence, self._waiting):
+        for timer in (self._silence, self._waiting, self._last_word):
             if timer is not None:
                 timer.close()
-        self._silence = self._waiting = None
+        self._silence = self._waiting = self._last_word = None
 
 
 def _ignore(_: Exception | None) -> None:

@@ -220,6 +220,8 @@ class StreamTranslation(ResponseTranslation):
     on_unknown_stop: OnUnknownStop
     last_event: LastEvent
     keepalive_seconds: float | None
+    candidates: int
+    """How many the client asked for."""
 
     @property
     def accept(self) -> bytes:
@@ -255,6 +257,7 @@ class StreamTranslation(ResponseTranslation):
             self.redact,
             self.last_event,
             _NO_CONTENT if may_try_again else _NOTHING,
+            candidates=self.candidates,
         )
         retry_headers = _retry_headers(head)
         refuse = partial(self._render_early_failure, body_filter, retry_headers)
@@ -313,15 +316,20 @@ class StreamFilter:
     """What came in one piece with the error that ended the stream."""
     error: UpstreamError | None = None
     """The provider's own error, where it ended the stream."""
+    candidates: int = 1
+    """How many were asked for."""
     ended: bool = False
     """Whether the provider's stream has had its last event."""
+    finished: bool = False
+    """Whether the last word of the last candidate has been said."""
     _has_words: bool = False
     """Something has come that is neither an error nor one of those."""
 
     @property
     def complete(self) -> bool:
         """Whether all of the response is there."""
-        return self.error is None and self._reader.complete
+        has_all = self.ended or self.finished or self.candidates == 1
+        return has_all and self.error is None and self._reader.complete
 
     @property
     def sent_last_event(self) -> bool:
@@ -337,6 +345,7 @@ class StreamFilter:
         events = reader.feed(data)
         self.ended = reader.ended
         translated = self._translate(events)
+        self.finished = reader.finished >= self.candidates
         if not self._has_words:
             return self._hold(translated, len(data))
         if self._held:

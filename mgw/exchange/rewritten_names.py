@@ -58,6 +58,11 @@ class RestoredFilter:
         return self._inner.ended
 
     @property
+    def finished(self) -> bool:
+        """Whether the last word has been said."""
+        return self._inner.finished
+
+    @property
     def complete(self) -> bool:
         """Whether nothing is missing if the provider's body breaks now."""
         return self._inner.complete

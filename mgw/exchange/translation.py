@@ -256,6 +256,7 @@ class TranslationBuilder:
             on_unknown_stop=on_unknown_stop,
             last_event=LastEvent(self.exchange.route.dialect),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
+            candidates=parsed.request.candidates or 1,
         )
         streamed.on_complete = report_stops
         return streamed

@@ -112,7 +112,6 @@ class MessagesStreamReader(DocumentReader[Event]):
     __slots__ = (
         "_began",
         "_calls",
-        "_ended",
         "_event_reader",
         "_initial_blocks",
         "_message",
@@ -133,8 +132,6 @@ class MessagesStreamReader(DocumentReader[Event]):
         """The ``message_start``."""
         self._initial_blocks: set[int] = set()
         """The blocks that it held."""
-        self._ended = False
-        """The stop reason has come."""
 
     @property
     def ended(self) -> bool:
@@ -143,8 +140,8 @@ class MessagesStreamReader(DocumentReader[Event]):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing can be missing."""
-        return self._closed
+        """Whether nothing can be missing: the stop reason has come."""
+        return self._closed or self.finished > 0
 
     def _split(self, data: bytes) -> Iterable[Event]:
         return self._event_reader.feed(data)
@@ -172,13 +169,13 @@ class MessagesStreamReader(DocumentReader[Event]):
             return
         if not self._open_blocks:
             self._end_with_message(events)
-        if not self._ended:
+        if not self.finished:
             raise incomplete()
 
     def on_message_start(self, event: _StreamEvent, events: list[ReplyEvent]) -> None:
         """Begin the response, and read what it holds already."""
         if self._message is not None:
-            if not self._ended:
+            if not self.finished:
                 error = "the upstream began a second response before the first one ended"
                 self._break(UpstreamError(502, error), events)
             return
@@ -202,7 +199,7 @@ class MessagesStreamReader(DocumentReader[Event]):
 
     def on_content_block_start(self, event: _StreamEvent, events: list[ReplyEvent]) -> None:
         """Open a block."""
-        if event.content_block is not None and not self._ended:
+        if event.content_block is not None and not self.finished:
             if not self._began:
                 self._begin(events)
             self._open_block(event.index, event.content_block, events)
@@ -210,7 +207,7 @@ class MessagesStreamReader(DocumentReader[Event]):
     def on_content_block_delta(self, event: _StreamEvent, events: list[ReplyEvent]) -> None:
         """Add to a block that is open."""
         delta = event.delta
-        if delta is None or self._ended:
+        if delta is None or self.finished:
             return
         if not self._began:
             self._begin(events)
@@ -252,7 +249,7 @@ class MessagesStreamReader(DocumentReader[Event]):
         """Close the stream, in which the stop reason should have come."""
         self._closed = True
         self._end_with_message(events)
-        if not self._ended:
+        if not self.finished:
             error = "the upstream's response ended without a finish reason"
             self._break(UpstreamError(502, error), events)
 
@@ -261,7 +258,7 @@ class MessagesStreamReader(DocumentReader[Event]):
         try:
             event = _UNTYPED_DECODER.decode(data)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
-            if not self._ended:
+            if not self.finished:
                 words = proxy_message(data)
                 self._break(UpstreamError(502, words) if words else UNREADABLE_EVENT.error, events)
             return
@@ -271,7 +268,7 @@ class MessagesStreamReader(DocumentReader[Event]):
         elif event.type == "content_block_start" and _is_none_of(event.content_block, _BLOCK_TYPES):
             self._close_block(event.index, events)
             self._open_blocks[event.index] = _OpenBlock(ContentBlock(), self._calls)
-        elif not self._ended and not self._is_unknown(event):
+        elif not self.finished and not self._is_unknown(event):
             self._break(UNREADABLE_EVENT.error, events)
 
     def _is_unknown(self, event: _UntypedEvent) -> bool:
@@ -329,9 +326,9 @@ class MessagesStreamReader(DocumentReader[Event]):
 
     def _end(self, source: _Delta | _Message, events: list[ReplyEvent]) -> None:
         """Read the stop reason, once."""
-        if self._ended:
+        if self.finished:
             return
-        self._ended = True
+        self.finished = 1
         for index in tuple(self._open_blocks):
             self._close_block(index, events)
         stop, unknown = parse_stop(source.stop_reason, calls=self._calls > 0)

@@ -94,6 +94,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         "_candidates",
         "_elements",
         "_events",
+        "_goes_on",
         "_head",
         "_seed",
         "_unread_usage",
@@ -112,6 +113,8 @@ class ContentStreamReader(DocumentReader[bytes]):
         self._events: EventReader | None = None
         self._elements: ElementReader | None = None
         self._began = False
+        self._goes_on = False
+        """More came behind a reason to end: this host names one in every response, and it tells nothing."""
         self._head = StreamHead(_SIGNS)
         self._blocked: str | None = None
         self._candidates: dict[int, _IncomingCandidate] = {}
@@ -168,6 +171,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason:
             self._blocked = describe_block(feedback.block_reason, feedback.block_reason_message)
+            self.finished = _MAX_CANDIDATES
         for place, candidate in enumerate(response.candidates or ()):
             number = place if candidate.index is None else candidate.index
             if 0 <= number < _MAX_CANDIDATES:
@@ -230,6 +234,10 @@ class ContentStreamReader(DocumentReader[bytes]):
         candidate = self._candidates.get(number)
         if candidate is None:
             candidate = self._candidates[number] = _IncomingCandidate(number)
+            self.finished = 0
+        elif candidate.finish_reason is not None:
+            self._goes_on = True
+            self.finished = 0
         text = plain_text(shape.content)
         if text is None or candidate.thinking:
             for part in split_parts(shape.content):
@@ -245,6 +253,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         if shape.finish_reason:
             candidate.finish_reason = shape.finish_reason
             candidate.finish_message = shape.finish_message
+            self.finished = len(self._candidates) if self.complete and not self._goes_on else 0
 
     def _on_part(self, part: PartShape, candidate: _IncomingCandidate, events: list[ReplyEvent]) -> None:
         value, number = part.thought_signature, candidate.number

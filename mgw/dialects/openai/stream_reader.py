@@ -68,7 +68,7 @@ class ChatStreamReader(DocumentReader[Event]):
     @property
     def complete(self) -> bool:
         """Whether nothing can be missing."""
-        return self.ended
+        return self.ended or self.finished > 0
 
     def _split(self, data: bytes) -> Iterable[Event]:
         documents = self._splitter.feed(data)
@@ -109,15 +109,19 @@ class ChatStreamReader(DocumentReader[Event]):
             self._began = True
             events.append(Began(_text(chunk.id), _text(chunk.model)))
         has_usage = chunk.usage is not None or chunk.x_groq is not None
+        has_end = False
         for choice in chunk.choices or ():
             reader = self._choices.get(choice.index) if type(choice.index) is int else None
             reader = reader or self._find_choice(choice)
             if reader is not None:
                 reader.on_choice(choice, events)
+                has_end = has_end or reader.ended
             if events and type(events[-1]) is Broke:
                 self._closed = self._broken = True
                 return
             has_usage = has_usage or choice.usage is not None
+        if has_end:
+            self.finished = len(self._choices) if self._has_ended() else 0
         if has_usage:
             self.on_usage(data, events)
 
@@ -127,6 +131,7 @@ class ChatStreamReader(DocumentReader[Event]):
         reader = self._choices.get(index)
         if reader is None and 0 <= index < _MAX_CHOICES:
             reader = self._choices[index] = ChoiceReader(index, self._seed)
+            self.finished = 0
         return reader
 
     def on_usage(self, data: bytes, events: list[ReplyEvent]) -> None:

@@ -200,6 +200,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
                 self._break(UpstreamError(502, str(error)), events)
                 return
         self._closed = self.ended = True
+        self.finished = 1
         usage = try_read_usage(read_usage, data, self.usage)
         if usage != self.usage:
             self.usage = usage

@@ -30,6 +30,7 @@ class Filter:
     is_incomplete: bool = False
     failing: bool = False
     ended: bool = False
+    finished: bool = False
     complete: bool = False
     sent_last_event: bool = False
 
