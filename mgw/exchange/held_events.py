@@ -229,4 +229,4 @@ def _refuse(
     if error.status in OVERLOAD_STATUSES and value_of(headers, b"retry-after") is None:
         seconds = math.ceil(error.retry_after or OVERLOAD_RETRY_SECONDS)
         headers.append((b"Retry-After", b"%d" % seconds))
-    return FullResponse(error.status, headers, overwritten(held.body, secrets))
+    return FullResponse(error.status, headers, overwritten(held.body, secrets), error=error)

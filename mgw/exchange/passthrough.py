@@ -245,7 +245,7 @@ class Passthrough(Struct, eq=False):
                 return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
             lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if head.status >= _FIRST_ERROR_STATUS:
-            secrets = self._secrets()
+            secrets = self.secrets()
             reason = overwritten(reason, secrets)
             lines = overwritten(lines, secrets)
         holds = may_try_again and stream and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
@@ -271,7 +271,7 @@ class Passthrough(Struct, eq=False):
         events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
         is_answer = self.route.ends_plainly
         held = HeldEventsFilter(self.target, events, inner, is_array(head), is_answer)
-        return hold_events(streaming, head, held, self._secrets())
+        return hold_events(streaming, head, held, self.secrets())
 
     def _meter_whole(
         self, head: ResponseHead, body: bytes, *, stream: bool
@@ -303,7 +303,7 @@ class Passthrough(Struct, eq=False):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event, end)
         length = head.content_length
-        if head.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self._secrets()):
+        if head.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self.secrets()):
             return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
@@ -316,7 +316,7 @@ class Passthrough(Struct, eq=False):
             return 1
         return dialect.stream_events.count_choices(self.body)
 
-    def _secrets(self) -> tuple[Secret, ...]:
+    def secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""
         return () if self._credential is None else secrets_sent(self.target.provider, self._credential)
 

@@ -39,6 +39,7 @@ from mgw.exchange.attempts import (
     trouble_of_error,
     trouble_of_status,
 )
+from mgw.exchange.early_head import EarlyHead, silence_for
 from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
 from mgw.exchange.relay import HeldHead, Relay
@@ -56,6 +57,7 @@ from mgw.exchange.response import (
     send_head,
     send_whole,
 )
+from mgw.exchange.response_translation import StreamTranslation
 from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
 from mgw.routing.resolve import Target
@@ -82,6 +84,7 @@ class ExchangeRun(WaitingRun):
         "_credential",
         "_credentials",
         "_early_failure",
+        "_early_head",
         "_exchange",
         "_is_fresh",
         "_is_sending",
@@ -111,6 +114,8 @@ class ExchangeRun(WaitingRun):
         self._is_sending = self._is_fresh = False
         self._response: UpstreamResponse | None = None
         self._early_failure: EarlyFailure | None = None
+        self._early_head: EarlyHead | None = None
+        """``None``: the client hears nothing before an answer."""
         self._attempts: Attempts | None = None
         """``None``: nothing is configured that leads to another."""
         self._body: bytes | BodySource = b""
@@ -193,6 +198,14 @@ class ExchangeRun(WaitingRun):
             return
         self._plan = plan
         generation, name = self._exchange.generation, plan.target.provider.name
+        if self._early_head is not None:
+            self._early_head.plan(plan)
+        elif (
+            isinstance(plan, Translation)
+            and type(plan.response) is StreamTranslation  # an instance check of an abstract class costs
+            and plan.response.keepalive_seconds is not None
+        ):
+            self._early_head = EarlyHead(self._exchange, self._channel, plan.response)
         self._upstream = generation.upstreams[name]
         credentials = generation.credentials[name]
         if self._exchange.route.is_upload:
@@ -276,8 +289,12 @@ class ExchangeRun(WaitingRun):
     def _respond(self, response: UpstreamResponse) -> None:
         plan = self._plan
         assert plan is not None
-        attempts = self._attempts
-        client_response = plan.client_response(response, may_try_again=attempts is not None)
+        attempts, early_head = self._attempts, self._early_head
+        may_try_again = attempts is not None
+        if early_head is None:
+            client_response = plan.client_response(response, may_try_again=may_try_again)
+        else:
+            client_response = early_head.client_response(plan, response, may_try_again=may_try_again)
         if response.status >= _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
             assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
             planning = plan_without_thoughts(self._exchange, plan, plan.retry, response, client_response)
@@ -288,6 +305,9 @@ class ExchangeRun(WaitingRun):
             self._forget_request()  # a stream may last for hours, and nothing needs its request now
         if isinstance(client_response, WholeResponse):
             self._response = None
+            if early_head is not None and early_head.was_sent:
+                self._send_full(early_head.full_of(client_response))
+                return
             send_whole(self._exchange, client_response, self._channel)
             self._succeed()
             return
@@ -311,12 +331,13 @@ class ExchangeRun(WaitingRun):
         exchange, channel, held_head = self._exchange, self._channel, None
         self._early_failure = early_failure = streaming.early_failure
         if early_failure is None:
-            send_head(exchange, streaming, channel)
+            self._send_head(streaming)
         else:
             if exchange.generation.server_timing:
                 exchange.begin_upstream_wait()  # for the first event
             held_head = HeldHead(
                 partial(self._send_held_head, streaming),
+                _ignore if self._early_head is None else self._early_head.send,
                 early_failure.awaits_words,
                 early_failure.let_go,
                 early_failure.body_filter,
@@ -327,7 +348,7 @@ class ExchangeRun(WaitingRun):
             streaming.body_filter,
             channel,
             self._on_relayed,
-            streaming.keepalive_seconds,
+            silence_for(self._early_head, exchange, streaming),
             held_head,
         )
         self._cancel = relay.cancel
@@ -337,14 +358,20 @@ class ExchangeRun(WaitingRun):
     def _send_held_head(self, streaming: StreamingResponse) -> None:
         self._early_failure = None
         self._forget_request()
-        send_head(self._exchange, streaming, self._channel)
+        self._send_head(streaming)
+
+    def _send_head(self, streaming: StreamingResponse) -> None:
+        if self._early_head is None:
+            send_head(self._exchange, streaming, self._channel)
+        else:
+            self._early_head.open(streaming)
 
     def _on_relayed(self, error: Exception | None) -> None:
         self._cancel = None
         early_failure, attempts = self._early_failure, self._attempts
         if error is None:
             self._succeed()
-        elif early_failure is None or self._channel.started or not isinstance(error, GatewayError):
+        elif early_failure is None or not isinstance(error, GatewayError):
             self._fail(error)
         else:
             trouble = None
@@ -362,7 +389,11 @@ class ExchangeRun(WaitingRun):
         self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:
-        sending = send_full(self._exchange, full, self._channel)
+        early_head = self._early_head
+        if early_head is not None and early_head.was_sent:
+            sending = early_head.send_full(full)
+        else:
+            sending = send_full(self._exchange, full, self._channel)
         if sending is None:
             self._succeed()
         else:
@@ -428,6 +459,8 @@ class ExchangeRun(WaitingRun):
 
     def _fail(self, error: Exception) -> None:
         if self._on_end is not None:
+            if self._early_head is not None:
+                self._early_head.fail(error)
             self._exchange.failed(error)
             self._end(error)
 
@@ -437,6 +470,9 @@ class ExchangeRun(WaitingRun):
         if self._request is not None:
             self._forget_request()
         self._cancel = self._early_failure = None
+        early_head, self._early_head = self._early_head, None
+        if early_head is not None:
+            early_head.close()
         response, self._response = self._response, None
         if response is not None:
             response.cancel()
@@ -451,3 +487,7 @@ class ExchangeRun(WaitingRun):
     def _creates_nothing(self) -> bool:
         assert self._request is not None
         return creates_nothing(self._exchange.route, self._request)
+
+
+def _ignore() -> None:
+    """No head goes out early."""

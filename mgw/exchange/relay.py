@@ -20,6 +20,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.errors import Cause, GatewayError
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.request import ResponseChannel
+from mgw.exchange.silence import Silence
 from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import UpstreamResponse
 
@@ -90,7 +91,9 @@ class HeldHead(Struct, frozen=True):
     """The head of a response, which waits until the provider says something."""
 
     send: Callable[[], None]
-    """Sends it."""
+    """Sends it, for good."""
+    send_early: Callable[[], None]
+    """Sends it for a keep-alive, if it is not out, and goes on waiting."""
     awaits_words: Callable[[], bool]
     """Whether nothing was said, so that an error can still be the response."""
     let_go: Callable[[], bytes] | None = None
@@ -110,12 +113,11 @@ class Relay:
     on_end: Callable[[Exception | None], None]
     """Gets the :class:`GatewayError` that broke the body, after the client was shown that it broke; where the
     head was still held, the client was shown nothing."""
-    keepalive_seconds: float | None = None
-    """The provider's silence after which the client gets a keep-alive; ``None``: never."""
+    silence: Silence | None = None
+    """Towards the client, which keep-alives break; ``None``: they do not."""
     held_head: HeldHead | None = None
     """``None``: the client has the head."""
     ended: bool = False
-    _silence: Deadline | None = field(init=False, default=None)
     _waiting: Deadline | None = field(init=False, default=None)
     """Ends the waiting for words."""
     _last_word: Deadline | None = field(init=False, default=None)
@@ -127,9 +129,8 @@ class Relay:
     def start(self) -> None:
         """Take the body from the response."""
         self._use_filter(self.body_filter)
-        if self.keepalive_seconds is not None:
-            self._silence = Deadline(self.exchange.wheel, self._on_silence)
-            self._silence.start(self.keepalive_seconds)
+        if self.silence is not None:
+            self.silence.take(self._on_silence)
         self.response.deliver_body(self)
         if not self.ended:
             self.channel.register(self)  # not before: a pause of a body that does not flow yet would be lost
@@ -159,8 +160,8 @@ class Relay:
             self._last_piece = out
         elif out:
             self.channel.write(out)
-            if self._silence is not None and self.keepalive_seconds is not None:
-                self._silence.start(self.keepalive_seconds)
+            if self.silence is not None:
+                self.silence.deadline.start(self.silence.seconds)
         if self.body_filter.ended:
             response.discard_rest()  # the client need not wait for a provider that forgets to hang up
             self.on_body_end()
@@ -179,7 +180,7 @@ class Relay:
             self._send_last_piece()
             self._end(error)
             return
-        if self._silence is not None or self._waiting is not None or self._last_word is not None:
+        if self.silence is not None or self._waiting is not None or self._last_word is not None:
             self._stop_timers()
         try:
             if self.held_head is not None:
@@ -235,11 +236,9 @@ class Relay:
             keepalive = self.body_filter.keepalive()
             if keepalive:
                 if self.held_head is not None:
-                    self._send_held_head()
+                    self.held_head.send_early()
                 self.channel.write(keepalive)
                 self.channel.flush()
-        if self._silence is not None and self.keepalive_seconds is not None:
-            self._silence.start(self.keepalive_seconds)
 
     def _use_filter(self, body_filter: BodyFilter) -> None:
         self.body_filter = body_filter
@@ -310,10 +309,13 @@ class Relay:
         on_end(error)
 
     def _stop_timers(self) -> None:
-        for timer in (self._silence, self._waiting, self._last_word):
+        silence, self.silence = self.silence, None
+        if silence is not None:
+            silence.leave()
+        for timer in (self._waiting, self._last_word):
             if timer is not None:
                 timer.close()
-        self._silence = self._waiting = self._last_word = None
+        self._waiting = self._last_word = None
 
 
 def _ignore(_: Exception | None) -> None:

@@ -129,6 +129,14 @@ class ResponseChannel(Protocol):
         """Send the head of the response."""
         ...
 
+    def start_early(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Send the head of a response while the request is still needed, which keeps its memory."""
+        ...
+
+    def forget_request(self) -> None:
+        """Release the memory of a request that is not needed any more."""
+        ...
+
     def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Send the head of a response that is passed on.
 

@@ -54,6 +54,8 @@ class FullResponse(Struct, frozen=True):
     body: bytes
     usage: TokenUsage = NO_USAGE
     stream: bool = False
+    error: UpstreamError | None = None
+    """What the provider said, if it is a refusal."""
 
 
 class EarlyFailure(Struct, frozen=True):
@@ -199,14 +201,22 @@ def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) 
     exchange.counted = full.usage
     exchange.stream = full.stream
     length = (b"Content-Length", b"%d" % len(full.body))
-    _send_head(exchange, full.status, b"", [*full.headers, length], channel)
+    _send_head(exchange, full.status, b"", [*full.headers, length], channel.start)
     if len(full.body) <= SLICE_BYTES:
         channel.write(full.body)
         channel.finish()
         return None
+    return send_sliced(exchange, full.body, channel)
+
+
+def send_sliced(exchange: Exchange, body: bytes, channel: ResponseChannel) -> Deferred[None]:
+    """Send a large body behind its head, at the client's pace, and end the response.
+
+    :returns: as :func:`send_full` does.
+    """
     with suppress(GatewayError):  # the head is out; its room was there a moment ago
-        exchange.reserve(len(full.body))
-    sliced = _SlicedBody(channel, full.body)
+        exchange.reserve(len(body))
+    sliced = _SlicedBody(channel, body)
     channel.register(sliced)
     sliced.resume()
     return sliced.done
@@ -216,13 +226,19 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
     """Send the head of a response that is handed on piece by piece."""
     exchange.stream = streaming.stream
     if streaming.lines is None:
-        _send_head(exchange, streaming.status, streaming.reason, streaming.headers, channel)
+        _send_head(exchange, streaming.status, streaming.reason, streaming.headers, channel.start)
         return
     exchange.http_status = streaming.status
     lines = _WITH_REQUEST_ID % (streaming.lines, exchange.request_id.encode())
     if exchange.generation.server_timing:
         lines += _TIMING_LINE % exchange.server_timing()
     channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
+
+
+def send_early_head(exchange: Exchange, headers: RawHeaders, channel: ResponseChannel) -> None:
+    """Send the head of a translated stream of which nothing is known yet."""
+    exchange.stream = True
+    _send_head(exchange, 200, b"OK", headers, channel.start_early)
 
 
 def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChannel) -> None:
@@ -240,7 +256,11 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
 
 
 def _send_head(
-    exchange: Exchange, status: int, reason: bytes, headers: RawHeaders, channel: ResponseChannel
+    exchange: Exchange,
+    status: int,
+    reason: bytes,
+    headers: RawHeaders,
+    start: Callable[[int, bytes, RawHeaders], None],
 ) -> None:
     exchange.http_status = status
     own: RawHeaders = [(b"X-Gateway-Request-Id", exchange.request_id.encode())]
@@ -250,7 +270,7 @@ def _send_head(
         own.append(date_header(exchange.now()))
         if status >= 400:
             own.append(_NO_STORE)
-    channel.start(status, reason, [*headers, *own])
+    start(status, reason, [*headers, *own])
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -13,17 +13,15 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from mgw.canonical.replay import replay_reply
-from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
-from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
+from mgw.dialects.refusal import AnswerError
 from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.dialects.tool_names import restore_names_in_events
-from mgw.errors import Cause, GatewayError, Reason
-from mgw.exchange.exchange import Fault, stream_error
+from mgw.errors import GatewayError, Reason
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
     OVERLOAD_RETRY_SECONDS,
@@ -34,6 +32,7 @@ from mgw.exchange.response import (
     StreamingResponse,
     with_retry_after,
 )
+from mgw.exchange.stream_filter import NO_EVENTS, SILENT_EVENTS, OnUnknownStop, StreamFilter
 from mgw.families import FAMILIES
 from mgw.http.response_head import ResponseHead
 from mgw.secret import Secret, without
@@ -51,17 +50,12 @@ _STREAM_TYPES: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 _RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's response that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
-_NO_CONTENT: Final = frozenset({Began, Counted})
-"""Events that say nothing of the answer yet."""
-_NOTHING: Final = frozenset[type]()
 MAX_OBJECTS: Final = 400_000
 MAX_VALUES: Final = 4_000_000
 """A whole response may hold 2,048 embeddings of 1,536 numbers, or the twenty likeliest of each token."""
 _FEW_VALUES: Final = 400_000
 _BYTES_FOR_EACH: Final = 4
 """More values than these have to be so long: a number takes 32 bytes in Python."""
-MAX_HELD: Final = 64 * 1024
-"""How much of a provider's stream is read that says nothing before its head goes out all the same."""
 MAX_ERROR_BYTES: Final = 1024 * 1024
 """A refusal that is longer says nothing but its status."""
 
@@ -79,8 +73,6 @@ Convert = Callable[[bytes, bytes], tuple[bytes, bytes, TokenUsage]]
 
 Raises :class:`GatewayError` (``UPSTREAM_BROKEN``).
 """
-OnUnknownStop = Callable[[str], None]
-"""Takes a stop reason that nobody knows."""
 
 
 def _do_nothing() -> None:
@@ -174,7 +166,7 @@ class ResponseTranslation(ABC):
             retry_headers = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
         status, body = self.client.render_error(error, self.request_id)
         headers = [(b"Content-Type", JSON), *retry_headers, *self.gateway_headers]
-        return FullResponse(status, headers, body)
+        return FullResponse(status, headers, body, error=error)
 
     def _render_error(self, status: int, body: bytes, retry_headers: RawHeaders) -> FullResponse:
         if status < 400:
@@ -214,7 +206,7 @@ class StreamTranslation(ResponseTranslation):
     """For a refusal."""
     parse: Callable[[bytes, bytes], Reply]
     reader: Callable[[], StreamReader]
-    writer: StreamWriter
+    new_writer: Callable[[], StreamWriter]
     names: Mapping[str, str]
     """Tools that the provider knows by another name than the client."""
     on_unknown_stop: OnUnknownStop
@@ -222,6 +214,15 @@ class StreamTranslation(ResponseTranslation):
     keepalive_seconds: float | None
     candidates: int
     """How many the client asked for."""
+    writer: StreamWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = self.new_writer()
+
+    @property
+    def stream_headers(self) -> RawHeaders:
+        """The headers of the client's stream."""
+        return [(b"Content-Type", self.writer.content_type), _NO_CACHE, *self.gateway_headers]
 
     @property
     def accept(self) -> bytes:
@@ -237,7 +238,6 @@ class StreamTranslation(ResponseTranslation):
         """
         if not 200 <= response.status < 300:
             return self.buffer(response, self.convert, stream=False)
-        content_type = self.writer.content_type
         head = response.head
         if media_type(head.content_type or b"") not in _STREAM_TYPES:
             return self.buffer(response, self._replay, stream=True)
@@ -245,7 +245,6 @@ class StreamTranslation(ResponseTranslation):
         if coding != b"identity":
             message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        headers = [(b"Content-Type", content_type), _NO_CACHE, *self.gateway_headers]
         reader = self.reader()
         if self._renamed is not None:
             reader = RestoredReader(reader, RestoredStream(*self._renamed))
@@ -256,7 +255,7 @@ class StreamTranslation(ResponseTranslation):
             self.on_unknown_stop,
             self.redact,
             self.last_event,
-            _NO_CONTENT if may_try_again else _NOTHING,
+            SILENT_EVENTS if may_try_again else NO_EVENTS,
             candidates=self.candidates,
         )
         retry_headers = _retry_headers(head)
@@ -270,7 +269,7 @@ class StreamTranslation(ResponseTranslation):
         return StreamingResponse(
             200,
             b"OK",
-            headers,
+            self.stream_headers,
             body_filter,
             stream=True,
             keepalive_seconds=self.keepalive_seconds,
@@ -294,143 +293,6 @@ class StreamTranslation(ResponseTranslation):
         reply = self.parse(body, content_type)
         events = self.writer.write(replay_reply(reply)) + self.writer.finish()
         return events, self.writer.content_type, reply.usage
-
-
-@dataclass(slots=True)
-class StreamFilter:
-    """A provider's stream in, the client's stream out; the reader is the meter."""
-
-    _reader: StreamReader
-    _writer: StreamWriter
-    _names: Mapping[str, str]
-    _on_unknown_stop: OnUnknownStop
-    _redact: Callable[[str], str]
-    _last_event: LastEvent
-    _silent: Set[type] = _NOTHING
-    """Events behind which the stream is still held back."""
-    _held: list[bytes] = field(default_factory=list)
-    """What was written of those."""
-    _held_bytes: int = 0
-    """How many bytes of the provider's were read for them."""
-    _unsent: bytes = b""
-    """What came in one piece with the error that ended the stream."""
-    error: UpstreamError | None = None
-    """The provider's own error, where it ended the stream."""
-    candidates: int = 1
-    """How many were asked for."""
-    ended: bool = False
-    """Whether the provider's stream has had its last event."""
-    finished: bool = False
-    """Whether the last word of the last candidate has been said."""
-    _has_words: bool = False
-    """Something has come that is neither an error nor one of those."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of the response is there."""
-        has_all = self.ended or self.finished or self.candidates == 1
-        return has_all and self.error is None and self._reader.complete
-
-    @property
-    def sent_last_event(self) -> bool:
-        """Whether the client's stream has had its last event."""
-        return self._last_event.passed
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the events that these bytes complete, in the client's grammar.
-
-        :raises GatewayError: ``UPSTREAM_BROKEN``.
-        """
-        reader = self._reader
-        events = reader.feed(data)
-        self.ended = reader.ended
-        translated = self._translate(events)
-        self.finished = reader.finished >= self.candidates
-        if not self._has_words:
-            return self._hold(translated, len(data))
-        if self._held:
-            translated = self._release(translated)
-        if translated:
-            self._last_event.feed(translated)
-        return translated
-
-    def _hold(self, translated: bytes, size: int) -> bytes:
-        """Keep what says nothing, while there is not too much of it."""
-        self._held.append(translated)
-        self._held_bytes += size
-        return self.let_go() if self._silent and self._held_bytes > MAX_HELD else b""
-
-    def let_go(self) -> bytes:
-        """Hold nothing any more; return what was held."""
-        self._has_words = True
-        released = self._release(b"")
-        if released:
-            self._last_event.feed(released)
-        return released
-
-    def _release(self, behind: bytes) -> bytes:
-        held, self._held = self._held, []
-        return b"".join([*held, behind])
-
-    def finish(self) -> bytes:
-        """Return the end of the stream.
-
-        :raises GatewayError: ``UPSTREAM_BROKEN`` where the provider's stream stopped before its end.
-        """
-        translated = self._translate(self._reader.finish())
-        return self._check(self._release(translated) + self._writer.finish())
-
-    def fail(self, error: GatewayError) -> bytes | None:
-        """Return what shows the client that its stream broke: never a clean end."""
-        unsent, self._unsent = self._unsent, b""
-        return self._release(unsent) + self._writer.fail(error if self.error is None else self.error)
-
-    def fault(self) -> Fault | None:
-        """Nothing: what goes wrong is raised."""
-        return None
-
-    def awaits_words(self) -> bool:
-        """Whether the provider has said nothing yet but perhaps why it fails."""
-        return not self._has_words
-
-    def usage(self) -> TokenUsage:
-        """Return the counts seen so far."""
-        return self._reader.usage
-
-    def keepalive(self) -> bytes:
-        """Return a keep-alive; what was written ends with a whole event, so one may always follow."""
-        return self._writer.keepalive()
-
-    def _translate(self, events: list[ReplyEvent]) -> bytes:
-        if self._names:
-            events = restore_names_in_events(events, self._names)
-        for event in events:
-            if type(event) is Ended:
-                if event.unknown_stop is not None:
-                    self._on_unknown_stop(event.unknown_stop)
-            elif type(event) is Broke:
-                before = events[: events.index(event)]
-                if self._has_words or any(type(one) not in _NO_CONTENT for one in before):
-                    self._has_words = True
-                    self._unsent = self._writer.write(before)
-                self.error = replace(event.error, message=self._redact(event.error.message))
-                raise _error_of(event)
-        if not self._has_words:
-            self._has_words = any(type(one) not in self._silent for one in events)
-        translated = self._writer.write(events)
-        return self._check(translated) if self._writer.broken else translated
-
-    def _check(self, translated: bytes) -> bytes:
-        if self._writer.broken:
-            self._unsent = translated
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response cannot be translated")
-        return translated
-
-
-def _error_of(event: Broke) -> GatewayError:
-    if event == UNREADABLE_EVENT:
-        return GatewayError(Reason.UPSTREAM_BROKEN, event.error.message).because(Cause.UNREADABLE)
-    return stream_error()
 
 
 def _has_too_many_values(body: bytes) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nsmallest
 from typing import Final, TypeVar
 
@@ -251,7 +252,7 @@ class TranslationBuilder:
             text.convert,
             parse=text.parse,
             reader=text.reader,
-            writer=client.stream_writer(context),
+            new_writer=partial(client.stream_writer, context),
             names=rendered.renamed,
             on_unknown_stop=on_unknown_stop,
             last_event=LastEvent(self.exchange.route.dialect),

@@ -53,6 +53,15 @@ class ServerResponse:
         self._memory.release_all()
         self._channel.start(status, reason or reason_phrase(status), headers)
 
+    def start_early(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Send the head of the response while the request is still needed, whose memory stays reserved."""
+        self.status = status
+        self._channel.start(status, reason or reason_phrase(status), headers)
+
+    def forget_request(self) -> None:
+        """Release the request's memory."""
+        self._memory.release_all()
+
     def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Send the head of a response that is passed on."""
         self.status = status

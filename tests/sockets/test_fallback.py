@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
-from openai import OpenAI
+from openai import APIError, OpenAI
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient, request
@@ -36,6 +36,7 @@ def gateway(simulator: SimulatorProcess, upstream: RawUpstream) -> Iterator[Gate
     config = f"""
 providers:
   first: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary-1, timeouts: {{first_byte: 0.5}}}}
+  slow: {{kind: anthropic, base_url: "{upstream.url}/v1", api_key: sk-canary-5, timeouts: {{first_byte: 0.5}}}}
   gone: {{kind: openai, base_url: "http://127.0.0.1:{port}/v1", api_key: sk-canary-2}}
   same: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-canary-3}}
   claude: {{kind: anthropic, base_url: "{simulator.url}/v1", api_key: sk-canary-4}}
@@ -44,6 +45,9 @@ aliases:
   near: [first/a, same/b]
   far: [first/a, claude/b]
   nobody: [gone/a, claude/b]
+  awake: [slow/a, same/b]
+  doomed: [slow/a, slow/b]
+stream_keepalive: {{interval: 0.1}}
 """
     with start_gateway(config) as process:
         yield process
@@ -176,3 +180,40 @@ def test_a_break_behind_the_first_byte_is_a_break(
     assert FIRST.startswith(response.body)
     found = event(gateway, seen)
     assert (found["provider"], found["attempts"], found["status"]) == ("first", 1, "upstream_error")
+
+
+def test_an_sdk_gets_the_next_targets_answer_behind_keep_alives(
+    gateway: GatewayProcess, upstream: RawUpstream, seen: list[int]
+) -> None:
+    upstream.begin(stall)
+    body = {"model": "awake", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
+    with RawClient(gateway.port) as client:
+        assert client.send(request(json.dumps(body).encode(), JSON))
+        response = client.read_response()
+    assert (response.status, response.whole) == (200, True)
+    assert response.body.startswith(b": ping\n\n")
+    assert response.body.endswith(b"data: [DONE]\n\n")
+    found = event(gateway, seen)
+    assert (found["provider"], found["attempts"], found["status"]) == ("same", 2, "ok")
+    with chat(gateway) as sdk:
+        stream = sdk.chat.completions.create(
+            model="awake", messages=[{"role": "user", "content": "hello"}], stream=True
+        )
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+    assert text == "You said: hello"
+    assert event(gateway, seen)["status"] == "ok"
+
+
+def test_an_sdk_reads_what_failed_in_the_end_behind_keep_alives(
+    gateway: GatewayProcess, upstream: RawUpstream, seen: list[int]
+) -> None:
+    upstream.begin(stall)
+    with chat(gateway) as client:
+        stream = client.chat.completions.create(
+            model="doomed", messages=[{"role": "user", "content": "hello"}], stream=True
+        )
+        with pytest.raises(APIError, match="sent no response within"):
+            list(stream)
+    found = event(gateway, seen)
+    assert (found["status"], found["http_status"]) == ("upstream_error", 200)
+    assert (found["error"], found["attempts"]) == ("first_byte_timeout", 2)

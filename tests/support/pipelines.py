@@ -61,9 +61,19 @@ class RecordingChannel:
     finished: bool = False
     aborted: bool = False
     source: Producer | None = None
+    keeps_request: bool = False
+    """Whether the head went out while the request was still needed."""
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.started, self.status, self.reason, self.headers = True, status, reason, headers
+
+    def start_early(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        assert not self.started
+        self.start(status, reason, headers)
+        self.keeps_request = True
+
+    def forget_request(self) -> None:
+        self.keeps_request = False
 
     def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         pairs = (line.partition(b": ") for line in lines.split(b"\r\n")[:-1])

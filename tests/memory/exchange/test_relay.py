@@ -11,6 +11,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.relay import Relay
 from mgw.exchange.request import Producer
+from mgw.exchange.silence import Silence
 from mgw.reactor.deadline import TimerWheel
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
@@ -109,9 +110,11 @@ class Run:
 
         self.exchange = exchange
         exchange.http_status = 200
-        self.relay = Relay(
-            exchange, opened.response, body_filter, self.client, self._on_end, keepalive_seconds
-        )
+        silence = None
+        if keepalive_seconds is not None:
+            silence = Silence(exchange.wheel, keepalive_seconds)
+            silence.begin()
+        self.relay = Relay(exchange, opened.response, body_filter, self.client, self._on_end, silence)
         self.relay.start()
 
     def _on_end(self, error: Exception | None) -> None:

@@ -1,0 +1,200 @@
+"""Keep-alives of a translated stream, which may go out before its provider has said anything.
+
+A keep-alive is no byte of an answer: the first one brings a head of the gateway's own, and behind it goes on
+what could go on without it, such as another credential, another attempt, or another target.  What fails in
+the end is then an error event, since the status is out.  A stream that passes through has none before its
+head, which is the provider's; if such a stream answers behind keep-alives, its body follows the head that is
+out.
+
+::
+
+    waiting ──silence──> head sent ──words──> open
+       └──────────words───────────────────────┘
+
+The head says what is known of the target that is asked when it goes out; the usage event speaks of the one
+that answers.  Source: contract 2.14.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+from twisted.internet.defer import Deferred
+
+from mgw.dialects import provider_side_of
+from mgw.dialects.metering import media_type
+from mgw.errors import Cause, GatewayError, Reason
+from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.passthrough import Passthrough, is_encoded
+from mgw.exchange.request import ResponseChannel
+from mgw.exchange.response import (
+    SLICE_BYTES,
+    BufferedResponse,
+    ClientResponse,
+    FullResponse,
+    Plan,
+    StreamingResponse,
+    WholeResponse,
+    send_early_head,
+    send_head,
+    send_sliced,
+)
+from mgw.exchange.response_translation import MAX_ERROR_BYTES, StreamTranslation
+from mgw.exchange.rewritten_names import RenamedPassthrough
+from mgw.exchange.silence import Silence
+from mgw.exchange.translation import Translation
+from mgw.http.response_head import ResponseHead
+from mgw.secret import without
+from mgw.upstream.client import UpstreamResponse
+
+_FIRST_ERROR_STATUS: Final = 400
+_FIRST_SERVER_ERROR: Final = 500
+
+
+class EarlyHead:
+    """The head of one translated stream, and what its client hears before an answer."""
+
+    __slots__ = (
+        "_channel",
+        "_exchange",
+        "_is_open",
+        "_keepalive",
+        "_last_translation",
+        "_translation",
+        "silence",
+        "was_sent",
+    )
+
+    def __init__(self, exchange: Exchange, channel: ResponseChannel, translation: StreamTranslation) -> None:
+        assert translation.keepalive_seconds is not None, "else there are no keep-alives"
+        self._exchange = exchange
+        self._channel = channel
+        self._translation: StreamTranslation | None = translation
+        """Of the attempt that is under way; ``None``: it passes through."""
+        self._last_translation = translation
+        self._keepalive = translation.writer.keepalive()
+        self.was_sent = False
+        self._is_open = False
+        """Whether the answer has begun."""
+        self.silence = Silence(exchange.wheel, translation.keepalive_seconds, self._break_silence)
+        self.silence.begin(exchange.clock.seconds() - exchange.started)
+
+    def plan(self, plan: Plan) -> None:
+        """Know how the next attempt is made."""
+        response = plan.response if isinstance(plan, Translation) else None
+        self._translation = translation = response if isinstance(response, StreamTranslation) else None
+        if translation is not None:
+            self._last_translation = translation
+        elif self.was_sent and isinstance(plan, Passthrough):
+            plan.readable = True  # its body follows a head that speaks of no coding
+
+    def send(self) -> None:
+        """Send the head of a keep-alive, unless it is out."""
+        if not self.was_sent:
+            self.was_sent = True
+            send_early_head(self._exchange, self._last_translation.stream_headers, self._channel)
+
+    def open(self, streaming: StreamingResponse) -> None:
+        """Begin the answer, with its head where none is out."""
+        self._is_open = True
+        if self.was_sent:
+            self._channel.forget_request()
+        else:
+            send_head(self._exchange, streaming, self._channel)
+
+    def client_response(
+        self, plan: Plan, response: UpstreamResponse, *, may_try_again: bool
+    ) -> ClientResponse:
+        """Return how a response reaches a client who may have a head already.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where it cannot follow that head; as the plan does.
+        """
+        if not self.was_sent or self._translation is not None:
+            return plan.client_response(response, may_try_again=may_try_again)
+        head = response.head
+        if head.status >= _FIRST_ERROR_STATUS:
+            return BufferedResponse(partial(self._read_refusal, plan, head.status), max_bytes=MAX_ERROR_BYTES)
+        found = plan.client_response(response, may_try_again=may_try_again)
+        if isinstance(found, BufferedResponse) or not self._follows(head):
+            message = "the upstream's response is no stream, but the client was told that one comes"
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.UNREADABLE)
+        return found
+
+    def full_of(self, whole: WholeResponse) -> FullResponse:
+        """Return a stream that passes through and is all there as one that follows the head that is out."""
+        self._exchange.fault = whole.fault
+        return FullResponse(200, [], whole.body, whole.usage, stream=True)
+
+    def send_full(self, full: FullResponse) -> Deferred[None] | None:
+        """Send a complete response as the rest of the stream: a refusal as the error event that ends it.
+
+        :returns: as :func:`mgw.exchange.response.send_full` does.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where it is neither a stream nor a refusal.
+        """
+        exchange, body = self._exchange, full.body
+        exchange.counted = full.usage
+        if full.error is not None:
+            body = self._last_translation.new_writer().fail(full.error)
+            if exchange.fault is None:
+                exchange.fault = _fault_of(full.status)
+        elif not full.stream:
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is no stream")
+        self._is_open = True
+        self._channel.forget_request()
+        if len(body) > SLICE_BYTES:
+            return send_sliced(exchange, body, self._channel)
+        self._channel.finish(body)
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """End the stream with an error, if nothing else of it is out than its head."""
+        if not self.was_sent or self._is_open:
+            return
+        self._is_open = True
+        if not isinstance(error, GatewayError):
+            error = GatewayError(Reason.INTERNAL, "internal error of the gateway")
+        self._channel.finish(self._last_translation.new_writer().fail(error))
+
+    def close(self) -> None:
+        """Break the silence no more."""
+        self.silence.close()
+
+    def _break_silence(self) -> None:
+        """Send a keep-alive while no response is relayed."""
+        if self._translation is not None:
+            self.send()
+        if self.was_sent:
+            self._channel.write(self._keepalive)
+            self._channel.flush()
+
+    def _follows(self, head: ResponseHead) -> bool:
+        """Whether the body of a stream that passes through is of the kind that the head announced."""
+        announced = media_type(self._last_translation.writer.content_type)
+        return media_type(head.content_type or b"") == announced and not is_encoded(head)
+
+    def _read_refusal(self, plan: Plan, status: int, body: bytes) -> FullResponse:
+        """Return the refusal of a provider of the client's own family, for an error event."""
+        error = provider_side_of(self._exchange.route.dialect).parse_error(status, body)
+        passing = plan.plan if isinstance(plan, RenamedPassthrough) else plan
+        if isinstance(passing, Passthrough):
+            error = replace(error, message=without(error.message, passing.secrets(), lambda _: "[key]"))
+        return FullResponse(status, [], b"", error=error)
+
+
+def _fault_of(status: int) -> Fault:
+    cause = Cause.UPSTREAM_4XX if status < _FIRST_SERVER_ERROR else Cause.UPSTREAM_5XX
+    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider answered with status {status}")
+    return Fault(error.because(cause), status)
+
+
+def silence_for(early: EarlyHead | None, exchange: Exchange, streaming: StreamingResponse) -> Silence | None:
+    """Return the silence that whoever relays a stream is to break."""
+    if early is not None:
+        return early.silence
+    if streaming.keepalive_seconds is None:
+        return None
+    silence = Silence(exchange.wheel, streaming.keepalive_seconds)
+    silence.begin()
+    return silence
