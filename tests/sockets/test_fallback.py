@@ -34,9 +34,10 @@ def gateway(simulator: SimulatorProcess, upstream: RawUpstream) -> Iterator[Gate
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     config = f"""
+timeouts: {{first_byte: 0.5}}
 providers:
-  first: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary-1, timeouts: {{first_byte: 0.5}}}}
-  slow: {{kind: anthropic, base_url: "{upstream.url}/v1", api_key: sk-canary-5, timeouts: {{first_byte: 0.5}}}}
+  first: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary-1}}
+  slow: {{kind: anthropic, base_url: "{upstream.url}/v1", api_key: sk-canary-5}}
   gone: {{kind: openai, base_url: "http://127.0.0.1:{port}/v1", api_key: sk-canary-2}}
   same: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-canary-3}}
   claude: {{kind: anthropic, base_url: "{simulator.url}/v1", api_key: sk-canary-4}}

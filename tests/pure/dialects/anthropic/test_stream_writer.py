@@ -49,7 +49,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects import serial_writer
 from mgw.dialects.anthropic.reply import render_reply
-from mgw.dialects.anthropic.stream_writer import MessagesStreamWriter
+from mgw.dialects.anthropic.stream_writer import MAX_BLANK, MessagesStreamWriter
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tag_signature
 from mgw.errors import GatewayError, Reason
@@ -342,6 +342,30 @@ def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> Non
     check_messages_stream(data + writer.finish(), broken=True)
 
 
+@pytest.mark.parametrize(
+    "before", [[TextAdded("a")], [CallBegan(0, "1", "look"), CallEnded(0)]], ids=["text", "a call"]
+)
+def test_text_behind_the_end_is_not_written(before: list[ReplyEvent]) -> None:
+    events: list[ReplyEvent] = [Began(), *before, Ended(StopReason.END)]
+    assert write([*events, TextAdded("late")]) == write(events)
+
+
+def test_a_thought_ends_with_its_signature_at_once() -> None:
+    writer = MessagesStreamWriter(ANSWERING)
+    writer.write([Began(), ThinkingAdded("Hm.")])
+    kinds = [record["type"] for record in records(writer.write([ThinkingSigned(OWN)]))]
+    assert kinds == ["content_block_delta", "content_block_stop"]
+
+
+def test_a_thought_that_nobody_signed_may_still_get_the_signature_of_the_call_behind_it() -> None:
+    writer = MessagesStreamWriter(ANSWERING)
+    writer.write([Began(), ThinkingAdded("Hm.")])
+    assert writer.write([ThinkingSigned(NOBODYS)]) == b""
+    said = list(records(writer.write([CallBegan(0, "1", "look", GEMINIS)])))
+    assert said[0]["delta"]["signature"] == tag_signature(GEMINIS, "Hm.")
+    assert [record["type"] for record in said[1:]] == ["content_block_stop", "content_block_start"]
+
+
 def test_the_stream_is_an_event_stream() -> None:
     assert MessagesStreamWriter(ANSWERING).content_type.startswith(b"text/event-stream")
 
@@ -381,3 +405,10 @@ def test_no_more_white_space_is_held_than_makes_sense() -> None:
     writer = MessagesStreamWriter(ANSWERING)
     data = writer.write([Began(), *(TextAdded(" " * 1000) for _ in range(100))])
     assert len(data) > 30_000
+
+
+@pytest.mark.parametrize(("count", "is_text"), [(MAX_BLANK, False), (MAX_BLANK + 1, True)])
+def test_white_space_is_text_where_there_is_more_of_it_than_is_held(count: int, *, is_text: bool) -> None:
+    assert MAX_BLANK == 32_768
+    message = accumulated(write([Began(), TextAdded(" " * count), Ended(StopReason.END)]))
+    assert [block["text"] for block in message["content"]] == ([" " * count] if is_text else [])
