@@ -13,6 +13,7 @@ no connection                        no                         yes      yes
 reset, or no HTTP, before the head   yes                        yes      yes
 a break before the first words       yes                        yes      yes
 no head within ``first_byte``        yes                        no       yes
+no byte behind the head in ``idle``  yes                        no       yes
 no credential, or no free slot       no                         no       yes
 anything else                        -                          no       no
 ===================================  =========================  =======  ===========
@@ -151,6 +152,8 @@ def trouble_of_early_break(
     """
     if said is not None:
         return trouble_of_status(said.status, said.retry_after, rule)
+    if error.reason is Reason.UPSTREAM_TOO_SLOW:  # as before the head
+        return Trouble(may_have_begun=True, is_worth_repeating=False)
     return Trouble(may_have_begun=True) if error.reason is Reason.UPSTREAM_BROKEN else None
 
 

@@ -89,7 +89,8 @@ class StreamFilter:
 
     def _hold(self, translated: bytes, size: int) -> bytes:
         """Keep what says nothing, while there is not too much of it."""
-        self._held.append(translated)
+        if translated:
+            self._held.append(translated)
         self._held_bytes += size
         return self.let_go() if self._silent and self._held_bytes > MAX_HELD else b""
 

@@ -136,6 +136,10 @@ class GatewayChannel(ClosingChannel, Protocol):
             if self._input or not self._reading:
                 self._process_input()
 
+    def serves_another(self, receiver: RequestReceiver) -> bool:
+        """Whether the request behind that of ``receiver`` is served: the response to that one has ended."""
+        return self._receiver is not None and self._receiver is not receiver
+
     def pause_body(self) -> None:
         """Take nothing more of the body for now."""
         if self._serving:

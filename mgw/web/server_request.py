@@ -314,7 +314,8 @@ class ServerRequest:
     def _send_error(self, error: GatewayError) -> None:
         self.failure = word_of(error)
         if self.response.started:
-            self.response.abort()
+            if not self.channel.serves_another(self):  # else this response has ended, with the error
+                self.response.abort()
         else:
             send_refusal(
                 self.response, error, self.matched.route.dialect, self.request_id, self.server.wall()

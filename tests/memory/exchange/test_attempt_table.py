@@ -107,6 +107,7 @@ def test_an_error_in_place_of_the_first_event_counts_as_its_status() -> None:
     assert trouble_of_early_break(said, BROKEN, RULE) == Trouble(may_have_begun=False, retry_after=2.0)
     assert trouble_of_early_break(UpstreamError(400, "bad"), BROKEN, RULE) is None
     assert trouble_of_early_break(None, BROKEN, RULE) == BEGUN
+    assert trouble_of_early_break(None, GatewayError(Reason.UPSTREAM_TOO_SLOW, "x"), RULE) == FIRST_BYTE
     assert trouble_of_early_break(None, GatewayError(Reason.INTERNAL, "a bug"), RULE) is None
 
 

@@ -379,3 +379,17 @@ def test_a_translated_stream_begins_once_though_it_was_asked_for_twice(
     twice.send(provider.words, provider.finish, provider.rest)
     twice.end()
     assert twice.client.body == once.client.body.replace(b'-a"', b'-b"')
+
+
+@each_way
+def test_silence_behind_the_head_leads_to_the_next_target(
+    client: Stream, provider: Stream, alias: str
+) -> None:
+    asked = Asked(client, alias)
+    asked.begin(provider)
+    asked.pipeline.clock.advance(301)
+    assert (asked.attempts, asked.client.started) == (2, False)
+    asked.begin(provider)
+    asked.send(provider.whole)
+    asked.end()
+    assert asked.pipeline.event().status is Outcome.OK
