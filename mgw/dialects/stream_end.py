@@ -45,6 +45,8 @@ class StreamEvents(Struct, frozen=True):
     """The choices that an event ends, by their index; never raises."""
     says_nothing: Callable[[Event], bool]
     """Whether an event tells nothing of the answer yet: an error behind it may still lead elsewhere."""
+    goes_on: tuple[bytes, ...] = ()
+    """One of them stands in each event that says more of an answer."""
     error_body: Callable[[Event, UpstreamError], bytes] = _data
     """What would have been the body of a response that is this error."""
     count_choices: Callable[[bytes], int] = _one_choice
@@ -54,7 +56,7 @@ class StreamEvents(Struct, frozen=True):
 class StreamEnd:
     """What the events of one stream have told of its end so far."""
 
-    __slots__ = ("_choices", "_ended", "_events", "complete", "error", "is_unknown", "marks")
+    __slots__ = ("_choices", "_ended", "_events", "complete", "error", "is_unknown", "marks", "went_on")
 
     def __init__(self, events: StreamEvents, choices: int = 1) -> None:
         self.marks = events.marks
@@ -67,6 +69,13 @@ class StreamEnd:
         """Whether nothing is missing: every choice has ended, or the provider has said why none will."""
         self.is_unknown = False
         """Whether an event could not be shown, which may have been the last."""
+
+        self.went_on = False
+        """Whether more came behind the end of every choice: this host's reasons to end say nothing of it."""
+
+    def look_behind(self, data: bytes) -> None:
+        """Look at a piece that came behind the end of every choice."""
+        self.went_on = any(mark in data for mark in self._events.goes_on)
 
     def read(self, event: Event) -> None:
         """Take an event in which a mark stands."""

@@ -84,7 +84,10 @@ class PassthroughFilter:
         if text and last_event is not None:
             last_event.feed(text)
             if end is not None:
-                self.finished = end.complete or (last_event.passed and not last_event.went_on)
+                if self.finished:
+                    end.look_behind(text)
+                is_over = end.complete or (last_event.passed and not last_event.went_on)
+                self.finished = is_over and not end.went_on
         return data
 
     @property

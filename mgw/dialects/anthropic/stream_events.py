@@ -66,4 +66,5 @@ STREAM_EVENTS: Final = StreamEvents(
     find_error,
     ended_choices,
     says_nothing,
+    goes_on=(b"content_block",),
 )

@@ -114,5 +114,6 @@ STREAM_EVENTS: Final = StreamEvents(
     find_error,
     ended_choices,
     says_nothing,
+    goes_on=(b'"choices":[{', b'"choices": [{'),
     count_choices=count_choices,
 )

@@ -81,5 +81,5 @@ STREAM_EVENTS: Final = StreamEvents(
     find_error,
     ended_choices,
     says_nothing,
-    error_body,
+    error_body=error_body,
 )

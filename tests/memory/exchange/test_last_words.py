@@ -267,3 +267,32 @@ def test_a_limit_of_silence_below_ten_seconds_ends_it_as_well() -> None:
     connection.close()  # without the end of its chunks
     assert (asked.client.finished, asked.client.aborted) == (True, False)
     assert asked.told() == OK
+
+
+@pytest.mark.parametrize("spaced", [False, True])
+def test_a_host_of_chat_that_names_a_reason_in_every_chunk_may_pause(*, spaced: bool) -> None:
+    chunk = CHAT.words.replace(b'"finish_reason":null', b'"finish_reason":"stop"')
+    if spaced:
+        chunk = chunk.replace(b'":', b'": ')
+    asked = Asked(CHAT, CHAT)
+    for _ in range(3):
+        asked.send(chunk)
+        asked.wait(9)
+    asked.wait(60)
+    assert not asked.client.finished
+    asked.send(chunk)
+    asked.pipeline.connection.send(CLOSE)
+    assert asked.client.body == chunk * 4
+    assert asked.told() == OK
+
+
+def test_a_block_behind_the_stop_reason_keeps_a_stream_of_messages_open() -> None:
+    asked = Asked(MESSAGES, MESSAGES)
+    asked.send(MESSAGES.words, MESSAGES.finish)
+    asked.wait(9)
+    asked.send(MESSAGES.words)
+    asked.wait(60)
+    assert not asked.client.finished
+    asked.send(MESSAGES.finish, MESSAGES.rest)
+    asked.pipeline.connection.send(CLOSE)
+    assert asked.told() == OK
