@@ -1,8 +1,9 @@
 """Soak a gateway: ``python -m bench.soak [--exchanges N | --minutes N] [--clients N] [--seed N]``.
 
 Mixed exchanges (passed through and translated, whole and streamed, clients that leave, providers that fail in
-many ways) run through one gateway process, which reloads its configuration all the while.  Behind each slice
-every exchange must have had its own answer and left exactly one usage event that tells what became of it.
+many ways, restricted keys that ask for forbidden models, sessions that are cut off anywhere) run through one
+gateway process, which reloads its configuration all the while.  Behind each slice every exchange must have
+had its own answer and left exactly one usage event that tells what became of it.
 
 With ``--minutes`` it runs for a time: a probe asks small questions meanwhile, every 30 s it is said what the
 gateway takes, and at the end how that compares with the beginning.

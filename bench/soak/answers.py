@@ -59,21 +59,40 @@ def failure_event(wire: str, model: str) -> bytes:
     return name + b"data: " + body + b"\n\n"
 
 
+def start_up(wire: str, model: str) -> bytes:
+    """Return events at the beginning of a stream that say nothing yet."""
+    if wire == "openai":
+        return _event(_chunk(model, {"role": "assistant", "content": ""}, finish=None))
+    if wire == "anthropic":
+        return _messages_start(model) + _named({"type": "ping"})
+    return _event({"usageMetadata": {"promptTokenCount": 11, "totalTokenCount": 11}, "modelVersion": model})
+
+
+def unended(wire: str, model: str) -> bytes:
+    """Return a stream that says how it finishes, but lacks its last event."""
+    stream = b"".join(halves(wire, model))
+    last = {"openai": b"data: [DONE]\n\n", "anthropic": _named({"type": "message_stop"}), "gemini": b""}[wire]
+    return stream.removesuffix(last)
+
+
 def _chat(model: str, text: str, *, last: bool = False) -> bytes:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": "stop" if last else None}
-    chunk: dict[str, object] = {
-        "id": f"chatcmpl-{model}",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": model,
-        "choices": [choice],
-    }
+    chunk = _chunk(model, {"content": text}, finish="stop" if last else None)
     if last:
         chunk["usage"] = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
     return _event(chunk)
 
 
-def _messages_begin(model: str) -> bytes:
+def _chunk(model: str, delta: dict[str, object], *, finish: str | None) -> dict[str, object]:
+    return {
+        "id": f"chatcmpl-{model}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": model,
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
+
+
+def _messages_start(model: str) -> bytes:
     message = {
         "id": f"msg_{model}",
         "type": "message",
@@ -84,8 +103,12 @@ def _messages_begin(model: str) -> bytes:
         "stop_sequence": None,
         "usage": {"input_tokens": 11, "output_tokens": 1},
     }
+    return _named({"type": "message_start", "message": message})
+
+
+def _messages_begin(model: str) -> bytes:
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    return _named({"type": "message_start", "message": message}) + _named(block)
+    return _messages_start(model) + _named(block)
 
 
 def _messages_text(text: str) -> bytes:

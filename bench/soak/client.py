@@ -17,6 +17,9 @@ from bench.soak.exchanges import MARK, Exchange
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nConnection: close", re.IGNORECASE)
 _LAST_CHUNK = b"0\r\n\r\n"
+_NAMES_FORBIDDEN = frozenset({"hostile", "wlater", "wquery"})
+"""Where a refusal may repeat the name that the client has sent."""
+_SWITCHED = 101
 
 
 @dataclass(slots=True)
@@ -32,6 +35,8 @@ class Seen:
     def problem(self) -> str | None:
         """Say what is wrong with it, or return ``None``."""
         exchange, expected = self.exchange, self.exchange.expected
+        if b".forbidden" in self.body and exchange.scenario not in _NAMES_FORBIDDEN:
+            return "an answer that names a forbidden model"
         strangers = {int(number) for number in MARK.findall(self.body)} - {exchange.number}
         if strangers:
             return f"the answer of request {min(strangers)}"
@@ -93,7 +98,12 @@ class Client(Protocol):
             if end < 0:
                 return
             self._read_head(seen, end + 4)
-        self._read_body(seen)
+            if seen.status == _SWITCHED:
+                self._play(seen.exchange)
+        if seen.status == _SWITCHED:
+            self._leave_refused(seen.exchange)
+        else:
+            self._read_body(seen)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The answer under way, if there is one, is over."""
@@ -102,6 +112,17 @@ class Client(Protocol):
                 self._seen.body = self._held[self._head :]
             self._finish(go_on=False)
         self._over()
+
+    def _play(self, exchange: Exchange) -> None:
+        """Say in a session what there is to be said, and leave, unless an answer is to come."""
+        self.transport.write(exchange.session_bytes())
+        if exchange.scenario == "ws":
+            self.transport.loseConnection()
+
+    def _leave_refused(self, exchange: Exchange) -> None:
+        """Leave when a message was answered: it was refused, since the provider says nothing."""
+        if exchange.scenario != "ws" and len(self._held) > self._head:
+            self.transport.loseConnection()
 
     def _read_head(self, seen: Seen, end: int) -> None:
         self._head = end

@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from random import Random
 
+from bench.soak.hostile import LIMITED_KEY, hostile_message, hostile_request
+from bench.soak.sessions import TEXT, leaving, render_frame
+
 EDGE_KEY = "soak-edge-key"
 PROVIDER_KEY = "soak-provider-key"
 WIRES = ("openai", "anthropic", "gemini")
@@ -34,6 +37,8 @@ class Scenario:
     """What the event's ``http_status`` may be."""
     whole: bool = True
     """Whether the client gets the whole answer of the provider."""
+    vague: bool = False
+    """Whether its event may or may not say which model was asked for."""
 
 
 def _all(*numbers: int) -> frozenset[int]:
@@ -44,6 +49,10 @@ _OK = frozenset({"ok"})
 _FAILED = frozenset({"upstream_error"})
 _REFUSED = frozenset({"rejected"})
 _BROKEN = _all(200, 502)
+_ERRORS = _all(500, 502, 503, 529)
+_LEFT = frozenset({"client_abort"})
+# "lim", "hostile", "wlater" and "wquery" are of a key that may use some models only.  "ws", "wlater" and
+# "wquery" are sessions: the first is cut off at any byte, the others name a forbidden model.
 SCENARIOS: dict[str, Scenario] = {
     "ok": Scenario(60, _all(200), _OK, _all(200)),
     "close": Scenario(3, _all(200), _OK, _all(200)),
@@ -55,19 +64,34 @@ SCENARIOS: dict[str, Scenario] = {
     "reset": Scenario(3, _all(502), _FAILED, _all(502), whole=False),
     "garbage": Scenario(2, _all(502), _FAILED, _all(502), whole=False),
     "trunc": Scenario(3, _BROKEN, _FAILED, _BROKEN, whole=False),
-    "error": Scenario(3, _BROKEN | {500, 503, 529}, _FAILED | _OK, _BROKEN | {500, 503, 529}, whole=False),
-    "leave": Scenario(5, _all(), frozenset({"client_abort"}), _all(499), whole=False),
-    "leavemid": Scenario(5, _all(200), frozenset({"client_abort"}), _all(499), whole=False),
+    "error": Scenario(3, _BROKEN | _ERRORS, _FAILED, _BROKEN | _ERRORS, whole=False),
+    "starterr": Scenario(2, _BROKEN | _ERRORS, _FAILED, _BROKEN | _ERRORS, whole=False),
+    "again": Scenario(1, _all(200), _OK, _all(200)),
+    "short": Scenario(2, _BROKEN, _FAILED, _BROKEN, whole=False),
+    "finished": Scenario(2, _all(200), _OK, _all(200), whole=False),
+    "leave": Scenario(5, _all(), _LEFT, _all(499), whole=False),
+    "leavemid": Scenario(5, _all(200), _LEFT, _all(499), whole=False),
+    "lim": Scenario(3, _all(200), _OK, _all(200)),
+    "hostile": Scenario(3, _all(400, 404), _REFUSED, _all(400, 404), whole=False, vague=True),
+    "ws": Scenario(3, _all(101), _LEFT, _all(499), whole=False),
+    "wlater": Scenario(1, _all(101), _LEFT | _REFUSED | _OK, _all(101, 400, 404, 499), whole=False),
+    "wquery": Scenario(1, _all(400, 404), _REFUSED, _all(400, 404), whole=False, vague=True),
     "badjson": Scenario(2, _all(400), _REFUSED, _all(400), whole=False),
     "nomodel": Scenario(1, _all(400), _REFUSED, _all(400), whole=False),
     "nokey": Scenario(2, _all(401), frozenset(), _all(), whole=False),
 }
 _NAMES = list(SCENARIOS)
 _WEIGHTS = [scenario.weight for scenario in SCENARIOS.values()]
-_STREAMED = frozenset({"error", "leavemid"})
+_STREAMED = frozenset({"error", "starterr", "again", "short", "finished", "leavemid"})
 """What can only happen within a stream."""
 _UNNAMED = frozenset({"badjson", "nomodel"})
 """What ends before the gateway knows a model."""
+_LIMITED = frozenset({"lim", "wlater", "wquery"})
+"""What a client asks for that may use some models only."""
+_SESSIONS = frozenset({"ws", "wlater", "wquery"})
+_SESSION_PATHS = ("/v1/realtime", "/v1/responses/ws")
+LIMITED_MODELS = ("*/m*.lim", "*/m*.wlater")
+"""The models that this client may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +107,38 @@ class Exchange:
     @property
     def model(self) -> str:
         """The provider's name of the model."""
+        if self.scenario == "ws":
+            return f"m{self.number}.ws{self.leaving[1]}"
         return f"m{self.number}.{self.scenario}"
+
+    @property
+    def target(self) -> str:
+        """The model as the client names it; those of one scenario have providers that are asked again."""
+        return f"{'r' if self.scenario == 'again' else ''}{self.provider}/{self.model}"
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a WebSocket session."""
+        return self.scenario in _SESSIONS
+
+    @property
+    def leaving(self) -> tuple[bytes, int]:
+        """What the client of a session sends before it leaves, and how many messages of that are whole."""
+        left = leaving(self.number, f"{self.provider}/m{self.number}.ws", self._session_path)
+        return left.sent, left.whole
+
+    def session_bytes(self) -> bytes:
+        """Return what the client of a session sends once it is open."""
+        if self.scenario == "ws":
+            return self.leaving[0]
+        forbidden = f"{self.provider}/m{self.number}.forbidden"
+        path = self._session_path
+        first = hostile_message(self.number, path, self.target, forbidden)
+        return render_frame(TEXT, first, Random(self.number))
+
+    @property
+    def _session_path(self) -> str:
+        return _SESSION_PATHS[self.number % len(_SESSION_PATHS)]
 
     @property
     def passed(self) -> bool:
@@ -93,6 +148,8 @@ class Exchange:
     @property
     def named(self) -> bool:
         """Whether the gateway learns which model is asked for."""
+        if self.expected.vague:
+            return False
         return self.scenario not in _UNNAMED or (self.wire == "gemini" and self.scenario == "badjson")
 
     @property
@@ -102,7 +159,11 @@ class Exchange:
 
     def request(self) -> bytes:
         """Return the bytes that the client sends."""
-        key = "somebody-else" if self.scenario == "nokey" else EDGE_KEY
+        if self.is_session:
+            return self._upgrade()
+        if self.scenario == "hostile":
+            return hostile_request(self.number, self._path())
+        key = "somebody-else" if self.scenario == "nokey" else self._key
         body = self._body()
         head = (
             f"POST {self._path()} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {key}\r\n"
@@ -110,13 +171,29 @@ class Exchange:
         )
         return head.encode() + body
 
+    @property
+    def _key(self) -> str:
+        return LIMITED_KEY if self.scenario in _LIMITED else EDGE_KEY
+
+    def _upgrade(self) -> bytes:
+        query = f"model={self.target}"
+        if self.scenario == "wquery":
+            name = f"{self.provider}/m{self.number}"
+            query = f"model={name}.wlater&mod%65l={name}.forbidden"
+        return (
+            f"GET {self._session_path}?{query} HTTP/1.1\r\nHost: gateway\r\n"
+            f"Authorization: Bearer {self._key}\r\n"
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: c29hay1zb2FrLXNvYWstcw==\r\n\r\n"
+        ).encode()
+
     def _path(self) -> str:
         if self.wire == "openai":
             return "/v1/chat/completions"
         if self.wire == "anthropic":
             return "/v1/messages"
         method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
-        return f"/v1beta/models/{self.provider}/{self.model}:{method}"
+        return f"/v1beta/models/{self.target}:{method}"
 
     def _body(self) -> bytes:
         if self.scenario == "badjson":
@@ -132,7 +209,7 @@ class Exchange:
         if self.stream:
             fields["stream"] = True
         if self.scenario != "nomodel":
-            fields["model"] = f"{self.provider}/{self.model}"
+            fields["model"] = self.target
         return json.dumps(fields).encode()
 
 
@@ -142,5 +219,8 @@ def drawn(number: int, random: Random) -> Exchange:
     wire = random.choice(WIRES)
     if scenario in {"nomodel", "badjson"} and wire == "gemini":
         wire = "openai"  # Gemini's clients name their model in the path, and its relay does not read the body
+    if scenario == "hostile" and wire == "gemini":
+        wire = "anthropic"  # for the same reason
     stream = scenario in _STREAMED or random.random() < 0.5
-    return Exchange(number, wire, random.choice(list(PROVIDERS)), stream, scenario)
+    provider = "o" if scenario in _SESSIONS else random.choice(list(PROVIDERS))
+    return Exchange(number, wire, provider, stream, scenario)

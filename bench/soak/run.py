@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -24,7 +25,7 @@ from twisted.internet.protocol import Factory
 
 from bench.machines import ROOT, cpu_seconds
 from bench.soak.client import Client, Findings, Seen
-from bench.soak.exchanges import MARK, PROBES, Exchange, drawn
+from bench.soak.exchanges import LIMITED_MODELS, MARK, PROBES, Exchange, drawn
 from bench.soak.watch import Sample, Watch, percentile, summary
 
 RELOAD_SECONDS = 2.0
@@ -68,6 +69,8 @@ class Account:
     unnamed: Counter[str] = field(default_factory=Counter)
     """How many events without a model are awaited, by outcome."""
     events: int = 0
+    vague: dict[int, Exchange] = field(default_factory=dict)
+    """Those among the awaited events without a model that may have one after all."""
     probes: int = 0
     """How many of them are the probe's."""
 
@@ -77,6 +80,9 @@ class Account:
             return
         if exchange.named:
             self.awaited[exchange.number] = exchange
+        elif exchange.expected.vague:
+            self.unnamed["rejected"] += 1
+            self.vague[exchange.number] = exchange
         else:
             self.unnamed["rejected"] += 1
 
@@ -91,6 +97,8 @@ class Account:
             self.probes += 1
             return
         exchange = self.awaited.pop(int(found[1]), None)
+        if exchange is None and (exchange := self.vague.pop(int(found[1]), None)) is not None:
+            self.unnamed["rejected"] -= 1
         if exchange is None:
             self.findings.note(
                 drawn(int(found[1]), Random(0)), "an event of an exchange that has one already"
@@ -135,6 +143,7 @@ class Soak:
         )
         assert upstream.stdout is not None
         upstream_port = int(upstream.stdout.readline())
+        Thread(target=self._read_problems, args=(upstream.stdout,), daemon=True).start()
         gateway = self._start(upstream_port)
         try:
             self._drive(gateway)
@@ -152,7 +161,11 @@ class Soak:
 
     def _start(self, upstream_port: int) -> subprocess.Popen[bytes]:
         config = self.folder / "mgw.yaml"
-        config.write_text(CONFIG.format(upstream=upstream_port))
+        config.write_text(
+            CONFIG.format(
+                upstream=upstream_port, again="retries: {attempts: 1}", limited=json.dumps(LIMITED_MODELS)
+            )
+        )
         twistd = str(Path(sys.executable).with_name("twistd"))
         with self._log.open("ab") as log:
             gateway = subprocess.Popen(
@@ -247,6 +260,7 @@ class Soak:
                 continue
             quiet_since = quiet_since or now
             if self.account.settled:
+                self.account.vague.clear()
                 return
             if now > quiet_since + SETTLE_SECONDS or gateway.poll() is not None:
                 self._note_missing()
@@ -260,6 +274,7 @@ class Soak:
             if count:
                 self.findings.say(f"{count} events without a model too few: {outcome}")
         self.account.unnamed.clear()
+        self.account.vague.clear()
 
     def _connect(self) -> None:
         self._clients += 1
@@ -286,6 +301,11 @@ class Soak:
         if problem is not None:
             self.findings.note(seen.exchange, problem)
 
+    def _read_problems(self, pipe: IO[bytes]) -> None:
+        """Note what the provider complains about."""
+        for line in pipe:
+            self.findings.say(f"at the provider: {line.decode().strip()}")
+
     def _read_events(self, pipe: IO[bytes]) -> None:
         held = b""
         while data := os.read(pipe.fileno(), 1 << 20):
@@ -306,7 +326,7 @@ class Soak:
             at = text.find(b"Traceback")
             said = text[max(0, at - 200) : at + 1500].decode(errors="replace")
             self.findings.say(f"a traceback in the log:\n{said}")
-        for key in (b"soak-edge-key", b"soak-provider-key"):
+        for key in (b"soak-edge-key", b"soak-limited-key", b"soak-provider-key"):
             if key in text:
                 self.findings.say("a key in the log")
         os.truncate(self._log, 0)
@@ -335,7 +355,13 @@ providers:
   c: {{kind: openai_compat, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
   a: {{kind: anthropic, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
   g: {{kind: gemini, base_url: "http://127.0.0.1:{upstream}/v1beta", api_key: soak-provider-key}}
-edge_auth: {{enabled: true, keys: [soak-edge-key]}}
+  ro: {{kind: openai, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
+  rc: {{kind: openai_compat, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
+  ra: {{kind: anthropic, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
+  rg: {{kind: gemini, base_url: "http://127.0.0.1:{upstream}/v1beta", api_key: soak-provider-key, {again}}}
+edge_auth:
+  enabled: true
+  keys: [{{name: anybody, key: soak-edge-key}}, {{name: limited, key: soak-limited-key, models: {limited}}}]
 hooks: {{jsonl: {{output: stdout}}}}
 stream_keepalive: {{interval: 15}}
 observe_dropped_fields: true

@@ -1,7 +1,8 @@
 """The provider of the soak: ``python -m bench.soak.upstream`` prints its port, serves until its input ends.
 
 What it does is said by the model's name (:mod:`bench.soak.exchanges`).  It reads requests as the gateway
-writes them, with their length, and answers one at a time.
+writes them, with their length, and answers one at a time.  Each later line that it prints is a problem:
+something reached it that must not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from bench.soak.answers import failure, failure_event, halves, whole
+from bench.soak.answers import failure, failure_event, halves, start_up, unended, whole
+from bench.soak.sessions import ProviderEnd, accept
 
 LATE_SECONDS = 0.004
 """How long behind the answer an answer comes that nobody asked for."""
@@ -29,6 +31,8 @@ SLOW_SECONDS = 10.0
 """How long a provider takes whose client is about to leave: the gateway hangs up before."""
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)", re.IGNORECASE)
 _MODEL = re.compile(rb"m\d+\.([a-z0-9]+)")
+_KEY = re.compile(rb"\r\nSec-WebSocket-Key: (\S+)", re.IGNORECASE)
+_SESSION = re.compile(r"m\d+\.(?:ws(\d)|wlater)")
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
 
 
@@ -48,13 +52,19 @@ class Provider(Protocol):
         self._held = b""
         self._gone = False
         self._requests = 0
+        self._session: ProviderEnd | None = None
 
     def connectionMade(self) -> None:
         """Send at once."""
         self.transport.setTcpNoDelay(True)
 
     def dataReceived(self, data: bytes) -> None:
-        """Take requests, which come whole and one at a time."""
+        """Take requests, which come whole and one at a time, or the frames of a session."""
+        if self._session is not None:
+            self._session.feed(data)
+            if self._session.is_over:
+                self.transport.loseConnection()
+            return
         self._held += data
         self._requests += 1
         end = self._held.find(b"\r\n\r\n")
@@ -70,9 +80,32 @@ class Provider(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Say nothing more."""
         self._gone = True
+        if self._session is not None:
+            self._session.end()
+            for problem in self._session.problems:
+                _report(f"{self._session.model}: {problem}")
+
+    def _open_session(self, path: bytes, key: bytes) -> None:
+        found = _MODEL.search(path)
+        named = found[0].decode() if found else ""
+        session = _SESSION.fullmatch(named)
+        if session is None:
+            _report(f"a session for {path.decode()}")
+        whole = int(session[1]) if session and session[1] else None
+        self._session = ProviderEnd(named, whole)
+        self.transport.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + accept(key) + b"\r\n\r\n"
+        )
 
     def _answer(self, request: bytes, end: int) -> None:
         path = request[: request.find(b" HTTP/1.1")]
+        if b".forbidden" in request:
+            _report(f"asked for a forbidden model: {path.decode()}")
+        key = _KEY.search(request, 0, end + 2)
+        if key is not None:
+            self._open_session(path, key[1])
+            return
         wire = "gemini" if b"/models/" in path else "anthropic" if b"/messages" in path else "openai"
         found = _MODEL.search(path) or _MODEL.search(request, end)
         if found is None:
@@ -147,6 +180,28 @@ class Provider(Protocol):
         """Say in the middle of a stream that it failed."""
         self._chunked(halves(asked.wire, asked.model)[0], failure_event(asked.wire, asked.model))
 
+    def starterr(self, asked: Asked) -> None:
+        """Say that it failed, behind events that say nothing yet."""
+        self._chunked(start_up(asked.wire, asked.model), failure_event(asked.wire, asked.model))
+
+    def again(self, asked: Asked) -> None:
+        """Fail the first time, and answer the second time."""
+        if asked.model in _failed_once:
+            _failed_once.remove(asked.model)
+            self._whole(asked)
+        else:
+            _failed_once.add(asked.model)
+            self.starterr(asked)
+
+    def short(self, asked: Asked) -> None:
+        """End in order in the middle of a stream."""
+        self._chunked(halves(asked.wire, asked.model)[0])
+
+    def finished(self, asked: Asked) -> None:
+        """Break off when all has been said but the last event."""
+        self._chunked(unended(asked.wire, asked.model), last=b"")
+        self.transport.loseConnection()
+
     def leave(self, asked: Asked) -> None:
         """Answer when the client has left."""
         self._later(SLOW_SECONDS, lambda: self._whole(asked))
@@ -164,8 +219,17 @@ class Provider(Protocol):
 
 _PLAYED: dict[str, Callable[[Provider, Asked], None]] = {
     name: getattr(Provider, name)
-    for name in ("close", "second", "reset", "garbage", "trunc", "error", "leave", "leavemid")
+    for name in (
+        *("close", "second", "reset", "garbage", "trunc", "error", "starterr", "again", "short", "finished"),
+        *("leave", "leavemid"),
+    )
 }
+_failed_once: set[str] = set()
+"""The models of streams that were answered with an error, and are to be answered well."""
+
+
+def _report(problem: str) -> None:
+    print(problem, flush=True)
 
 
 def _readable(connection: socket.socket) -> bool:

@@ -1,0 +1,173 @@
+"""WebSocket sessions of the soak: frames of clients that leave at any byte, and how the provider reads them.
+
+The number of messages that a client sends whole stands in the name of the model, ``m123.ws3``, so that the
+provider knows what must have reached it: exactly those, with its own name of the model, in legal frames.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+MOST_MESSAGES: Final = 5
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 1.3
+CONTINUATION, TEXT, CLOSE, PING = 0x0, 0x1, 0x8, 0x9
+_FIN: Final = 0x80
+_MASKED: Final = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What a client sends before it leaves."""
+
+    sent: bytes
+    whole: int
+    """How many messages of it are whole."""
+
+
+def render_frame(opcode: int, payload: bytes, random: Random, *, final: bool = True) -> bytes:
+    """Return one frame of a client (RFC 6455 5.2)."""
+    first = opcode | (_FIN if final else 0)
+    if len(payload) < 126:
+        head = bytes([first, _MASKED | len(payload)])
+    else:
+        head = struct.pack("!BBH", first, _MASKED | 126, len(payload))
+    mask = random.randbytes(4)
+    return head + mask + _mask(payload, mask)
+
+
+def leaving(number: int, target: str, path: str) -> Leaving:
+    """Return what the client of a session sends: messages in pieces, pings between them, cut off anywhere.
+
+    :param target: the model as the client names it, but for the last digit.
+    """
+    # The digit takes the place of another: where the client leaves does not depend on it.
+    whole = _leave(number, f"{target}0", path).whole
+    return _leave(number, f"{target}{whole}", path)
+
+
+def _leave(number: int, target: str, path: str) -> Leaving:
+    random = Random(number)
+    sent, ends = b"", []
+    for index in range(random.randint(1, MOST_MESSAGES)):
+        sent += _message(message(target, path, index), random)
+        ends.append(len(sent))
+    cut = random.choice([random.randint(0, len(sent)), len(sent)])
+    return Leaving(sent[:cut], sum(end <= cut for end in ends))
+
+
+def message(target: str, path: str, index: int) -> bytes:
+    """Return a message that names its model."""
+    if path == "/v1/realtime":
+        return json.dumps({"type": "session.update", "session": {"model": target}, "n": index}).encode()
+    return json.dumps({"type": "response.create", "model": target, "input": "x" * 40, "n": index}).encode()
+
+
+def _message(payload: bytes, random: Random) -> bytes:
+    """Return a message in one to four frames, with pings before them."""
+    cuts = sorted(random.randrange(len(payload)) for _ in range(random.randrange(4)))
+    pieces = [payload[start:end] for start, end in zip([0, *cuts], [*cuts, len(payload)], strict=True)]
+    frames = []
+    for index, piece in enumerate(pieces):
+        if not random.randrange(3):
+            frames.append(render_frame(PING, b"are you there", random))
+        opcode = CONTINUATION if index else TEXT
+        frames.append(render_frame(opcode, piece, random, final=index == len(pieces) - 1))
+    return b"".join(frames)
+
+
+def accept(key: bytes) -> bytes:
+    """Return what a server answers a key with (RFC 6455 4.2.2)."""
+    return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
+
+
+@dataclass(slots=True)
+class ProviderEnd:
+    """What reaches the provider of one session."""
+
+    model: str
+    whole: int | None
+    """How many messages must arrive; unknown where the session may be refused."""
+    messages: int = 0
+    problems: list[str] = field(default_factory=list)
+    is_over: bool = False
+    """Whether there is no sense in going on."""
+    _held: bytes = b""
+    _message: bytes | None = None
+    _closed: bool = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes of the gateway's."""
+        self._held += data
+        while frame := self._next_frame():
+            self._take(*frame)
+
+    def end(self) -> None:
+        """Look at what has come when the connection is over."""
+        if self.whole is not None and self.messages != self.whole:
+            self.problems.append(f"{self.messages} messages of {self.whole} reached the provider")
+
+    def _next_frame(self) -> tuple[int, bool, bytes] | None:
+        held = self._held
+        if len(held) < 2:
+            return None
+        size, at = held[1] & 0x7F, 2
+        if size == 126:
+            size, at = int.from_bytes(held[2:4], "big"), 4
+        elif size == 127:
+            size, at = int.from_bytes(held[2:10], "big"), 10
+        end = at + 4 + size
+        if len(held) < end:
+            return None
+        self._held = held[end:]
+        if held[0] & 0x70 or not held[1] & _MASKED:
+            self.problems.append("a frame with reserved bits, or without a mask")
+        return held[0] & 0xF, bool(held[0] & _FIN), _mask(held[at + 4 : end], held[at : at + 4])
+
+    def _take(self, opcode: int, final: bool, payload: bytes) -> None:  # noqa: FBT001  as a frame has it
+        if self._closed:
+            self.problems.append("a frame behind the close frame")
+        elif opcode == CLOSE:
+            self._closed = True
+            if len(payload) < 2:
+                self.problems.append("a close frame without a code")
+        elif opcode == PING:
+            if payload != b"are you there":
+                self.problems.append("a ping that no client sent")
+        elif opcode in (TEXT, CONTINUATION) and (opcode == TEXT) == (self._message is None):
+            self._message = (self._message or b"") + payload
+            if final:
+                self._read(self._message)
+                self._message = None
+        else:
+            self.problems.append(f"a frame of opcode {opcode} where it may not be")
+
+    def _read(self, payload: bytes) -> None:
+        if b".forbidden" in payload:
+            self.problems.append("a message asked for a forbidden model")
+            self.is_over = True
+        try:
+            said = json.loads(payload)
+        except ValueError:
+            self.problems.append("a message that is not the client's")
+            return
+        if not isinstance(said, dict):
+            self.problems.append("a message that is no object")
+            return
+        named = said.get("model") or said.get("session", {}).get("model")
+        if named is not None and named != self.model:
+            self.problems.append(f"a message for {named} in the session of {self.model}")
+        if said.get("n") != self.messages:
+            self.problems.append("messages out of order")
+        self.messages += 1
+
+
+def _mask(payload: bytes, mask: bytes) -> bytes:
+    size = len(payload)
+    key = (mask * (size // 4 + 1))[:size]
+    return (int.from_bytes(payload, "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")
