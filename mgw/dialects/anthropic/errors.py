@@ -17,6 +17,13 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
+from mgw.canonical.prompt_length import (
+    PromptLength,
+    as_refusal,
+    find_prompt_length,
+    implied_status,
+    prompt_numbers,
+)
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
@@ -96,6 +103,9 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
 
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
+_REFUSED: Final = "invalid_request_error"
+_FAILED: Final = 500
+"""What an error stands for that names no status."""
 _ABOUT_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
 _MESSAGE_KEYS: Final = ("message", "Message", "detail", "error_description", "msg")
 """Where hosts and proxies put the message."""
@@ -130,12 +140,9 @@ def find_error(document: bytes) -> UpstreamError | None:
     message = _message_of(error)
     if message is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
         return None
-    return UpstreamError(
-        _status_of(error),
-        _cut(message or "the upstream's response broke off"),
-        _code_of(error),
-        _details_of(error),
-    )
+    message = message or "the upstream's response broke off"
+    status = _status_of(error) or implied_status(message, _FAILED)
+    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
@@ -172,18 +179,21 @@ def _code_of(error: Any) -> str | None:  # Any: JSON of whatever type
 
 
 def _details_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
-    details = error.get("details") if type(error) is dict else None
-    return details if type(details) is dict else None
+    if type(error) is not dict:
+        return None
+    details = error.get("details")
+    return details if type(details) is dict else prompt_numbers(error)
 
 
-def _status_of(error: Any) -> int:  # Any: JSON of whatever type
+def _status_of(error: Any) -> int | None:  # Any: JSON of whatever type
+    """Return the status that an error names, as a number or by its type."""
     for key in _CODE_KEYS if type(error) is dict else ():
         code = error.get(key)
         if type(code) is str:
             code = _STATUSES.get(code)
         if type(code) is int and 400 <= code <= 599:
             return code
-    return 500
+    return None
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:
@@ -195,6 +205,8 @@ def error_body(error: GatewayError, request_id: str) -> bytes:
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
     """Render an upstream's error, with the status that this vendor's clients know."""
+    if find_prompt_length(error) is not None:
+        error = as_refusal(error)
     status = 529 if error.status == 503 else error.status
     if not 400 <= status <= 599:
         status = 502
@@ -203,9 +215,28 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
 
 def upstream_error_body(error: UpstreamError, request_id: str) -> bytes:
     """Render an upstream's error as the body of a response or the data of an event."""
+    length = find_prompt_length(error)
+    if length is not None:
+        rendered = _Error(_REFUSED, _cut(_too_long(length, error.message)))
+        return _ENCODER.encode(_Envelope(rendered, request_id))
     generic = "api_error" if not 400 <= error.status < 500 else "invalid_request_error"
     kind = _BY_STATUS.get(error.status, generic)
     return _ENCODER.encode(_Envelope(_Error(kind, _cut(error.message)), request_id))
+
+
+def _too_long(length: PromptLength, told: str) -> str:
+    """Return how this vendor says that a prompt is too long, with what was told.
+
+    Claude Code reads the numbers of both forms, and compacts on the second.
+    """
+    used, answer, limit = length.used, length.answer, length.limit
+    message = "prompt is too long"
+    if used is not None and limit is not None:
+        if answer is not None and used <= limit:
+            message = f"input length and `max_tokens` exceed context limit: {used} + {answer} > {limit}"
+        else:
+            message = f"{message}: {used} tokens > {limit} maximum"
+    return told if told.startswith(message) else f"{message} ({told})"
 
 
 def _cut(message: str) -> str:

@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from msgspec import MsgspecError, Struct, field
 from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
+from mgw.canonical.prompt_length import PromptLength, as_refusal, find_prompt_length, implied_status
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
@@ -151,13 +153,14 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     Without a ``status`` it is the one that its ``code`` or its ``status`` names.
     """
     if type(error) is str and error:
-        return UpstreamError(status or _BROKEN, make_encodable(error)[:_MAX_CHARACTERS])
+        status = status or implied_status(error, _BROKEN)
+        return UpstreamError(status, make_encodable(error)[:_MAX_CHARACTERS])
     if type(error) is not dict:
         return None
     name = error.get("status")
-    status = status or _status_of(error)
-    message = next((text for key in _MESSAGE_KEYS if type(text := error.get(key)) is str and text), None)
-    if message is None:
+    message = next((text for key in _MESSAGE_KEYS if type(text := error.get(key)) is str and text), "")
+    status = status or _status_of(error) or implied_status(message, _BROKEN)
+    if not message:
         message = f"the provider answered {name if type(name) is str else status}"
     details = error.get("details")
     return UpstreamError(
@@ -174,14 +177,15 @@ def _error_of_status(status: int, words: str = "") -> UpstreamError:
     return UpstreamError(status, f"{message}: {words}" if words else message)
 
 
-def _status_of(error: JsonObject) -> int:
+def _status_of(error: JsonObject) -> int | None:
+    """Return the status that an error names, as a number or by its name."""
     for key in ("code", "status"):
         word = error.get(key)
         if type(word) is str:
             word = int(word) if _IS_STATUS.fullmatch(word) else _STATUSES.get(word)
         if type(word) is int and 400 <= word <= 599:
             return word
-    return _BROKEN
+    return None
 
 
 def _retry_after(details: list[Any]) -> float | None:  # Any: JSON
@@ -207,12 +211,16 @@ def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 -
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - no id in this shape
     """Return the status and the body for a client."""
-    status = 503 if error.status == _OVERLOADED else error.status
-    return status, _ENCODER.encode(render_error_value(error))
+    value = render_error_value(error)
+    status: int = value["error"]["code"]
+    return status, _ENCODER.encode(value)
 
 
 def render_error_value(error: UpstreamError) -> JsonObject:
     """Return a provider's error as the object that Google's clients read."""
+    length = find_prompt_length(error)
+    if length is not None:
+        error = replace(as_refusal(error), message=_too_long(length))
     status = 503 if error.status == _OVERLOADED else error.status
     name = _STATUS_NAMES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     value: JsonObject = {
@@ -225,3 +233,10 @@ def render_error_value(error: UpstreamError) -> JsonObject:
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "upstream"}
         value["details"] = [info]
     return {"error": value}
+
+
+def _too_long(length: PromptLength) -> str:
+    """Return how this vendor says that a prompt is too long."""
+    used = "" if length.used is None else f" ({length.used})"
+    limit = "" if length.limit is None else f" ({length.limit})"
+    return f"The input token count{used} exceeds the maximum number of tokens allowed{limit}."

@@ -4,7 +4,7 @@ Hosts that speak OpenAI's API write errors in shapes of their own, and all of th
 string, as the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM,
 ``{"detail": ...}`` of FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array;
 in a choice (OpenRouter), ``x_groq`` (Groq) or ``base_resp`` (MiniMax); and what a proxy writes in plain text
-or in HTML.
+or in HTML.  OpenRouter says "Provider returned error", and keeps what the provider said in ``metadata.raw``.
 An answer or an event may be one whatever its status: :func:`is_error` recognizes those without choices.
 """
 
@@ -16,8 +16,17 @@ from typing import Any, Final
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
+from mgw.canonical.prompt_length import (
+    CODES,
+    CONTEXT_LENGTH_EXCEEDED,
+    as_refusal,
+    implied_status,
+    is_prompt_too_long,
+    prompt_numbers,
+)
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
@@ -68,7 +77,8 @@ _TYPES_BY_STATUS: Final = MappingProxyType(
 _STATUSES: Final = MappingProxyType(
     {
         "invalid_request_error": 400,
-        "context_length_exceeded": 400,
+        CONTEXT_LENGTH_EXCEEDED: 400,
+        "exceed_context_size_error": 400,
         "invalid_prompt": 400,
         "invalid_encrypted_content": 400,
         "authentication_error": 401,
@@ -120,20 +130,22 @@ _DECODER: Final = Decoder()
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Return what an upstream's refusal says; of bytes without a message, only the status is known."""
-    message, code = _message_and_code(_decode(body))
+    error = _unwrap(_decode(body))
+    message, code = _message_and_code(error)
     if not message:
         message = f"the upstream answered with status {status}"
         if words := proxy_message(body):
             message = f"{message}: {words}"
-    return UpstreamError(status, cut_message(message), code)
+    return UpstreamError(status, cut_message(message), code, _numbers_of(error))
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
-    found = _decode(document)
-    message, code = _message_and_code(found)
+    error = _unwrap(_decode(document))
+    message, code = _message_and_code(error)
     message = message or proxy_message(document) or "the upstream's stream ended with an error"
-    return UpstreamError(_status_of(found), cut_message(message), code)
+    status = _status_of(error) or implied_status(message, _BROKEN)
+    return UpstreamError(status, cut_message(message), code, _numbers_of(error))
 
 
 def is_error(document: bytes) -> bool:
@@ -184,15 +196,31 @@ def _find_error(found: JsonObject) -> Any:  # Any: JSON of whatever type
     return None
 
 
-def _message_and_code(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
+def _message_and_code(error: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
     """Return the message and the machine-readable word."""
-    error = _unwrap(found)
+    message, code = _own_message_and_code(error)
+    if type(error) is dict and type(metadata := error.get("metadata")) is dict:
+        return _add_raw(message, code, metadata.get("raw"))
+    return message, code
+
+
+def _add_raw(message: str, code: str | None, raw: Any) -> tuple[str, str | None]:  # Any: JSON
+    """Return a host's message and code with those of the provider behind it."""
+    if type(raw) is str:
+        raw = _decode(raw.encode("utf-8", "replace")) or raw
+    told, told_code = _own_message_and_code(_unwrap(raw))
+    if told and told not in message:
+        message = f"{message}: {told}" if message else told
+    return message, told_code if code is None or told_code in CODES else code
+
+
+def _own_message_and_code(error: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
     if type(error) is str:
         return error, None
     if type(error) is not dict:
         return "", None
-    words = [error.get(key) for key in ("code", "status", "type")]
-    code = next((word for word in words if type(word) is str and word), None)
+    words = [word for key in ("code", "status", "type") if type(word := error.get(key)) is str and word]
+    code = next((word for word in words if word in CODES), words[0] if words else None)
     for key in _MESSAGE_KEYS:
         message = error.get(key)
         if type(message) is str and message:
@@ -202,6 +230,10 @@ def _message_and_code(found: Any) -> tuple[str, str | None]:  # Any: JSON of wha
     return "", code
 
 
+def _numbers_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
+    return prompt_numbers(error) if type(error) is dict else None
+
+
 def _encode(value: Any) -> str:  # Any: JSON of whatever type
     try:
         return _ENCODER.encode(value).decode()
@@ -209,17 +241,17 @@ def _encode(value: Any) -> str:  # Any: JSON of whatever type
         return ""
 
 
-def _status_of(found: Any) -> int:  # Any: JSON of whatever type
-    error = _unwrap(found)
+def _status_of(error: Any) -> int | None:  # Any: JSON of whatever type
+    """Return the status that an error names, as a number or by its code or type."""
     if type(error) is not dict:
-        return _BROKEN
+        return None
     for key in ("code", "status", "status_code", "type"):
         word = error.get(key)
         if type(word) is str:
             word = _STATUSES.get(word) or (int(word) if _IS_STATUS.fullmatch(word) else None)
         if type(word) is int and 400 <= word < 600:
             return word
-    return _BROKEN
+    return None
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
@@ -239,6 +271,8 @@ def _error_of(error: GatewayError) -> _Error:
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - as above
     """Return the status and body of an upstream's error for this dialect's clients."""
+    if is_prompt_too_long(error):
+        error = replace(as_refusal(error), code=CONTEXT_LENGTH_EXCEEDED)
     status = 503 if error.status == _OVERLOADED else error.status
     kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
     code = None if error.code is None else make_encodable(error.code)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect
 from mgw.dialects.openai import RESPONSES
+from mgw.dialects.openai.errors import render_error
 from mgw.dialects.responses.count import COUNT
-from mgw.dialects.responses.errors import render_error
 from mgw.dialects.responses.provider import PROVIDER
 from mgw.dialects.responses.reply import render_reply
 from mgw.dialects.responses.request import parse_request

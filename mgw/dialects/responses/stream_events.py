@@ -15,8 +15,8 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.billing import NO_VALUE
-from mgw.dialects.openai.errors import is_error
-from mgw.dialects.responses.errors import parse_failure, render_error
+from mgw.dialects.openai.errors import is_error, render_error
+from mgw.dialects.responses.errors import parse_failure
 from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
