@@ -55,6 +55,8 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Some hosts of the kind serve only one of chat completions and Responses."""
     takes_model_list: bool = False
     """Some hosts of the kind take a list of models beside the one, and use whichever can answer."""
+    has_chat_template: bool = False
+    """Chat: messages go through a template of the model's, which may refuse some orders (contract 8.29)."""
     through_responses: bool = False
     """The models' rows say when they are asked through Responses (contract 11.9)."""
     is_strict: bool = False
@@ -100,6 +102,7 @@ KINDS: Final = MappingProxyType(
                 takes_extra_fields=True,
                 may_lack_an_api=True,
                 takes_model_list=True,
+                has_chat_template=True,
             ),
             KindRow(
                 kind=Kind.AZURE_OPENAI,

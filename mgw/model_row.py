@@ -16,7 +16,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
+from mgw.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 
 def _says(description: str) -> Meta:
@@ -91,6 +91,13 @@ class ModelRow(Struct, frozen=True):
         _says("Reasoning efforts that the model accepts on Responses (OpenAI); as efforts if unset."),
     ] = None
     parallel_calls: Annotated[bool, _says("Whether the model accepts parallel_tool_calls (OpenAI).")] = True
+    call_ids: Annotated[
+        CallIds,
+        _says(
+            "Which ids of tool calls the model's chat template accepts, at providers whose chat_template is "
+            "strict (OpenAI)."
+        ),
+    ] = CallIds.ANY
     max_completion_tokens: Annotated[
         bool, _says("Whether the model rejects max_tokens and requires max_completion_tokens (OpenAI).")
     ] = False
@@ -105,7 +112,7 @@ class ModelRow(Struct, frozen=True):
         _says("Whether the model accepts a history that ends with an assistant turn (Anthropic, Gemini)."),
     ] = True
     """And goes on from there."""
-    system: Annotated[bool, _says("Whether the model accepts a system instruction (Gemini).")] = True
+    system: Annotated[bool, _says("Whether the model accepts a system instruction (OpenAI, Gemini).")] = True
     """Else it is the first text of the user's."""
     system_turns: Annotated[
         bool,

@@ -114,6 +114,23 @@ class TextApi(StrEnum):
     RESPONSES = "responses"
 
 
+class ChatTemplate(StrEnum):
+    """How a host of OpenAI's wire wants the messages of chat completions (contract 8.29)."""
+
+    STRICT = "strict"
+    """As the chat templates of open models do: one system message, then the two sides in turn."""
+    OPEN = "open"
+    """In any order, as OpenAI's own models do."""
+
+
+class CallIds(StrEnum):
+    """What a model takes as the identifier of a tool call."""
+
+    ANY = "any"
+    NINE = "nine"
+    """Nine letters and digits, as Mistral's chat templates demand."""
+
+
 class ThroughResponses(StrEnum):
     """When a request of another family's client reaches an OpenAI model through Responses (contract 11.9)."""
 

@@ -80,6 +80,7 @@ _COLUMNS: Final = MappingProxyType(
             ("through_responses", _word("through_responses")),
             ("responses_efforts", _responses_efforts),
             ("parallel_calls", _yes("parallel_calls")),
+            ("call_ids", _word("call_ids")),
             ("max_completion_tokens", _yes("max_completion_tokens")),
             ("max_output", _word("max_output")),
             ("tokens", _word("tokens")),

@@ -48,6 +48,8 @@ BEGIN: Final = "(The conversation begins with the assistant.)"
 """The user's message before a history that begins with the assistant, where the family refuses that."""
 CONTINUE: Final = "Go on from exactly where you stopped."
 """The user's message behind a history that ends with the assistant, where the model refuses that."""
+SEVERAL: Final = ""
+"""In place of a participant's name: the message joins turns of several."""
 NO_RESULT: Final = "No result was recorded for this call."
 """The result of a call that the history leaves without one."""
 
@@ -70,7 +72,11 @@ class HistoryPolicy(Struct, frozen=True):
     alternates: bool
     """Neighbouring turns of one role are one message; results stand in the user's."""
     system_turns: SystemTurns
+    joins_neighbours: bool = False
+    """Where it does not alternate: the same, but each result is a message of its own."""
     begins_with_user: bool = False
+    begin: str = BEGIN
+    """What the user says before a history that begins with the assistant, where that is refused."""
     ends_with_user: bool = False
 
 
@@ -101,7 +107,7 @@ class HistoryMessage(Struct, gc=False):
     role: Role
     blocks: list[JsonObject]
     name: str | None = None
-    """The participant's, where the message is one turn."""
+    """The participant's; ``SEVERAL``: it joins turns of different ones."""
     is_result: bool = False
     """It answers a call and holds nothing else."""
 
@@ -194,6 +200,7 @@ class _History:
     __slots__ = (
         "_alternates",
         "_folds_system",
+        "_joins_neighbours",
         "_last",
         "_messages",
         "_moved",
@@ -205,6 +212,7 @@ class _History:
     def __init__(self, policy: HistoryPolicy, renderer: TurnRenderer) -> None:
         self._policy = policy
         self._alternates = policy.alternates
+        self._joins_neighbours = policy.joins_neighbours
         self._folds_system = policy.system_turns is SystemTurns.AFTER_USER
         self._renderer = renderer
         self._messages: list[HistoryMessage] = []
@@ -253,7 +261,7 @@ class _History:
             self._place_system(None)
         messages, policy = self._messages, self._policy
         if policy.begins_with_user and messages and messages[0].role is _ASSISTANT:
-            messages.insert(0, HistoryMessage(_USER, [self._renderer.render_text(BEGIN)]))
+            messages.insert(0, HistoryMessage(_USER, [self._renderer.render_text(policy.begin)]))
         if policy.ends_with_user and self._last is _ASSISTANT:
             self._append(_USER, [self._renderer.render_text(CONTINUE)])
         return messages
@@ -279,11 +287,21 @@ class _History:
     ) -> None:
         if self._last is _SYSTEM and self._folds_system:
             self._place_system(role)
-        if self._last is role and self._alternates:
-            self._messages[-1].blocks += blocks
+        if self._last is role and (self._alternates or (self._joins_neighbours and not is_result)):
+            self._join(self._messages[-1], role, blocks, name)
         else:
             self._last = role
             self._messages.append(HistoryMessage(role, blocks, name, is_result))
+
+    def _join(self, last: HistoryMessage, role: Role, blocks: list[JsonObject], name: str | None) -> None:
+        if last.is_result and not self._alternates:
+            self._messages.append(HistoryMessage(role, blocks, name))
+            return
+        last.blocks += blocks
+        if last.name is None or name is None or last.name == name:
+            last.name = last.name or name
+        else:
+            last.name = SEVERAL
 
     def _place_system(self, follower: Role | None) -> None:
         """Make an instruction a text of the user's unless it stands between the user and the assistant.

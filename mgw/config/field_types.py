@@ -62,6 +62,7 @@ from mgw.secret import Secret
 from mgw.vocabulary import (
     DEFAULT_SPELLINGS,
     KIND_SPELLINGS,
+    CallIds,
     ChatTools,
     Effort,
     Family,
@@ -262,6 +263,7 @@ EffortName = Annotated[Effort, OneOf()]
 ForcedToolsName = Annotated[ForcedTools, OneOf()]
 ChatToolsName = Annotated[ChatTools, OneOf()]
 ThroughResponsesName = Annotated[ThroughResponses, OneOf()]
+CallIdsName = Annotated[CallIds, OneOf()]
 ModelPattern = Annotated[
     str,
     expect("a pattern of model ids such as claude-*"),

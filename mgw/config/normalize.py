@@ -339,6 +339,7 @@ def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
     rare: tuple[tuple[str, Callable[[KindRow], object]], ...] = (
         ("extra_fields", lambda row: row.takes_extra_fields),
         ("speaks", lambda row: row.may_lack_an_api),
+        ("chat_template", lambda row: row.has_chat_template),
     )
     for key, fits in rare:
         if key in set_keys(provider) and not fits(row):

@@ -39,10 +39,10 @@ from mgw.config.settings_base import (
     required,
     setting,
 )
-from mgw.config.translation import ExtraFieldName, MaxTokensFieldName, SpokenApis
+from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFieldName, SpokenApis
 from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Kind, MaxTokensField, TextApi
+from mgw.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
 
 
 class AuthMode(StrEnum):
@@ -283,6 +283,15 @@ class Provider(Settings):
         f"{_kinds(lambda row: row.may_lack_an_api)}.",
         default=frozenset(TextApi),
         shown="both",
+    )
+    chat_template: ChatTemplateName = setting(
+        "In which order the host's models accept messages, for translated chat requests",
+        "``strict``: at most one system message, which is the first; later instructions are text of the "
+        "user's message at that point; neighbouring messages of one role are joined, and the user's is the "
+        "first. The chat templates of Qwen, Gemma, Llama and Mistral refuse anything else. ``open``: "
+        "messages keep their order and roles. Only for "
+        f"{_kinds(lambda row: row.has_chat_template)}.",
+        default=ChatTemplate.STRICT,
     )
     extra_fields: UniqueList[ExtraFieldName] = setting(
         "Fields beyond OpenAI's own API that the provider accepts",

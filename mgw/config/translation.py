@@ -15,6 +15,7 @@ from mgw.config.field_types import (
     Answers,
     AnswerTokens,
     Budget,
+    CallIdsName,
     Characters,
     ChatToolsName,
     DefaultEffort,
@@ -42,7 +43,17 @@ from mgw.config.settings_base import (
     wrong_value,
 )
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField, TextApi, ThroughResponses
+from mgw.vocabulary import (
+    CallIds,
+    ChatTemplate,
+    ChatTools,
+    Effort,
+    Family,
+    ForcedTools,
+    MaxTokensField,
+    TextApi,
+    ThroughResponses,
+)
 
 T_Settings = TypeVar("T_Settings", bound=Settings)
 
@@ -97,6 +108,7 @@ def _some_apis(apis: frozenset[TextApi]) -> frozenset[TextApi]:
 
 
 MaxTokensFieldName = Annotated[MaxTokensField, OneOf()]
+ChatTemplateName = Annotated[ChatTemplate, OneOf()]
 ExtraFieldName = Annotated[ExtraField, OneOf()]
 Base64EmbeddingsWord = Annotated[Base64Embeddings, OneOf()]
 HostedToolsWord = Annotated[HostedTools, OneOf()]
@@ -120,6 +132,7 @@ _SETTING_OF: Final = MappingProxyType(
         ForcedTools: ForcedToolsName,
         ChatTools: ChatToolsName,
         ThroughResponses: ThroughResponsesName,
+        CallIds: CallIdsName,
         tuple[Effort, ...] | None: UniqueList[EffortName],
         bool: OnOff,
         int: Answers,

@@ -26,8 +26,9 @@ from mgw.dialects.metering import UsageReader
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.stream_end import StreamEnd, StreamEvents
 from mgw.errors import GatewayError
+from mgw.kinds import KINDS
 from mgw.model_row import ModelRow
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.vocabulary import ChatTemplate, DialectName, Family, Kind
 from mgw.wire.json_spans import JsonPath
 
 JSON: Final = b"application/json"
@@ -147,10 +148,17 @@ class RenderOptions(Struct, frozen=True):
     """Chat: ask for usage in streams."""
     extra_fields: frozenset[str] = frozenset()
     """Chat: what the provider takes beyond OpenAI's own fields (``top_k``)."""
+    chat_template: ChatTemplate = ChatTemplate.STRICT
+    """Chat: which orders of messages the host takes, where its kind has templates."""
     version: str | None = None
     """Anthropic: the API version that the client stated."""
     thoughts: bool = True
     """Whether thoughts of earlier turns go with the request; not, where the provider has refused them."""
+
+    @property
+    def is_template_strict(self) -> bool:
+        """Whether messages go through a chat template that refuses some orders (contract 8.29)."""
+        return self.chat_template is ChatTemplate.STRICT and KINDS[self.kind].has_chat_template
 
 
 class Rendered(Struct, frozen=True):

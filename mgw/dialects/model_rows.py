@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
+from mgw.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 _MINIMAL, _LOW, _MEDIUM, _HIGH = Effort.MINIMAL, Effort.LOW, Effort.MEDIUM, Effort.HIGH
 _TO_HIGH: Final = (_LOW, _MEDIUM, _HIGH)
@@ -215,6 +215,12 @@ _COMPATIBLE: Final = ModelRow(
 )
 """Any host: its models have names that no table knows, and their own ways to think."""
 
+_MISTRAL: Final = replace(
+    _COMPATIBLE,
+    source="https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/instruct/validator.py",
+    call_ids=CallIds.NINE,
+)
+
 
 def _only(match: str, *efforts: Effort, default: Effort = _MEDIUM) -> ModelRow:
     """Return a row of the first reasoning generations that takes just these efforts."""
@@ -287,8 +293,12 @@ _OPENAI_ROWS: Final = (
     replace(_O, match="o3*"),
     replace(_O, match="o4-mini*"),
     replace(_COMPATIBLE, match="*qwen*", tokens=1.06),  # distilled DeepSeek keeps Qwen's tokenizer
-    replace(_COMPATIBLE, match="*mistral*", tokens=1.1),
-    replace(_COMPATIBLE, match="*mixtral*", tokens=1.1),
+    replace(_MISTRAL, match="*mistral*", tokens=1.1),
+    replace(_MISTRAL, match="*mixtral*", tokens=1.1),
+    replace(_MISTRAL, match="*ministral*"),
+    replace(_MISTRAL, match="*codestral*"),
+    replace(_MISTRAL, match="*devstral*"),
+    replace(_MISTRAL, match="*magistral*"),
     replace(_COMPATIBLE, match="*gemma*", tokens=1.15),
     replace(_COMPATIBLE, match="*deepseek*", tokens=1.03),
 )

@@ -403,6 +403,7 @@ class TranslationBuilder:
             max_tokens_field=provider.max_tokens_field,
             stream_usage=provider.stream_usage,
             extra_fields=frozenset(provider.extra_fields),
+            chat_template=provider.chat_template,
             version=None if version is None else version.decode("latin-1"),
             thoughts=self._thoughts,
         )

@@ -27,6 +27,7 @@ from mgw.simulator.families import (
     family_of,
     invalid_credential,
     missing_credential,
+    prompt_too_long,
     unknown_model,
 )
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
@@ -176,6 +177,8 @@ class Dispatcher:
         faults = incoming.faults
         if model.removeprefix("models/").startswith("missing"):
             raise unknown_model(family, model)
+        if "too-long" in faults:
+            raise prompt_too_long(family)
         status = faults.number("status")
         name = model or incoming.raw_path
         if "flaky" in faults and self.recorder.fail_again(name, faults.number("flaky", place=1) or 0):

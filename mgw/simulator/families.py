@@ -108,6 +108,23 @@ def unknown_model(family: Family, model: str) -> ApiError:
     }[family]
 
 
+def prompt_too_long(family: Family) -> ApiError:
+    """The prompt has more tokens than the model takes."""
+    return {
+        Family.OPENAI: ApiError(
+            400,
+            "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 "
+            "tokens. Please reduce the length of the messages.",
+            "messages",
+            "context_length_exceeded",
+        ),
+        Family.ANTHROPIC: ApiError(400, "prompt is too long: 9000 tokens > 8192 maximum"),
+        Family.GEMINI: ApiError(
+            400, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."
+        ),
+    }[family]
+
+
 def list_models(request: Request) -> Response:
     """The list.  Any other name is answered, too; these are only the ones that are listed."""
     entries = [_model_object(request, name) for name in _model_names(request)]

@@ -52,6 +52,8 @@ WORDS: Final[Mapping[str, int]] = {
     "no-ids": 0,
     "unsigned": 0,
     "lenient": 0,
+    "template-strict": 0,
+    "too-long": 0,
     "strict-signatures": 0,
     "size": 1,
     "models": 1,

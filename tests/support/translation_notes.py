@@ -263,6 +263,7 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
     Note("responses", r"tools\[custom\]\.description", "followed by what the input is"),
     Note("responses", r"tools\[custom\]\.format.*", _IN_WORDS),
 )
+_JOINED: Final = "neighbours of one role are joined, unless ``chat_template`` is ``open``"
 NOTES: Final[tuple[Note, ...]] = (
     *_TO_RESPONSES,
     *_OF_RESPONSES,
@@ -277,6 +278,8 @@ NOTES: Final[tuple[Note, ...]] = (
         r"messages\[(developer|system)\]\.content",
         "only leading messages; later ones keep their position",
     ),
+    Note("messages", r"messages\[(user|system)\]\.content\[text\]\.text", _JOINED, "openai_compat"),
+    Note("generateContent", r"contents\[(user|model)\]\.parts\[\]\.text", _JOINED, "openai_compat"),
     Note("", r"messages\[(user|assistant|system|tool)\]\.content", "a string, or each part separately"),
     Note("", r"system", "a string, or each part separately"),
     Note(

@@ -178,7 +178,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     """
     lost: set[Feature] = set()
     names = ToolNames(CHAT_NAME)
-    messages = render_turns(conversation, options.kind, options.row, names, lost)
+    messages = render_turns(conversation, options, names, lost)
     if not messages:
         raise no_messages()
     body: JsonObject = {"model": options.model, "messages": messages}

@@ -10,6 +10,11 @@
 * ``system`` is taken everywhere, where ``developer`` is not, so instructions are ``system`` messages.
 * Hosts other than OpenAI often take a string only, so texts that stand alone go to them as one.
 * A thought of another family is left out.  OpenAI takes no thoughts in chat; other hosts get their own.
+
+The chat templates of open models (Qwen, Gemma, Llama, Mistral; contract 8.29) refuse more.  For hosts with
+such templates there is one system message, which is the first, and later instructions are text of the user's;
+neighbours of one role are one message; the first of the two sides is the user; and nothing is left of an
+assistant's message that holds thoughts alone.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mgw.canonical.conversation import (
     Conversation,
@@ -42,36 +47,56 @@ from mgw.canonical.history import (
     plain_texts,
     render_history,
 )
-from mgw.canonical.identifiers import CHAT_ID
+from mgw.canonical.identifiers import CHAT_ID, NINE_ID
+from mgw.canonical.instructions import without_system
 from mgw.dialects.arguments import is_empty
+from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.media import render_media, render_text
 from mgw.dialects.openai.thoughts import render_extra_content, render_host_thoughts
 from mgw.dialects.placeholders import ATTACHED, BETWEEN
 from mgw.dialects.tool_names import ToolNames
 from mgw.kinds import KINDS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import CallIds, Family
 
 _ASSISTANT: Final = Role.ASSISTANT  # a member of an enumeration is looked up in Python's slow way each time
 _SYSTEM: Final = Role.SYSTEM
 _POLICY: Final = HistoryPolicy(CHAT_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
+_STRICT: Final = HistoryPolicy(
+    CHAT_ID,
+    alternates=False,
+    system_turns=SystemTurns.AS_USER,
+    joins_neighbours=True,
+    begins_with_user=True,
+    begin="…",
+)
+_STRICT_NINE: Final = structs.replace(_STRICT, call_ids=NINE_ID)
+"""For Mistral's templates."""
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """What the reference takes for ``messages[].name``."""
 
 
 def render_turns(
-    conversation: Conversation, kind: Kind, row: ModelRow, names: ToolNames, lost: set[Feature]
+    conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the messages, and note what they do not carry."""
+    if not options.row.system:
+        conversation = without_system(conversation)
     system = BETWEEN.join([text.text for text in conversation.system if text.text])
     leading: list[JsonObject] = [_system_message(system)] if system else []
     texts = plain_texts(conversation.turns, "user", "assistant")
     if texts is not None:
         return leading + [{"role": role, "content": text} for role, text in texts]
-    renderer = _TurnRenderer(kind, row, names, lost)
-    history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
+    policy = _policy_for(options)
+    renderer = _TurnRenderer(options, names, lost)
+    history = render_history(pair_calls(conversation.turns, policy.call_ids), policy, renderer)
     return [*leading, *map(renderer.render_message, history)]
+
+
+def _policy_for(options: RenderOptions) -> HistoryPolicy:
+    if not options.is_template_strict:
+        return _POLICY
+    return _STRICT_NINE if options.row.call_ids is CallIds.NINE else _STRICT
 
 
 def _system_message(text: str) -> JsonObject:
@@ -92,19 +117,23 @@ class _AssistantParts(Struct):
 class _TurnRenderer:
     """Renders each turn: the user's as content parts, the others as a whole message."""
 
-    def __init__(self, kind: Kind, row: ModelRow, names: ToolNames, lost: set[Feature]) -> None:
-        self._kind = kind
-        self._is_host = not KINDS[kind].is_strict
+    def __init__(self, options: RenderOptions, names: ToolNames, lost: set[Feature]) -> None:
+        self._kind = options.kind
+        self._is_host = not KINDS[options.kind].is_strict
         """The provider is another host, not OpenAI itself."""
-        self._row = row
+        self._row = options.row
+        self._leaves_out_thoughts = options.is_template_strict
+        """A message of thoughts alone."""
         self._names = names
         self._lost = lost
 
     def render_message(self, message: HistoryMessage) -> JsonObject:
         """Return the message that these blocks make."""
         role, blocks = message.role, message.blocks
-        if role is _ASSISTANT or message.is_result:
+        if message.is_result:
             return blocks[0]
+        if role is _ASSISTANT:
+            return blocks[0] if len(blocks) == 1 else self._join_messages(message)
         if role is _SYSTEM:
             return _system_message(BETWEEN.join([block["text"] for block in blocks]))
         first = blocks[0]
@@ -160,13 +189,40 @@ class _TurnRenderer:
         calls = [self._render_call(call) for call in turn.calls]
         if calls:
             message["tool_calls"] = calls
-        if len(message) == 2 and message["content"] is None:  # nothing but what is left out
-            return [], parts.media
         if message["content"] is None and not calls and "refusal" not in message:
+            if self._is_left_out(message):
+                return [], parts.media
             message["content"] = ""  # null is for calls
         if turn.name is not None:
             self._add_name(message, turn.name)
         return [message], parts.media
+
+    def _is_left_out(self, message: JsonObject) -> bool:
+        """Whether a message without words and calls is none: it is empty, or thoughts alone."""
+        is_empty = len(message) == len(("role", "content"))
+        if self._leaves_out_thoughts and not is_empty:
+            self._lost.add(Feature.THINKING)
+        return is_empty or self._leaves_out_thoughts
+
+    def _join_messages(self, message: HistoryMessage) -> JsonObject:
+        """Return neighbouring messages of the assistant's as one."""
+        joined: JsonObject = {"role": "assistant"}
+        for key in ("content", "reasoning_content"):
+            texts = [text for block in message.blocks if (text := block.get(key))]
+            if texts or key == "content":
+                joined[key] = BETWEEN.join(texts) or None
+        for key in ("reasoning_details", "tool_calls"):
+            found = [item for block in message.blocks for item in block.get(key, ())]
+            if found:
+                joined[key] = found
+        for block in message.blocks:
+            if "extra_content" in block:
+                joined["extra_content"] = block["extra_content"]
+        if joined["content"] is None and "tool_calls" not in joined:
+            joined["content"] = ""
+        if message.name is not None:
+            self._add_name(joined, message.name)
+        return joined
 
     def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the message with the text of a result, and its media, which have to move."""

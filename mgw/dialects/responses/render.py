@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from mgw.canonical.conversation import NO_SAMPLING, Conversation, JsonObject, OutputFormat
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
+from mgw.canonical.instructions import fold_system_turns, without_system
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.fields import encode_request
 from mgw.dialects.openai.options import render_output as render_chat_output
@@ -74,6 +77,10 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     """
     lost: set[Feature] = set()
     names = ToolNames(CHAT_NAME)
+    if not options.row.system:
+        conversation = without_system(conversation)
+    elif options.is_template_strict:
+        conversation = replace(conversation, turns=fold_system_turns(conversation.turns))
     items, has_thoughts = render_items(conversation, options, names, lost)
     body: JsonObject = {"model": options.model, "input": items}
     _add_instructions(body, conversation)

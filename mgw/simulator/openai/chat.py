@@ -23,6 +23,7 @@ from mgw.simulator.api import (
 )
 from mgw.simulator.model import Completion, FinishReason, Prompt, Text, Thinking, ToolCall, complete, tokenize
 from mgw.simulator.openai.chat_request import REQUEST, check_model, check_request, read_prompt
+from mgw.simulator.openai.chat_templates import check_template
 from mgw.simulator.openai.errors import error_value, validate
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -42,6 +43,8 @@ def chat(request: Request) -> Response:
     body = request.body
     validate(body, REQUEST, lenient="lenient" in request.faults)
     check_request(body)
+    if "template-strict" in request.faults:
+        check_template(request.model, body["messages"])
     check_model(request.model, body)
     prompt = _prompt(request)
     completions = [

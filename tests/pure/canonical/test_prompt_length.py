@@ -57,14 +57,16 @@ SAID: dict[str, tuple[str, tuple[int | None, int | None, int | None]]] = {
     "deepseek": (
         (
             "This model's maximum context length is 65536 tokens. However, you requested 76234 tokens "
-            "(68042 in the messages, 8192 in the completion). Please reduce the length of the messages or completion."
+            "(68042 in the messages, 8192 in the completion). Please reduce the length of the messages or "
+            "completion."
         ),
         (68042, 8192, 65536),
     ),
     "vllm": (
         (
             "This model's maximum context length is 262144 tokens. However, you requested 100 output "
-            "tokens and your prompt contains at least 262145 input tokens, for a total of at least 262245 tokens."
+            "tokens and your prompt contains at least 262145 input tokens, for a total of at least 262245 "
+            "tokens."
         ),
         (262145, 100, 262144),
     ),

@@ -17,7 +17,16 @@ from mgw.config.translation import (
     TranslationSettings,
 )
 from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind, MaxTokensField
+from mgw.vocabulary import (
+    CallIds,
+    ChatTemplate,
+    ChatTools,
+    Effort,
+    Family,
+    ForcedTools,
+    Kind,
+    MaxTokensField,
+)
 
 ONE = "providers: {main: {kind: openai}}\n"
 
@@ -233,6 +242,26 @@ def test_extra_fields_are_for_hosts_alone(kind: str) -> None:
     assert said == (
         "mgw.yaml:4: providers.main.extra_fields: only for the kind openai_compat, found with kind " + kind
     )
+
+
+def test_chat_templates_are_strict_unless_the_provider_says_that_they_are_open() -> None:
+    assert provider_of("kind: openai_compat").chat_template is ChatTemplate.STRICT
+    assert provider_of("kind: openai_compat, chat_template: open").chat_template is ChatTemplate.OPEN
+
+
+@pytest.mark.parametrize("kind", ["openai", "azure_openai", "anthropic", "gemini"])
+@pytest.mark.parametrize("word", ChatTemplate)
+def test_chat_templates_are_for_hosts_alone(kind: str, word: ChatTemplate) -> None:
+    said = said_of(f"providers:\n  main:\n    kind: {kind}\n    chat_template: {word}\n")
+    message = f"only for the kind openai_compat, found with kind {kind}"
+    assert f"mgw.yaml:4: providers.main.chat_template: {message}" in said
+
+
+def test_ids_of_calls_are_a_column_of_the_models() -> None:
+    (row,) = config_of(
+        "translation: {models: [{match: house-*, family: openai, call_ids: nine, system: false}]}"
+    ).translation.models
+    assert (row.call_ids, row.system) == (CallIds.NINE, False)
 
 
 @pytest.mark.parametrize("word", Base64Embeddings)

@@ -192,8 +192,8 @@ EVENTS: dict[str, tuple[DialectName, bytes]] = {
     "responses' error": (
         RESPONSES,
         (
-            b'event: error\ndata: {"type": "error", "message": "Your input exceeds the context window of this '
-            b'model."}\n\n'
+            b'event: error\ndata: {"type": "error", "message": "Your input exceeds the context window of '
+            b'this model."}\n\n'
         ),
     ),
     "messages": (

@@ -30,9 +30,11 @@ from mgw.dialects.openai.request import parse_request, render_request
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai.chat_request import REQUEST, check_request
 from mgw.simulator.openai.errors import validate
-from mgw.vocabulary import Family, Kind
-from tests.support.chat_requests import HI, HOST, OPENAI, PNG, ROW, TOOL, Json, asked, lost, rendered, said
+from mgw.vocabulary import ChatTemplate, Family, Kind
+from tests.support.chat_requests import HI, OPENAI, PNG, ROW, TOOL, Json, asked, lost, rendered, said
+from tests.support.chat_requests import HOST as STRICT_HOST
 
+HOST = replace(STRICT_HOST, chat_template=ChatTemplate.OPEN)
 CALL = ToolCall("1", "f", '{"a":1}')
 
 
