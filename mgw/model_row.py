@@ -118,6 +118,10 @@ class ModelRow(Struct, frozen=True):
         bool,
         _says("Whether the model accepts system messages in the middle of a conversation (Anthropic)."),
     ] = False
+    vertex_call_ids: Annotated[
+        bool,
+        _says("Whether the model accepts ids of function calls and their responses on Vertex AI (Gemini)."),
+    ] = True
     structured: Annotated[
         bool,
         _says(

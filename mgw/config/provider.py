@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Final
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from pydantic import ConfigDict, Field
@@ -43,6 +45,9 @@ from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFi
 from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
+
+_VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
+"""In the path of an address of Gemini on Vertex AI."""
 
 
 class AuthMode(StrEnum):
@@ -329,6 +334,11 @@ class Provider(Settings):
     def missing_api(self) -> TextApi | None:
         """The one of OpenAI's two APIs for text that it does not serve; ``None``: it serves both."""
         return next((api for api in TextApi if api not in self.speaks), None)
+
+    @cached_property
+    def is_vertex(self) -> bool:
+        """Whether it is Gemini on Vertex AI, which its address says and nothing else (contract 8.30)."""
+        return self.kind is Kind.GEMINI and _VERTEX.search(urlsplit(self.base_url).path) is not None
 
     @property
     def max_tokens_field(self) -> MaxTokensField:

@@ -150,6 +150,8 @@ class RenderOptions(Struct, frozen=True):
     """Chat: what the provider takes beyond OpenAI's own fields (``top_k``)."""
     chat_template: ChatTemplate = ChatTemplate.STRICT
     """Chat: which orders of messages the host takes, where its kind has templates."""
+    on_vertex: bool = False
+    """Gemini: the provider is Vertex AI, which differs from the Gemini API (contract 8.30)."""
     version: str | None = None
     """Anthropic: the API version that the client stated."""
     thoughts: bool = True

@@ -338,6 +338,7 @@ _BUDGETED: Final = ModelRow(
     penalties=False,
     logprobs=False,
     json_with_tools=False,
+    vertex_call_ids=False,
     max_output=65_536,
 )
 _SILENT: Final = ModelRow(
@@ -345,7 +346,7 @@ _SILENT: Final = ModelRow(
 )
 """Nothing is known of how it is told to think, so nothing is said."""
 _GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, tools=False, max_output=32_768)
-_GEMINI_2: Final = replace(_SILENT, candidates=8)
+_GEMINI_2: Final = replace(_SILENT, candidates=8, vertex_call_ids=False)
 _GEMINI_1: Final = replace(_GEMINI_2, default=Effort.NONE, addresses=False, max_output=8192)
 
 _GEMINI_ROWS: Final = (
@@ -399,6 +400,7 @@ _GEMINI_ROWS: Final = (
         _SILENT,
         match="gemini-*-image*",
         source=_NO_JSON,
+        vertex_call_ids=False,
         system=False,
         structured=False,
         tools=False,

@@ -404,6 +404,7 @@ class TranslationBuilder:
             stream_usage=provider.stream_usage,
             extra_fields=frozenset(provider.extra_fields),
             chat_template=provider.chat_template,
+            on_vertex=provider.is_vertex,
             version=None if version is None else version.decode("latin-1"),
             thoughts=self._thoughts,
         )

@@ -208,14 +208,18 @@ def render_thought(text: str, signature: str | None = None) -> JsonObject:
     return _add_signature({"text": text, "thought": True}, signature)
 
 
-def render_call(call_id: str, name: str, args: Raw | JsonObject, signature: str | None) -> JsonObject:
+def render_call(call_id: str | None, name: str, args: Raw | JsonObject, signature: str | None) -> JsonObject:
     """Return a ``functionCall``."""
-    return _add_signature({"functionCall": {"id": call_id, "name": name, "args": args}}, signature)
+    return _add_signature({"functionCall": {**_id(call_id), "name": name, "args": args}}, signature)
 
 
-def render_result(call_id: str, name: str, value: Raw | JsonObject) -> JsonObject:
+def render_result(call_id: str | None, name: str, value: Raw | JsonObject) -> JsonObject:
     """Return a ``functionResponse``."""
-    return {"functionResponse": {"id": call_id, "name": name, "response": value}}
+    return {"functionResponse": {**_id(call_id), "name": name, "response": value}}
+
+
+def _id(call_id: str | None) -> JsonObject:
+    return {} if call_id is None else {"id": call_id}
 
 
 def render_result_value(text: str, *, is_error: bool) -> Raw | JsonObject:

@@ -1,6 +1,7 @@
 """A request for generateContent or countTokens, both ways.
 
-Contents alone are counted as they are; with instructions or tools they go as ``generateContentRequest``.
+Contents alone are counted as they are, with instructions or tools as ``generateContentRequest``.  Vertex
+AI does not know that: there all of it stands at the top, and calls of its older models have no identifiers.
 
 Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4, whose JSON this is; proto3 JSON, which
 takes keys in camel and in snake case; the Gemini API's reference of countTokens; contract 8.7.
@@ -146,13 +147,17 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
 
 
 def render_count_request(conversation: Conversation, options: RenderOptions) -> Rendered:
-    """Return the request to Google; ``generationConfig`` does not count.
+    """Return the request to Google; outside of Vertex AI ``generationConfig`` does not count.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
     """
     lost: set[Feature] = set()
     body = _render_body(conversation, options, ToolNames(GEMINI_NAME), lost)
-    if len(body) > 1:
+    if options.on_vertex:
+        body.pop("toolConfig", None)
+        if config := render_options(conversation, options, lost):
+            body["generationConfig"] = config
+    elif len(body) > 1:
         body = {"generateContentRequest": {"model": render_model(options.model), **body}}
     return Rendered(
         render_target(options.model, b"countTokens"), encode_body(body), _CARRIED, frozenset(lost)
@@ -169,7 +174,7 @@ def _render_body(
     if conversation.tools and not options.row.tools:
         raise no_tools()
     system = render_system(conversation.system)
-    contents = render_turns(conversation, options.row, names, lost)
+    contents = render_turns(conversation, options, names, lost)
     if not contents and not system:
         raise no_messages()
     body: JsonObject = {}

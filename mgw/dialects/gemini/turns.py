@@ -63,6 +63,7 @@ from mgw.canonical.history import (
 )
 from mgw.canonical.identifiers import GEMINI_ID
 from mgw.dialects.arguments import embed_arguments
+from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.blocks import (
     CallMatcher,
@@ -229,7 +230,7 @@ class _TurnParser:
 
 
 def render_turns(
-    conversation: Conversation, row: ModelRow, names: ToolNames, lost: set[Feature]
+    conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the contents, and add to ``lost`` what they cannot express.
 
@@ -238,6 +239,8 @@ def render_turns(
     texts = plain_texts(conversation.turns, USER, MODEL)
     if texts is not None:
         return [{"role": role, "parts": [{"text": text}]} for role, text in texts]
+    row = options.row
+    has_ids = row.vertex_call_ids or not options.on_vertex
     policy = HistoryPolicy(
         GEMINI_ID,
         alternates=True,
@@ -246,7 +249,7 @@ def render_turns(
         ends_with_user=not row.prefill,
     )
     turns = _join_model_turns(pair_calls(conversation.turns, policy.call_ids))
-    history = render_history(turns, policy, _TurnRenderer(row, names, lost))
+    history = render_history(turns, policy, _TurnRenderer(row, names, lost, has_ids=has_ids))
     contents: list[JsonObject] = [
         {"role": MODEL if message.role is _ASSISTANT else USER, "parts": message.blocks}
         for message in history
@@ -284,6 +287,8 @@ class _TurnRenderer:
     row: ModelRow
     names: ToolNames
     lost: set[Feature]
+    has_ids: bool
+    """Calls and their responses have identifiers; else their names and their order tell them apart."""
 
     def render_text(self, text: str) -> JsonObject:
         """Return a text."""
@@ -329,12 +334,14 @@ class _TurnRenderer:
         media: _Parts = []
         if call.result is not None:
             value, media = self._render_result_value(call.result)
-        return [render_result(call.id, self.names[call.part.name], value)], media
+        call_id = call.id if self.has_ids else None
+        return [render_result(call_id, self.names[call.part.name], value)], media
 
     def _render_call(self, call: PairedCall, carried: str | None) -> JsonObject:
         part = call.part
         signature = _own_signature(part.signature) or carried
-        return render_call(call.id, self.names[part.name], embed_arguments(part.arguments), signature)
+        call_id = call.id if self.has_ids else None
+        return render_call(call_id, self.names[part.name], embed_arguments(part.arguments), signature)
 
     def _add_thought(self, thought: Thinking, parts: _Parts, *, signed: bool) -> None:
         signature = thought.signature

@@ -19,14 +19,22 @@ from mgw.simulator.gemini.candidates import (
     speech_responses,
     wants_speech,
 )
-from mgw.simulator.gemini.conversation import check_request, prompt_tokens, text_of, tool_results
+from mgw.simulator.gemini.conversation import (
+    check_image_signatures,
+    check_no_call_ids,
+    check_request,
+    prompt_tokens,
+    text_of,
+    tool_results,
+)
 from mgw.simulator.gemini.errors import error_value
-from mgw.simulator.gemini.fields import BATCH_EMBED, COUNT, EMBED, GENERATE, validate
+from mgw.simulator.gemini.fields import BATCH_EMBED, COUNT, EMBED, GENERATE, VERTEX_COUNT, validate
 from mgw.simulator.media import unit_vector
 from mgw.simulator.model import Prompt, Tool, ToolChoice, complete, token_count
 
 _JSON_TYPE: Final = "application/json; charset=UTF-8"
 _SIGNING_MODELS: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")  # from Gemini 3 on
+_SIGNING_IMAGE_MODELS: Final = re.compile(r"gemini-(?:[3-9]|\d\d).*-image|nano-banana")
 _DIMENSIONS: Final = 3072
 _BUDGETS: Final = (
     (re.compile(r"gemini-2\.5-pro"), 128, 32768),
@@ -77,11 +85,19 @@ def pretty_json_response(value: Any) -> UnaryResponse:  # any JSON value
 
 def _validated_body(request: Request) -> Json:
     body = validate(request.body, GENERATE, lenient="lenient" in request.faults)
-    check_request(
-        body, signed="strict-signatures" in request.faults or bool(_SIGNING_MODELS.match(request.model))
-    )
+    signed = bool(_SIGNING_MODELS.match(request.model))
+    if _is_vertex(request) and not signed:
+        check_no_call_ids(body["contents"])
+    check_request(body, signed="strict-signatures" in request.faults or signed)
+    if _SIGNING_IMAGE_MODELS.search(request.model):
+        check_image_signatures(body["contents"])
     check_model(request.model, body)
     return body
+
+
+def _is_vertex(request: Request) -> bool:
+    """Whether Vertex AI was asked, which has rules of its own."""
+    return "/publishers/google/" in request.path
 
 
 def _complete(request: Request, body: Json) -> CandidateSet:
@@ -131,8 +147,9 @@ def _wants_thinking(thinking: Json) -> bool:
 
 def count_tokens(request: Request) -> Response:
     """``POST …:countTokens``: bare contents, or a whole request under ``generateContentRequest``."""
-    body = validate(request.body, COUNT, lenient="lenient" in request.faults)
-    contents_request = body.get("generateContentRequest") or {"contents": body.get("contents") or []}
+    shape = VERTEX_COUNT if _is_vertex(request) else COUNT
+    body = validate(request.body, shape, lenient="lenient" in request.faults)
+    contents_request = body.get("generateContentRequest") or {**body, "contents": body.get("contents") or []}
     check_request(contents_request, signed=False)
     total = prompt_tokens(contents_request)
     return pretty_json_response(

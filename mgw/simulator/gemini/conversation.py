@@ -242,6 +242,31 @@ def _check_function_responses(expected: list[Json], responses: list[Json]) -> No
             raise ApiError(400, f"Function response id {one['id']} does not match any function call.")
 
 
+def check_no_call_ids(contents: list[Json]) -> None:
+    """Raise the ApiError for identifiers of calls: on Vertex AI, models before Gemini 3 know none."""
+    for index, content in enumerate(contents):
+        for place, part in enumerate(content.get("parts") or ()):
+            for kind, name in (("functionCall", "function_call"), ("functionResponse", "function_response")):
+                if "id" in (part.get(kind) or {}):
+                    where = f"contents[{index}].parts[{place}].{name}"
+                    message = (
+                        f"Invalid JSON payload received. Unknown name \"id\" at '{where}': Cannot find field."
+                    )
+                    raise ApiError(400, message, where)
+
+
+def check_image_signatures(contents: list[Json]) -> None:
+    """Raise the ApiError for an image that the model made and that comes back without its signature."""
+    for index, content in enumerate(contents):
+        for place, part in enumerate(content["parts"] if content.get("role") == "model" else ()):
+            if "inlineData" in part and "thoughtSignature" not in part:
+                raise ApiError(
+                    400,
+                    "Image part is missing a thought_signature in content position "
+                    f"{index + 1}, part position {place + 1}.",
+                )
+
+
 def _check_signatures(contents: list[Json]) -> None:
     """In the current turn the first call of each step carries a signature."""
     start = max(

@@ -207,6 +207,10 @@ GENERATE: Final = Shape(
 COUNT: Final = Shape(
     {"contents": array(mapping(CONTENT)), "generateContentRequest": mapping(GENERATE), "model": string()}
 )
+VERTEX_COUNT: Final = Shape(
+    {name: GENERATE.fields[name] for name in ("contents", "systemInstruction", "tools", "generationConfig")}
+)
+"""Vertex AI's own: all of it stands at the top."""
 EMBED: Final = Shape(
     {
         "model": string(),
