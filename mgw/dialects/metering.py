@@ -99,6 +99,13 @@ def cap_count(part: int | None, whole: int | None) -> int | None:
     return part if part is None or whole is None else min(part, whole)
 
 
+def add_outer_reasoning(tokens_out: int | None, reasoning: int | None) -> int | None:
+    """Return the output with reasoning that is more than it, and so cannot be part of it (Vercel)."""
+    if tokens_out is None or reasoning is None or reasoning <= tokens_out:
+        return tokens_out
+    return tokens_out + reasoning
+
+
 def try_read_usage(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsage:
     """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
     try:

@@ -20,7 +20,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.dialects.arguments import NOTHING
 from mgw.dialects.billing import CostFields, billed_in
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, add_counts, merge_usage, meter_of
+from mgw.dialects.metering import Count, add_counts, add_outer_reasoning, merge_usage, meter_of
 from mgw.dialects.stream_end import StreamEnd
 
 
@@ -109,14 +109,15 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
         created = _parse_creation(usage.cache_creation)
     cache_write = before.cache_write if created is None else created
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
+    thinking = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None
     return merge_usage(
         before,
         TokenUsage(
             None if uncached is None else add_counts(uncached, cache_read, cache_write),
-            usage.output_tokens,
+            add_outer_reasoning(usage.output_tokens, thinking),
             cache_read,
             cache_write,
-            usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None,
+            thinking,
             billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None,
         ),
     )

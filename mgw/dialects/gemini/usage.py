@@ -175,7 +175,9 @@ def _read_session_message(message: bytes, before: TokenUsage) -> TokenUsage:
 def render_usage(usage: TokenUsage) -> JsonObject:
     """Return ``usageMetadata``; what is unknown is left out."""
     candidates, thoughts = usage.tokens_out, usage.reasoning
-    if candidates is not None and thoughts is not None:
+    if candidates is None:
+        thoughts = None
+    elif thoughts is not None:
         thoughts = min(thoughts, candidates)  # the parts make up the total
         candidates -= thoughts
     counts = {

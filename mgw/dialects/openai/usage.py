@@ -176,12 +176,19 @@ def _convert(usage: _Usage) -> TokenUsage:
             read = tokens_in
         if written:
             written = cap_count(written, tokens_in - (read or 0))
-        if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
-            tokens_out += reasoning
+    if tokens_out is not None and reasoning and _is_beside(usage, tokens_in, tokens_out, reasoning):
+        tokens_out += reasoning
     billed = billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None
     if usage.seconds:
         billed = fill_billed(billed, Billed(None, None, read_milliseconds(usage.seconds)))
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed)
+
+
+def _is_beside(usage: _Usage, tokens_in: int | None, tokens_out: int, reasoning: int) -> bool:
+    """Whether reasoning stands beside the completion: it is more (Vercel), or the total has both (xAI)."""
+    if reasoning > tokens_out:
+        return True
+    return tokens_in is not None and usage.total_tokens == tokens_in + tokens_out + reasoning
 
 
 class _SessionEvent(Struct, frozen=True):
@@ -220,7 +227,7 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     if known:
         rendered["prompt_tokens_details"] = known
     if usage.reasoning is not None:
-        rendered["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+        rendered["completion_tokens_details"] = {"reasoning_tokens": min(usage.reasoning, tokens_out)}
     return rendered
 
 

@@ -114,7 +114,7 @@ def render_usage(usage: TokenUsage) -> JsonObject:
             "cache_write_tokens": usage.cache_write or 0,
         },
         "output_tokens": tokens_out,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "output_tokens_details": {"reasoning_tokens": min(usage.reasoning or 0, usage.tokens_out or 0)},
         "total_tokens": tokens_in + tokens_out,
     }
 

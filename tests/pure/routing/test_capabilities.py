@@ -62,3 +62,13 @@ def test_a_capability_that_is_off_is_refused_before_anything_else(name: str) -> 
     with pytest.raises(GatewayError) as refusal:
         check_capability(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family), TranslationSettings())
     assert refusal.value.reason is Reason.CAPABILITY_OFF
+
+
+def test_a_refusal_says_whose_provider_could_serve_the_route() -> None:
+    route = ROUTE["embed_content"]
+    with pytest.raises(GatewayError) as refusal:
+        check_capability(route, RESOLVER.resolve("main/m", route.family), TranslationSettings())
+    assert refusal.value.message == (
+        f"{route.path} is not supported by provider 'main' of kind openai: "
+        "it needs a provider of gemini's family"
+    )
