@@ -56,6 +56,8 @@ class FullResponse(Struct, frozen=True):
     stream: bool = False
     error: UpstreamError | None = None
     """What the provider said, if it is a refusal."""
+    failure: GatewayError | None = None
+    """What was wrong with the provider's response, where its status was a good one."""
 
 
 class EarlyFailure(Struct, frozen=True):
@@ -200,6 +202,8 @@ def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) 
     """
     exchange.counted = full.usage
     exchange.stream = full.stream
+    if full.failure is not None:
+        exchange.early_failure = full.failure
     length = (b"Content-Length", b"%d" % len(full.body))
     _send_head(exchange, full.status, b"", [*full.headers, length], channel.start)
     if len(full.body) <= SLICE_BYTES:

@@ -144,7 +144,8 @@ class ResponseTranslation(ABC):
                 headers = [(b"Content-Type", own_type), *self.gateway_headers]
                 return FullResponse(200, headers, translated, usage, stream)
             except AnswerError as refused:
-                return self.render_refusal(refused.error, _retry_headers(head))
+                refusal = self.render_refusal(refused.error, _retry_headers(head))
+                return replace(refusal, failure=_unreadable()) if _names_no_status(refused.error) else refusal
             except GatewayError as error:
                 raise GatewayError(error.reason, self.redact(error.message)) from None
             except RecursionError:
@@ -298,6 +299,16 @@ class StreamTranslation(ResponseTranslation):
 def _has_too_many_values(body: bytes) -> bool:
     values = min(MAX_VALUES, max(_FEW_VALUES, len(body) // _BYTES_FOR_EACH))
     return has_more_values(body, MAX_OBJECTS, values)
+
+
+def _names_no_status(error: UpstreamError) -> bool:
+    """Whether an error in a response of good status names none, and so is any JSON that is no answer."""
+    return error.status == Reason.UPSTREAM_BROKEN.status
+
+
+def _unreadable() -> GatewayError:
+    """Return what becomes of such a response in the event; the provider's words are the client's alone."""
+    return _unusable("cannot be read").because(Cause.UNREADABLE)
 
 
 def _unusable(why: str) -> GatewayError:

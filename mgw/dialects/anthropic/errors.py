@@ -104,7 +104,7 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 _REFUSED: Final = "invalid_request_error"
-_FAILED: Final = 500
+_FAILED: Final = 502
 """What an error stands for that names no status."""
 _ABOUT_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
 _MESSAGE_KEYS: Final = ("message", "Message", "detail", "error_description", "msg")

@@ -182,7 +182,7 @@ def test_the_providers_own_words_are_in_no_warning() -> None:
         )
         _ = done.addErrback(lambda _: None)
         pipeline.connection.send(answered(b'{"error":{"message":"your prompt was: canary"}}'))
-    assert pipeline.event().error == "upstream_5xx"
+    assert pipeline.event().error == "unreadable"
     assert "canary" not in "".join(heard)
 
 

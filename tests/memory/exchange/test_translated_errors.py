@@ -42,6 +42,24 @@ def test_an_answer_that_nothing_can_be_made_of_is_a_bad_gateway(body: bytes) -> 
     assert pipeline.event().http_status == 502
 
 
+@pytest.mark.parametrize(
+    "body", [b'["what"]', b'"what"', b'{"error":{"message":"what"}}', b'{"error":"what"}']
+)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("path", "model"), [("/v1/chat/completions", "smart"), (MESSAGES, "fast")])
+def test_an_answer_of_a_wrong_shape_is_unreadable_and_no_fault_of_the_gateway(
+    path: str, model: str, stream: bool, body: bytes
+) -> None:
+    pipeline = Pipeline()
+    client, work = pipeline.ask(path, asked(model, max_tokens=9, stream=stream))
+    pipeline.connection.send(answered(body))
+    assert client.status == 502
+    assert json.loads(client.body)["error"]["message"] == "what"
+    assert work.called
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.error) == (Outcome.UPSTREAM_ERROR, 502, "unreadable")
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(stream: bool) -> None:
     pipeline = Pipeline()

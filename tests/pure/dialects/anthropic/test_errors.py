@@ -130,8 +130,8 @@ def test_errors_of_hosts_and_proxies_keep_their_own_words(body: bytes, words: st
     ("body", "status"),
     [
         (b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}', 529),
-        (b'{"message":"busy"}', 500),
-        (b'{"error":"busy"}', 500),
+        (b'{"message":"busy"}', 502),
+        (b'{"error":"busy"}', 502),
         (b'{"error":{"code":429,"message":"busy"}}', 429),
     ],
 )

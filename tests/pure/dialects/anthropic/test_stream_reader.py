@@ -356,16 +356,16 @@ def test_what_is_unknown_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
-        (b'event: error\ndata: {"type":"error","error":"boom"}\n\n', 500, "boom"),
-        (b'event: error\ndata: {"message":"Too many tokens"}\n\n', 500, "Too many tokens"),
-        (b'data: {"message":"Too many tokens"}\n\n', 500, "Too many tokens"),
+        (b'event: error\ndata: {"type":"error","error":"boom"}\n\n', 502, "boom"),
+        (b'event: error\ndata: {"message":"Too many tokens"}\n\n', 502, "Too many tokens"),
+        (b'data: {"message":"Too many tokens"}\n\n', 502, "Too many tokens"),
         (b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n', 429, "slow"),
         (b'data: {"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}\n\n', 429, "slow"),
-        (b'data: {"detail":"down"}\n\n', 500, "down"),
+        (b'data: {"detail":"down"}\n\n', 502, "down"),
         (b"event: error\ndata: upstream connect error\n\n", 502, "upstream connect error"),
         (b"data: upstream connect error\n\n", 502, "upstream connect error"),
-        (b'event: error\ndata: {"type":"error"}\n\n', 500, "the upstream's response broke off"),
-        (b'event: error\ndata: {"type":"error","error":null}\n\n', 500, "the upstream's response broke off"),
+        (b'event: error\ndata: {"type":"error"}\n\n', 502, "the upstream's response broke off"),
+        (b'event: error\ndata: {"type":"error","error":null}\n\n', 502, "the upstream's response broke off"),
     ],
 )
 def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, status: int, words: str) -> None:
