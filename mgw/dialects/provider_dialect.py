@@ -44,13 +44,20 @@ def choose_dialect(
         if foreign:
             if _goes_through_responses(conversation, asked.row, kind.family):
                 return DialectName.OPENAI_RESPONSES
+        elif asked.row.through_responses is ThroughResponses.ALWAYS:
+            raise _responses_off("the model is not served on chat completions", "model")
         elif conversation.tools and asked.row.chat_tools is ChatTools.NEVER:
-            message = (
-                "the model takes no tools on chat completions, and translation.responses.upstream is none in "
-                "the gateway's configuration: set it to foreign, or choose another model"
-            )
-            raise GatewayError(Reason.MALFORMED, message, param="tools")
+            raise _responses_off("the model takes no tools on chat completions", "tools")
     return text_dialect(kind.family)
+
+
+def _responses_off(why: str, param: str) -> GatewayError:
+    """Return the refusal of what only Responses could serve, where they may not be used."""
+    message = (
+        f"{why}, and translation.responses.upstream is none in the gateway's configuration: set it to foreign, "
+        "or choose another model"
+    )
+    return GatewayError(Reason.MALFORMED, message, param=param)
 
 
 def _goes_through_responses(conversation: Conversation, row: ModelRow, family: Family) -> bool:
