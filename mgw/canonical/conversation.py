@@ -68,7 +68,7 @@ class Citation(Struct, frozen=True):
     url: str | None = None
     title: str | None = None
     start: int | None = None
-    """First character of the stretch."""
+    """First character of the stretch, in the text of the whole answer."""
     end: int | None = None
     """The character after its last."""
 

@@ -54,8 +54,8 @@ def choose_dialect(
 def _responses_off(why: str, param: str) -> GatewayError:
     """Return the refusal of what only Responses could serve, where they may not be used."""
     message = (
-        f"{why}, and translation.responses.upstream is none in the gateway's configuration: set it to foreign, "
-        "or choose another model"
+        f"{why}, and translation.responses.upstream is none in the gateway's configuration: set it to "
+        "foreign, or choose another model"
     )
     return GatewayError(Reason.MALFORMED, message, param=param)
 

@@ -12,6 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     Citation,
@@ -40,7 +41,7 @@ NAMELESS_CALL: Final = "the upstream's response has a tool call without a name"
 
 
 class UrlCitation(Struct, frozen=True):
-    """A citation, as far as it is read: one that names a URL."""
+    """A citation, as far as it is read: one that names a URL.  It is of the whole block that holds it."""
 
     url: str | None = None
     title: str | None = None
@@ -125,12 +126,18 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
     if message.content is None:
         raise _no_message(body)
     parts: list[Part] = []
-    calls = 0
+    calls = characters = 0
     for block in message.content:
         part = _parse_part(block, source.seed, calls)
-        if part is not None:
-            parts.append(part)
-            calls += isinstance(part, ToolCall)
+        if part is None:
+            continue
+        if isinstance(part, Text):
+            begin, characters = characters, characters + len(part.text)
+            if part.citations:
+                citations = [replace(one, start=begin, end=characters) for one in part.citations]
+                part = replace(part, citations=tuple(citations))
+        parts.append(part)
+        calls += isinstance(part, ToolCall)
     stop, unknown = parse_stop(message.stop_reason, calls=calls > 0)
     if stop is _REFUSAL and message.stop_details and message.stop_details.explanation:
         parts.append(Refusal(message.stop_details.explanation))

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
-from mgw.canonical.conversation import Signature
+from mgw.canonical.conversation import Citation, Signature
 from mgw.canonical.identifiers import make_id
 from mgw.canonical.reply import (
     NO_USAGE,
@@ -97,10 +98,14 @@ _DELTA_TYPES: Final = frozenset(
 class _OpenBlock:
     """A block that has begun and not ended."""
 
-    __slots__ = ("block", "call", "has_delta", "signature")
+    __slots__ = ("begin", "block", "call", "citations", "has_delta", "signature")
 
-    def __init__(self, block: ContentBlock, call: int) -> None:
+    def __init__(self, block: ContentBlock, call: int, begin: int = 0) -> None:
         self.block = block
+        self.begin = begin
+        """Characters of the answer's text before it."""
+        self.citations: list[Citation] = []
+        """Those of its text, which are of all of it."""
         self.call = call
         self.has_delta = False
         self.signature = block.signature
@@ -112,6 +117,7 @@ class MessagesStreamReader(DocumentReader[Event]):
     __slots__ = (
         "_began",
         "_calls",
+        "_characters",
         "_event_reader",
         "_initial_blocks",
         "_message",
@@ -127,6 +133,8 @@ class MessagesStreamReader(DocumentReader[Event]):
         self._event_reader = EventReader()
         self._open_blocks: dict[int, _OpenBlock] = {}
         self._calls = 0
+        self._characters = 0
+        """Of all texts so far."""
         self._began = False
         self._message: _Message | None = None
         """The ``message_start``."""
@@ -216,11 +224,12 @@ class MessagesStreamReader(DocumentReader[Event]):
             return
         match opened.block.type:
             case "text" if delta.type == "text_delta" and delta.text:
+                self._characters += len(delta.text)
                 events.append(TextAdded(delta.text))
             case "text" if delta.type == "citations_delta" and delta.citation is not None:
                 citation = delta.citation.to_canonical()
                 if citation is not None:
-                    events.append(CitationAdded(citation))
+                    opened.citations.append(citation)
             case "tool_use" if delta.type == "input_json_delta" and delta.partial_json:
                 opened.has_delta = True
                 events.append(ArgumentsAdded(opened.call, delta.partial_json))
@@ -286,10 +295,12 @@ class MessagesStreamReader(DocumentReader[Event]):
         self._close_block(index, events)
         if index in self._initial_blocks:
             return
-        self._open_blocks[index] = opened = _OpenBlock(block, self._calls)
+        self._open_blocks[index] = opened = _OpenBlock(block, self._calls, self._characters)
         match block.type:
             case "text":
+                opened.citations += [one for cited in block.citations or () if (one := cited.to_canonical())]
                 if block.text:
+                    self._characters += len(block.text)
                     events.append(TextAdded(block.text))
             case "thinking":
                 if block.thinking:
@@ -308,6 +319,9 @@ class MessagesStreamReader(DocumentReader[Event]):
         if opened is None:
             return
         block = opened.block
+        for citation in opened.citations:
+            placed = replace(citation, start=opened.begin, end=self._characters)
+            events.append(CitationAdded(placed))
         if block.type == "tool_use":
             arguments = compact_arguments(block.input)
             if not opened.has_delta and arguments != "{}":  # given whole at the start

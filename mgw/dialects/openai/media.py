@@ -2,7 +2,7 @@
 
 Sources: the SDK's ``ChatCompletionContentPartParam`` and its members; RFC 2397 for ``data:`` URLs.  Beside
 OpenAI's own parts stand those that hosts add: ``video_url`` and ``audio_url`` (vLLM, OpenRouter),
-``document_url`` (Mistral), ``file_url`` (Perplexity), and ``images`` in answers (OpenRouter).
+``document_url`` (Mistral), ``file_url`` (Perplexity; an address, or plain base64), and ``images`` in answers (OpenRouter).
 
 What a request has no part for leaves a note in its place, and a :class:`Feature` that is lost: video, audio
 that is neither WAV nor MP3, files of another vendor's store, documents at a URL, URLs that one vendor alone
@@ -23,7 +23,15 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.media import FEATURES, is_fetched, is_text, kind_of, plain_text, standard_base64
+from mgw.dialects.media import (
+    FEATURES,
+    detect_media_type,
+    is_fetched,
+    is_text,
+    kind_of,
+    plain_text,
+    standard_base64,
+)
 from mgw.dialects.placeholders import describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.kinds import KINDS
@@ -31,6 +39,10 @@ from mgw.model_row import ModelRow
 from mgw.vocabulary import Kind
 
 _DATA_URL: Final = re.compile(r"data:([^,;]*)((?:;[^,;]*)*),", re.IGNORECASE)
+_BASE64: Final = re.compile("[A-Za-z0-9+/_-]+={0,2}")
+_SHORTEST_FILE: Final = 16
+_PLAIN_TOO: Final = "file_url"
+"""Perplexity takes "base64-encoded bytes (no prefix needed)" there, too."""
 _REMOTE_URL: Final = re.compile(r"(?:https?|gs)://", re.IGNORECASE)
 _AUDIO_TYPES: Final = MappingProxyType({"wav": "audio/wav", "mp3": "audio/mpeg"})
 """The media types of the two formats that the reference names."""
@@ -100,22 +112,33 @@ def _is_remote(url: str) -> bool:
     return _REMOTE_URL.match(url) is not None
 
 
+def _is_base64(text: str) -> bool:
+    """Whether a text is base64 of a file, and no address that somebody forgot the scheme of."""
+    return len(text) >= _SHORTEST_FILE and _BASE64.fullmatch(text) is not None
+
+
 def type_by_name(name: str | None) -> str | None:
     """Return the media type that the extension of a file's name implies."""
     return _TYPES_BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name else None
 
 
-def _url_parser(key: str, kind: MediaKind) -> Callable[[Fields], Media]:
+def _url_parser(key: str, kind: MediaKind, *, plain: bool = False) -> Callable[[Fields], Media]:
+    """Return the parser of media at a URL; ``plain``: it may be base64 as well, without ``data:``."""
+
     def parse(block: Fields) -> Media:
         value = block.take(key)
         if value is None:
             raise block.missing(key)
         if type(value) is str:  # Mistral writes the URL itself
+            if plain and _is_base64(value):
+                return Media(kind, data=standard_base64(value))
             return parse_url_field(block, key, value, kind, None)
         if type(value) is not dict:
             raise block.mistyped(key, dict, value)
         inner = Fields(value, block.ledger, block, key)
         url = inner.required_text("url")
+        if plain and _is_base64(url):
+            return Media(kind, data=standard_base64(url))
         return parse_url_field(inner, "url", url, kind, parse_detail(inner))
 
     return parse
@@ -191,13 +214,14 @@ def _document(media_type: str, encoded: str, name: str | None) -> Media:
 
 def _document_url_parser(key: str, name_key: str) -> Callable[[Fields], Media]:
     """Return the parser of a document at a URL, with its name beside it."""
-    parse_block = _url_parser(key, MediaKind.DOCUMENT)
+    parse_block = _url_parser(key, MediaKind.DOCUMENT, plain=key == _PLAIN_TOO)
 
     def parse(block: Fields) -> Media:
         name = block.text(name_key, Feature.MEDIA_NAME)
         media = parse_block(block)
         media_type = media.media_type or type_by_name(name)
         if media.data is not None:
+            media_type = media_type or detect_media_type(media.data)
             return _document(media_type or "application/pdf", media.data, name)
         return Media(kind_of(media_type), media_type, url=media.url, name=name)
 

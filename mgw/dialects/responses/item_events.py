@@ -219,14 +219,14 @@ class _TextPart:
         """Add a citation."""
         self.flush()
         placed = citation.start is not None and citation.end is not None
-        annotation = render_annotation(citation, 0 if placed else self._count_characters())
+        annotation = render_annotation(citation, 0 if placed else self.count_characters())
         index = len(self._annotations)
         self._annotations.append(annotation)
         self._log.kept_bytes += len(annotation)
         fields = b'%b,"annotation_index":%d,"annotation":%b' % (self._place, index, annotation)
         self._log.write(b"response.output_text.annotation.added", fields)
 
-    def _count_characters(self) -> int:
+    def count_characters(self) -> int:
         """Return how long the text is; what has been counted is not counted again."""
         more = self.run.inside(self._counted)
         self._characters += len(_decode(more))

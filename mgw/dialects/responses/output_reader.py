@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec import Struct
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import Citation, JsonObject, Media, MediaKind
 from mgw.canonical.identifiers import make_id
@@ -82,11 +83,13 @@ class _Reading:
     """An item that is being read, and what has come of it."""
 
     __slots__ = (
+        "begin",
         "call",
         "done",
         "has_arguments",
         "has_citations",
         "has_logprobs",
+        "has_text",
         "id",
         "part",
         "said",
@@ -96,10 +99,13 @@ class _Reading:
     def __init__(self, item_id: str) -> None:
         self.id = item_id
         self.done = False
+        self.begin = 0
+        """Characters of the answer before its text."""
         self.said: set[str] = set()
         """Kinds of parts of a message: text, refusal."""
         self.has_citations = False
         self.has_logprobs = False
+        self.has_text = False
         self.words: str | None = None
         """The kind of delta that brings the words of a thought: a summary of it, or all of it."""
         self.part = 0
@@ -112,7 +118,7 @@ class _Reading:
 class OutputReader:
     """Reads the items of one response."""
 
-    __slots__ = ("_begun", "_calls", "_ids", "_items", "_refused", "_seed", "_thinking")
+    __slots__ = ("_begun", "_calls", "_characters", "_ids", "_items", "_refused", "_seed", "_thinking")
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -123,6 +129,8 @@ class OutputReader:
         self._thinking: _Reading | None = None
         """The item whose thought is open: its words came last, and are not signed."""
         self._calls = 0
+        self._characters = 0
+        """Of all texts so far."""
         self._ids: set[str] = set()
         self._refused = False
 
@@ -150,8 +158,7 @@ class OutputReader:
         reading = self._open_item(place, events)
         if reading is not None and text:
             reading.said.add("text")
-            self._close_thought(events)
-            events.append(TextAdded(text))
+            self._add_text(reading, text, events)
             if logprobs:
                 self._add_logprobs(reading, logprobs, events)
 
@@ -171,7 +178,7 @@ class OutputReader:
         if reading is not None and citation is not None:
             reading.has_citations = True
             self._close_thought(events)
-            events.append(CitationAdded(citation))
+            events.append(CitationAdded(_placed(citation, reading.begin)))
 
     def on_words(self, place: int, kind: str, part: int, text: str, events: list[ReplyEvent]) -> None:
         """Add words of a thought: a summary of it or all of it, of which the kind that comes first counts."""
@@ -270,13 +277,23 @@ class OutputReader:
                     self._add_refusal(_string(part.get("refusal")), events)
             elif kind in _TEXT_PARTS:
                 if "text" not in said and (text := _string(part.get("text"))):
-                    self._close_thought(events)
-                    events.append(TextAdded(text))
+                    self._add_text(reading, text, events, begins=True)
                 if not has_logprobs and part.get("logprobs"):
                     self._add_logprobs(reading, part["logprobs"], events)
                 if not has_citations:
                     citations = map(_parse_annotation, _objects(part.get("annotations")))
-                    events.extend(CitationAdded(citation) for citation in citations if citation)
+                    events.extend(CitationAdded(_placed(one, reading.begin)) for one in citations if one)
+
+    def _add_text(
+        self, reading: _Reading, text: str, events: list[ReplyEvent], *, begins: bool = False
+    ) -> None:
+        """Add text of a message; places in it count from its own begin."""
+        self._close_thought(events)
+        if begins or not reading.has_text:
+            reading.has_text = True
+            reading.begin = self._characters
+        self._characters += len(text)
+        events.append(TextAdded(text))
 
     def _add_refusal(self, text: str, events: list[ReplyEvent]) -> None:
         if text:
@@ -374,6 +391,14 @@ def _parse_annotation(value: Any) -> Citation | None:  # Any: JSON of whatever t
     if type(value) is not dict or value.get("type") != "url_citation":
         return None
     return parse_citation({"url_citation": value})
+
+
+def _placed(citation: Citation, begin: int) -> Citation:
+    """Return a citation of a text with its place in the whole answer."""
+    start, end = citation.start, citation.end
+    if not begin or start is None or end is None:
+        return citation
+    return replace(citation, start=start + begin, end=end + begin)
 
 
 def _json_text(value: Any) -> str:  # Any: JSON of whatever type

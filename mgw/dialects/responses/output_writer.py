@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from mgw.canonical.conversation import Citation, Media, MediaKind, Signature
 from mgw.canonical.identifiers import make_id, make_unique_id
 from mgw.canonical.reply import TokenLogprob
@@ -75,7 +77,7 @@ class _StructuredCall:
 class OutputWriter:
     """Writes the items of one response, and keeps them."""
 
-    __slots__ = ("_awaits_tokens", "_citations", "_ids", "_open", "_tools", "log", "text")
+    __slots__ = ("_awaits_tokens", "_before", "_citations", "_ids", "_open", "_tools", "log", "text")
 
     def __init__(self, out: list[bytes], context: ReplyContext) -> None:
         self.log = EventLog(out, context.request_id)
@@ -83,6 +85,8 @@ class OutputWriter:
         self._open: OpenMessage | OpenThought | OpenTextCall | _StructuredCall | None = None
         self.text: TextRun | None = None
         """The text to which more can be added as it comes: nothing else is open or waits."""
+        self._before = 0
+        """Characters of the texts that have ended; places in a text count from its own begin."""
         self._citations: list[Citation] = []
         """Those that came before their text."""
         self._ids: set[str] = set()
@@ -103,7 +107,7 @@ class OutputWriter:
             part.run.add(text)
         if self._citations:
             for citation in self._citations:
-                part.annotate(citation)
+                part.annotate(self._place(citation))
             self._citations.clear()
 
     def sign_text(self, signature: Signature) -> None:
@@ -127,7 +131,7 @@ class OutputWriter:
             return
         part = self._open.text if isinstance(self._open, OpenMessage) else None
         if part is not None:
-            part.annotate(citation)
+            part.annotate(self._place(citation))
         else:
             self._citations.append(citation)
             self.log.kept_bytes += len(citation.url) + len(citation.title or "") + FRAME_BYTES
@@ -185,7 +189,11 @@ class OutputWriter:
         item, self._open, self.text = self._open, None, None
         if item is None:
             return
-        signature = item.signature if isinstance(item, OpenMessage) else None
+        signature = None
+        if isinstance(item, OpenMessage):
+            signature = item.signature
+            if item.text is not None:
+                self._before += item.text.count_characters()
         item.end(COMPLETED if signature is not None or isinstance(item, OpenThought) else status)
         if signature is not None:
             self._write_seal(seal_text_signature(signature))
@@ -198,6 +206,13 @@ class OutputWriter:
             item = None
         rendered = None if item is None else item.render()
         return self.log.items if rendered is None else [*self.log.items, rendered]
+
+    def _place(self, citation: Citation) -> Citation:
+        """Return a citation with its place in the text that is open."""
+        before, start, end = self._before, citation.start, citation.end
+        if not before or start is None or end is None:
+            return citation
+        return replace(citation, start=max(start - before, 0), end=max(end - before, 0))
 
     def _continue_message(self) -> OpenMessage:
         """Return the message that is open and not signed, or a new one."""

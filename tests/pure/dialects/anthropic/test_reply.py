@@ -97,7 +97,7 @@ def test_a_response_is_parsed_whole() -> None:
     assert parts == [
         Thinking("Hm.", OWN),
         Thinking("", Signature(Family.ANTHROPIC, "cmVk", redacted=True)),
-        Text("I look.", citations=(Citation("https://x", "X"),)),
+        Text("I look.", citations=(Citation("https://x", "X", 0, 7),)),
         ToolCall("toolu_1", "look", '{"z":1.5,"a":[]}'),
     ]
     assert isinstance(made, ToolCall)

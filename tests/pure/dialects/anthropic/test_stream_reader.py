@@ -122,7 +122,7 @@ READ: list[ReplyEvent] = [
     ThinkingSigned(OWN),
     ThinkingSigned(HIDDEN),
     TextAdded("I lóok."),
-    CitationAdded(Citation("https://x")),
+    CitationAdded(Citation("https://x", None, 0, 7)),
     CallBegan(0, "toolu_1", "look"),
     ArgumentsAdded(0, '{"a"'),
     ArgumentsAdded(0, ":1}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 
 import pytest
@@ -23,7 +24,10 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import RequestContext
+from mgw.dialects.openai.request import parse_request
 from mgw.dialects.signatures import tag_signature
+from mgw.errors import GatewayError
 from mgw.vocabulary import Family
 from tests.support.chat_clients import HI, TOOL, Json, parsed, refused, turns
 
@@ -289,3 +293,33 @@ def test_googles_place_for_signatures_is_read_on_calls_and_on_messages() -> None
     own = parsed(HI, {"role": "assistant", "content": "a", **raw})
     assert own.request.turns[1].parts == (Text("a"),)
     assert own.unread == {"messages[].extra_content"}
+
+
+PDF_DATA = "JVBERi0xLjcKJeLjz9MK"
+
+
+@pytest.mark.parametrize(
+    ("fields", "media_type"),
+    [
+        ({}, "application/pdf"),
+        ({"file_name": "a.docx"}, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        ({"file_name": "a.unknown"}, "application/pdf"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_file_url_may_be_plain_base64(fields: dict[str, str], media_type: str, nested: bool) -> None:
+    url = {"url": PDF_DATA} if nested else PDF_DATA
+    block = {"type": "file_url", "file_url": url, **fields}
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": [block]}]}).encode()
+    ((part,),) = [turn.parts for turn in parse_request(body, RequestContext("m")).request.turns]
+    assert isinstance(part, Media)
+    assert (part.media_type, part.data, part.url) == (media_type, PDF_DATA, None)
+
+
+@pytest.mark.parametrize("url", ["example.com/paper.pdf", "paper", "not base64 at all, though long"])
+@pytest.mark.parametrize("kind", ["file_url", "document_url"])
+def test_what_is_neither_an_address_nor_base64_is_refused(kind: str, url: str) -> None:
+    block = {"type": kind, kind: {"url": url}}
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": [block]}]}).encode()
+    with pytest.raises(GatewayError):
+        parse_request(body, RequestContext("m"))
