@@ -122,6 +122,7 @@ class ModelRow(Struct, frozen=True):
         bool,
         _says("Whether the model accepts ids of function calls and their responses on Vertex AI (Gemini)."),
     ] = True
+    images: Annotated[bool, _says("Whether the model answers with images (Gemini).")] = False
     structured: Annotated[
         bool,
         _says(

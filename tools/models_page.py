@@ -100,6 +100,7 @@ _COLUMNS: Final = MappingProxyType(
             ("json_with_tools", _yes("json_with_tools")),
             ("signatures", _yes("signatures")),
             ("vertex_call_ids", _yes("vertex_call_ids")),
+            ("images", _yes("images")),
             ("prefill", _yes("prefill")),
             ("addresses", _yes("addresses")),
             ("max_output", _word("max_output")),

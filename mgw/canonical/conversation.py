@@ -103,6 +103,8 @@ class Media(Struct, frozen=True, tag="media", gc=False):
     detail: str | None = None
     """The resolution at which an image is read: ``low``, ``medium``, ``high``, ``auto``, ``ultra_high``."""
     cache: CacheMark | None = None
+    signature: Signature | None = None
+    """Gemini signs the images that it makes."""
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call", gc=False):

@@ -345,7 +345,7 @@ _SILENT: Final = ModelRow(
     "*", Family.GEMINI, _MODELS, penalties=False, logprobs=False, candidates=1, json_with_tools=False
 )
 """Nothing is known of how it is told to think, so nothing is said."""
-_GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, tools=False, max_output=32_768)
+_GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, tools=False, images=True, max_output=32_768)
 _GEMINI_2: Final = replace(_SILENT, candidates=8, vertex_call_ids=False)
 _GEMINI_1: Final = replace(_GEMINI_2, default=Effort.NONE, addresses=False, max_output=8192)
 
@@ -382,6 +382,7 @@ _GEMINI_ROWS: Final = (
     replace(
         _GEMINI_3,
         match="gemini-3.1-flash-lite-image*",
+        images=True,
         source=f"{_MODELS}/gemini-3.1-flash-lite-image",
         efforts=(_MINIMAL, _HIGH),
         default=_MINIMAL,
@@ -400,14 +401,17 @@ _GEMINI_ROWS: Final = (
         _SILENT,
         match="gemini-*-image*",
         source=_NO_JSON,
+        images=True,
         vertex_call_ids=False,
         system=False,
         structured=False,
         tools=False,
         max_output=32_768,
     ),
-    replace(_SILENT, match="gemini-nano-banana*", source=_NO_TOOLS, signatures=True, tools=False),
-    replace(_SILENT, match="nano-banana*", source=_NO_TOOLS, signatures=True, tools=False),
+    replace(
+        _SILENT, match="gemini-nano-banana*", source=_NO_TOOLS, signatures=True, tools=False, images=True
+    ),
+    replace(_SILENT, match="nano-banana*", source=_NO_TOOLS, signatures=True, tools=False, images=True),
     replace(_SILENT, match="gemini-omni*"),
     replace(_SILENT, match="gemini-robotics-er*", source=_ROBOTICS, max_output=65_536),
     replace(_NEW_GEMINI, match="gemini-3.8-flash*", source=f"{_GUIDES}gemini-3-8-flash"),

@@ -28,7 +28,6 @@ WHOLE_ITEMS: Final = {
     "computer_call": D,
     "computer_call_output": D,
     "web_search_call": D,
-    "image_generation_call": D,
     "code_interpreter_call": D,
     "mcp_list_tools": D,
     "mcp_approval_request": D,
@@ -254,6 +253,14 @@ _ITEMS: Final[dict[str, Row]] = {
         for path, row in _REQUEST.items()
         if path.startswith("text.format[")
     },
+    **{
+        f"input[image_generation_call].{name}": N  # how an image was made that the model sees
+        for name in ("id", "status", "action", "background", "quality", "revised_prompt", "size")
+    },
+    "input[image_generation_call].error": D,
+    "input[image_generation_call].result": M,
+    "input[image_generation_call].output_format": {"png": N, "gif": M, "webp": A, "jpeg": A, "svg": A},
+    "input[image_generation_call].svg_usage": D,
     "input[reasoning].id": "N D D",  # of a thought of Anthropic's, as all of it
     "input[reasoning].status": "N D D",
     "input[reasoning].summary": "N D D",

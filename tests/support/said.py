@@ -48,6 +48,7 @@ FEATURES: Final[dict[Place, Feature]] = {
     (Media, "file_id"): Feature.FILE_ID,
     (Media, "detail"): Feature.MEDIA_DETAIL,
     (Media, "cache"): Feature.CACHE,
+    (Media, "signature"): Feature.THINKING,
     (ToolCall, "signature"): Feature.THINKING,
     (ToolCall, "cache"): Feature.CACHE,
     (ToolResult, "name"): Feature.RESULT_NAME,

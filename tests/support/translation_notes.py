@@ -234,6 +234,10 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
         r"input\[apply_patch_call_output\]\.(status|output)",
         "JSON text with ``status`` and ``output``; ``failed`` is an error",
     ),
+    Note(
+        "responses", r"input\[image_generation_call\]\.result", "an image; in the user's turn but for Gemini"
+    ),
+    Note("responses", r"input\[image_generation_call\]\.output_format", "as its media type"),
     Note("responses", r"input\[reasoning\]\..*", "if the target's family signed it, otherwise dropped"),
     Note("responses", "include", "log probabilities; anything else is dropped"),
     Note("responses", "parallel_tool_calls", "only ``false`` is sent"),

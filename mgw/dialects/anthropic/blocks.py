@@ -398,6 +398,8 @@ class BlockRenderer:
         return block if text.cache is None else self.breakpoints.add_to(block, text.cache)
 
     def _render_media(self, media: Media) -> list[JsonObject]:
+        if media.signature is not None:
+            self.lost.add(Feature.THINKING)
         block = render_media(media, self.lost, self.row)
         if block is None:
             self.lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import JsonObject, Media, MediaKind
+from mgw.canonical.conversation import JsonObject, Media, MediaKind, Signature
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.proto_json import parse_enum
@@ -152,9 +152,9 @@ def _parse_file(file: Fields) -> Media:
     return Media(kind, media_type, url=uri, name=name)
 
 
-def parse_reply_media(media_type: str | None, data: str) -> Media:
+def parse_reply_media(media_type: str | None, data: str, signature: Signature | None = None) -> Media:
     """Return the media of the model's own: the ``inlineData`` of a response."""
-    return Media(kind_of(media_type), media_type, data=standard_base64(data))
+    return Media(kind_of(media_type), media_type, data=standard_base64(data), signature=signature)
 
 
 def normalize_media(media: Media) -> Media | None:

@@ -182,7 +182,7 @@ def _parse_parts(content: ContentShape | None, seed: str, place: int) -> tuple[l
                 joiner.add(ToolCall(call_id, call.name, compact_arguments(call.args), signature))
                 calls += 1
         elif blob is not None:
-            joiner.add(parse_reply_media(blob.mime_type, blob.data or ""))
+            joiner.add(parse_reply_media(blob.mime_type, blob.data or "", signature))
         elif part.thought:
             joiner.add_thought(part.text or "", signature)
         elif part.text is not None or signature is not None:

@@ -263,7 +263,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         elif part.inline_data is not None:
             _end_thought(candidate, events)
             candidate.has_content = True
-            media = parse_reply_media(part.inline_data.mime_type, part.inline_data.data or "")
+            media = parse_reply_media(part.inline_data.mime_type, part.inline_data.data or "", signature)
             events.append(MediaAdded(media, number))
         elif part.thought:
             if part.text:

@@ -256,6 +256,8 @@ def render_turns(
     ]
     if row.signatures:
         _skip_validation(contents)
+        if row.images:
+            _skip_image_validation(contents)
     return contents
 
 
@@ -397,7 +399,17 @@ class _TurnRenderer:
         if found is None:
             self.lost.add(Feature.FILE_ID)
             found = render_text(describe_omission(media))
+        if media.signature is not None:
+            self._sign(found, media.signature)
         return _add_context(media, found)
+
+    def _sign(self, part: JsonObject, signature: Signature) -> None:
+        """Give an image its signature back, if Google made it."""
+        value = _own_signature(signature)
+        if value is None:
+            self.lost.add(Feature.THINKING)
+        else:
+            part["thoughtSignature"] = value
 
 
 def _add_context(media: Media, part: JsonObject) -> _Parts:
@@ -432,3 +444,11 @@ def _skip_validation(contents: list[JsonObject]) -> None:
                 first.setdefault("thoughtSignature", SKIP_VALIDATOR)
         elif not any("functionResponse" in part for part in parts):
             return
+
+
+def _skip_image_validation(contents: list[JsonObject]) -> None:
+    """Let each image that the model is said to have made pass where it has no signature."""
+    for content in contents:
+        for part in content["parts"] if content["role"] == MODEL else ():
+            if "inlineData" in part:
+                part.setdefault("thoughtSignature", SKIP_VALIDATOR)

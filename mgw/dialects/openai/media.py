@@ -2,7 +2,7 @@
 
 Sources: the SDK's ``ChatCompletionContentPartParam`` and its members; RFC 2397 for ``data:`` URLs.  Beside
 OpenAI's own parts stand those that hosts add: ``video_url`` and ``audio_url`` (vLLM, OpenRouter),
-``document_url`` (Mistral), ``file_url`` (Perplexity; an address, or plain base64), and ``images`` in answers (OpenRouter).
+``document_url`` (Mistral), ``file_url`` (Perplexity; also base64), and ``images`` in answers (OpenRouter).
 
 What a request has no part for leaves a note in its place, and a :class:`Feature` that is lost: video, audio
 that is neither WAV nor MP3, files of another vendor's store, documents at a URL, URLs that one vendor alone
@@ -32,8 +32,10 @@ from mgw.dialects.media import (
     plain_text,
     standard_base64,
 )
+from mgw.dialects.openai.thoughts import parse_extra_content, render_extra_content
 from mgw.dialects.placeholders import describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
+from mgw.dialects.signatures import tag_signature
 from mgw.kinds import KINDS
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Kind
@@ -93,7 +95,9 @@ def parse_images(message: Fields) -> list[Media]:
     images: list[Media] = []
     for block in message.objects("images"):
         block.skip("type", "index")
-        images.append(_parse_image_url(block))
+        image = _parse_image_url(block)
+        signature = parse_extra_content(block)
+        images.append(image if signature is None else replace(image, signature=signature))
     if images:
         message.note(Feature.IMAGE, "images")
     return images
@@ -251,7 +255,10 @@ def render_text(text: str) -> JsonObject:
 def render_image(media: Media, index: int) -> JsonObject:
     """Return an image of an answer, an entry of ``images``."""
     url = media.url or f"data:{media.media_type or 'image/png'};base64,{media.data}"
-    return {"type": "image_url", "image_url": {"url": url}, "index": index}
+    image: JsonObject = {"type": "image_url", "image_url": {"url": url}, "index": index}
+    if media.signature is not None:
+        image["extra_content"] = render_extra_content(tag_signature(media.signature))
+    return image
 
 
 def render_media(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:

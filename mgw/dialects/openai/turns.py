@@ -274,6 +274,8 @@ class _TurnRenderer:
                 case Thinking():
                     self._lost.add(Feature.THINKING)
                 case Media():  # an assistant's message holds no images
+                    if part.signature is not None:
+                        self._lost.add(Feature.THINKING)
                     parts.media += render_media(part, self._kind, self._row, self._lost)
         return parts
 

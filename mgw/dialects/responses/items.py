@@ -6,6 +6,7 @@
 calls of the client's tools, and their outputs           calls and results (:mod:`.tool_history`)
 ``reasoning``                                            the thought or signature in ``encrypted_content``,
                                                          where the gateway has put it there; else reported
+``image_generation_call``                                an image of the assistant's
 ``additional_tools``, ``tool_search_output``             more tools
 ``configuration_update``                                 another effort, another format
 ``agent_message``                                        what the user says
@@ -28,10 +29,11 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.conversation import JsonObject, Media, Part, Text, Thinking, ToolResult
+from mgw.canonical.conversation import JsonObject, Media, MediaKind, Part, Text, Thinking, ToolResult
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.media import detect_media_type, standard_base64
 from mgw.dialects.responses.content import TEXT_TYPES, Holder, bare_texts, parse_parts
 from mgw.dialects.responses.encrypted_content import unseal
 from mgw.dialects.responses.options import ConfigurationUpdate, parse_update
@@ -60,6 +62,7 @@ _ADDITIONAL_TOOLS: Final = "additional_tools"
 _FOUND_TOOLS: Final = "tool_search_output"
 _FUNCTION_OUTPUT: Final = "input[function_call_output]"
 _REFERENCE: Final = "item_reference"
+_IMAGE: Final = "image_generation_call"
 _STORE: Final = (
     "items are not stored: set store: false (Vercel AI SDK: providerOptions.openai.store) so that the client "
     "sends them whole"
@@ -250,6 +253,19 @@ class ItemParser:
             raise unsupported(item, "", _STORE, ITEM)
         self._leave(item, _REFERENCE)
 
+    def _parse_image(self, item: Fields) -> None:
+        """Take an image that the model made; what else the item says of it is how it was made."""
+        data = item.text("result")
+        if not data:  # of a call that failed, or was left out to save room
+            self._leave(item, _IMAGE)
+            return
+        item.note(Feature.IMAGE, "result")
+        name = item.text("output_format")
+        encoded = standard_base64(data)
+        media_type = f"image/{name}" if name else detect_media_type(encoded) or "image/png"
+        self.turns.add_image(Media(MediaKind.IMAGE, media_type, encoded))
+        item.skip("action", "background", "quality", "revised_prompt", "size")
+
     def _parse_update(self, item: Fields) -> None:
         parse_update(item, self.update)
 
@@ -278,6 +294,7 @@ _PARSERS: Final[MappingProxyType[str, Callable[[ItemParser, Fields], None]]] = M
     {
         "message": ItemParser._parse_message,
         "reasoning": ItemParser._parse_reasoning,
+        _IMAGE: ItemParser._parse_image,
         "agent_message": ItemParser._parse_agent_message,
         "configuration_update": ItemParser._parse_update,
         _ADDITIONAL_TOOLS: ItemParser._skip_tools,

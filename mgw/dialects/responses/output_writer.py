@@ -162,6 +162,8 @@ class OutputWriter:
         """Write an image; other media is left out."""
         if media.kind is MediaKind.IMAGE and media.data:
             self.end_item()
+            if media.signature is not None:
+                self._write_seal(seal_call_signature(media.signature))
             self.log.add_item(*render_image(self.log.seed, len(self.log.items), media))
 
     def begin_call(self, call_id: str, name: str, signature: Signature | None) -> None:

@@ -172,6 +172,8 @@ class _TurnRenderer:
                 case Thinking():
                     items += self._render_thinking(part)
                 case Media():
+                    if part.signature is not None:
+                        self._lost.add(Feature.THINKING)
                     media += self._render_content([part])
         return items, media
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import Part, Role, Signature, Text, ToolCall, ToolResult, Turn
+from mgw.canonical.conversation import Media, Part, Role, Signature, Text, ToolCall, ToolResult, Turn
 from mgw.dialects.fields import Ledger
 
 _USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
@@ -62,7 +62,7 @@ class TurnBuilder:
         self._held: list[tuple[Role, list[Part]]] = []
         """Messages that may have to go before that turn."""
         self._signature: Signature | None = None
-        """Of the next call."""
+        """Of the next call or image."""
         self._calls: dict[str, tuple[ToolResult, str] | None] = {}
         """The last result of each call, and the client's path of it."""
         self._replaced: set[int] = set()
@@ -83,8 +83,15 @@ class TurnBuilder:
         self._waiting.add(call_id)
         self._calls[call_id] = None
 
+    def add_image(self, image: Media) -> None:
+        """Add an image that the assistant made."""
+        if self._results or self._held:
+            self._close()
+        signature, self._signature = self._signature, None
+        self._parts.append(replace(image, signature=signature))
+
     def sign_next_call(self, signature: Signature) -> None:
-        """Keep a signature for the next call of the turn."""
+        """Keep a signature for the next call or image of the turn."""
         if self._results or self._held:
             self._close()
         self._forget_signature()

@@ -154,6 +154,7 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
     (Media, "context"): (asked(PDF), asked(replace(PDF, context="A draft."))),
     (Media, "detail"): (asked(PNG), asked(replace(PNG, detail="low"))),
     (Media, "cache"): (asked(PNG), asked(replace(PNG, cache=MARK))),
+    (Media, "signature"): (said(PNG), said(replace(PNG, signature=OWN[Family.GEMINI]))),
     (ToolCall, "id"): (looped(), looped(replace(CALL, id="2"), replace(RESULT, call_id="2"))),
     (ToolCall, "name"): (looped(), looped(replace(CALL, name="g"))),
     (ToolCall, "arguments"): (looped(), looped(replace(CALL, arguments='{"a":"c"}'))),
