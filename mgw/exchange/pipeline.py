@@ -389,6 +389,8 @@ class ExchangeRun(WaitingRun):
         self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:
+        if full.failure is not None:
+            self._exchange.fault = Fault(full.failure, full.status)
         early_head = self._early_head
         if early_head is not None and early_head.was_sent:
             sending = early_head.send_full(full)

@@ -202,8 +202,6 @@ def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) 
     """
     exchange.counted = full.usage
     exchange.stream = full.stream
-    if full.failure is not None:
-        exchange.early_failure = full.failure
     length = (b"Content-Length", b"%d" % len(full.body))
     _send_head(exchange, full.status, b"", [*full.headers, length], channel.start)
     if len(full.body) <= SLICE_BYTES:

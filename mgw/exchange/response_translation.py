@@ -21,7 +21,7 @@ from mgw.dialects.refusal import AnswerError
 from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
     OVERLOAD_RETRY_SECONDS,

@@ -13,7 +13,7 @@ from mgw.canonical.conversation import Text
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason, TokenUsage
 from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import ReplyContext
-from mgw.dialects.openai.usage import parse_session_usage, read_usage, render_usage
+from mgw.dialects.openai.usage import read_usage, render_usage, update_session_usage
 from mgw.vocabulary import DialectName
 
 
@@ -121,4 +121,4 @@ def test_counts_with_a_decimal_point_are_read_in_choices_and_in_sessions() -> No
     usage = {"prompt_tokens": 12.0, "completion_tokens": 7.0}
     assert read({"choices": [{"usage": usage}]}) == TokenUsage(12, 7)
     message = {"type": "response.done", "response": {"usage": {"input_tokens": 12.0, "output_tokens": 7.0}}}
-    assert parse_session_usage(json.dumps(message).encode()) == TokenUsage(12, 7)
+    assert update_session_usage(json.dumps(message).encode(), NO_USAGE) == TokenUsage(12, 7)
