@@ -268,19 +268,21 @@ def test_sessions_go_with_accounts_and_their_headers(desk: Desk) -> None:
 
 def test_one_account_alone_is_refreshed_when_it_is_refused(desk: Desk) -> None:
     desk.import_login("a", "canaryA")
-    config = desk.config.replace(
-        "pool: {credentials: [a, b], profile: sim}", "auth: oauth2\n    oauth: {credentials: a, profile: sim}"
-    )
-    with start_gateway(config) as gateway:
+    desk.import_login("b", "canaryB")
+    pool = "pool: {credentials: [a, b], profile: sim}"
+    one = "auth: oauth2\n    oauth: {credentials: %s, profile: sim}"
+    with start_gateway(desk.config.replace(pool, one % "a")) as gateway:
         desk.account("canaryA", expire=1)
         assert message(gateway)[0] == 200
         assert gateway.event()["attempts"] == 2
         desk.account("canaryA", requests=0, retry_after=60)
         assert [message(gateway)[0] for _ in range(2)] == [429, 429]
         assert desk.account()["canaryA"]["used"] == {"m": 2}, "each was asked"
-    with start_gateway(config) as gateway:
-        desk.account("canaryA", expire=1, refuse_refresh=1)
+    with start_gateway(
+        desk.config.replace(pool, one % "b")
+    ) as gateway:  # one that has not just been refreshed
+        desk.account("canaryB", expire=1, refuse_refresh=1)
         assert message(gateway)[0] == 401
-        gateway.log(b"credential a was not refreshed")
-    done = desk.run("status", "a")
+        gateway.log(b"credential b was not refreshed")
+    done = desk.run("status", "b")
     assert b"last error" in done.stdout
