@@ -46,6 +46,7 @@ _BRACKET: Final = ord("[")
 _CLOSING_BRACKET: Final = ord("]")
 _NULL: Final = ord("n")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_SCALAR: Final = re.compile(rb"[^ \t\r\n,\]}]++")
 _NEXT_ELEMENT: Final = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+")
 _NO_TEXT: Final = "\ufffd"
 
@@ -132,7 +133,15 @@ class _StrictSearch:
             return self._array(node.element, start + 1, place)
         if first in (_BRACE, _BRACKET) or (first != _NULL and node.holds_scalars):
             raise _not_one(f"{path_name(place)!r} must be {node.expected}", place)
-        return skip_value(self._view, start)
+        return self._scalar_end(start)
+
+    def _scalar_end(self, start: int) -> int:
+        """Return where a scalar ends, without the white space behind it, which may be as long as the body."""
+        if self._text[start] == _QUOTE:
+            return self._text.rindex(b'"', start, skip_value(self._view, start)) + 1
+        match = _SCALAR.match(self._text, start)
+        assert match is not None, "the document has been checked"
+        return match.end()
 
     def _string(self, start: int, place: Place) -> int:
         value, span = self._text_at(start, place)
@@ -188,7 +197,7 @@ class _StrictSearch:
         return position
 
     def _are_equal(self, one: Span, other: Span) -> bool:
-        literals = [self._document[start:end].rstrip() for start, end in (one, other)]
+        literals = [self._document[start:end] for start, end in (one, other)]
         if all(literal[:1] == b'"' for literal in literals):
             return decode_string(literals[0]) == decode_string(literals[1])
         return literals[0] == literals[1]

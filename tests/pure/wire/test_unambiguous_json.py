@@ -323,3 +323,19 @@ def test_values_that_are_looked_at_are_counted() -> None:
     assert find_unambiguous_strings(document, MODEL, max_values=200)
     with pytest.raises(GatewayError, match="too many values"):
         find_unambiguous_strings(document, MODEL, max_values=50)
+
+
+@pytest.mark.parametrize("space", [b" ", b"\n"])
+def test_white_space_behind_a_value_is_not_compared_each_time(space: bytes) -> None:
+    document = b'{"model":null%b,%b"x":1}' % (space * 4_000_000, b'"model":null,' * 2_000)
+    begun = process_time()
+    assert values_in(document) == []
+    assert process_time() - begun < 1
+
+
+def test_the_same_scalar_again_is_the_same_with_white_space_behind_it() -> None:
+    assert values_in(b'{"moderation":1 ,"moderation":1,"model":"a"}', ("moderation", "model"), MODEL) == ["a"]
+    twice = b'{"moderation":"a" ,"moderation":"\\u0061","model":"a"}'
+    assert values_in(twice, ("moderation", "model"), MODEL) == ["a"]
+    with pytest.raises(GatewayError, match="more than once"):
+        values_in(b'{"moderation":1 ,"moderation":2,"model":"a"}', ("moderation", "model"), MODEL)
