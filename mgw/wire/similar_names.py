@@ -21,6 +21,12 @@ def fold_name(name: str) -> str:
     return name.lower() if name.isascii() else name.upper().casefold().replace(_DOT_ABOVE, "")
 
 
+def is_similar_below(name: str, wanted: str) -> bool:
+    """Whether some reader takes the name of a part for one below another, as in ``svg[model]``."""
+    inner = unquote(name).split("[")[1:]
+    return any(is_similar(key.partition("]")[0], wanted) for key in inner)
+
+
 def is_similar(name: str, wanted: str) -> bool:
     """Whether some reader takes the name of a parameter, or of a part, for a lower-case name."""
     return fold_name(unquote(name).strip(_AROUND).partition("[")[0].rstrip(_AROUND)) == wanted

@@ -1,9 +1,10 @@
 """Read a form in which every server finds the same parts, and refuse any other.
 
 What :class:`~mgw.wire.multipart.FormReader` takes for granted is checked here, for clients that may use some
-models only: a delimiter is nothing else anywhere in the body, the preamble included, since some servers take
-bare line feeds; the part that is looked for has one value, in UTF-8, and no part has a name that some server
-takes for that one.
+models only: the boundary has no character at which some server ends it; a delimiter is nothing else anywhere
+in the body, the preamble included, since some servers take bare line feeds; the part that is looked for has
+one value, in UTF-8, and no part has a name that some server takes for that one, or two places in its head
+where some server finds a name.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ from typing import Final
 from mgw.errors import GatewayError, Reason
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString
 from mgw.wire.multipart import MAX_VALUE_BYTES, PIECE_BYTES, FormReader, malformed_form, nested_in_part
-from mgw.wire.similar_names import is_similar
+from mgw.wire.similar_names import is_similar, is_similar_below
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _MODEL: Final = "model"
 _SETS_CHARSET: Final = "_charset_"
 """A part that says how the others are to be read (RFC 7578 4.6)."""
 _BOUNDARY: Final = re.compile(rb"boundary(?:\*[0-9]*\*?)?[ \t]*=", re.IGNORECASE)
+_WHOLE_BOUNDARY: Final = re.compile(
+    rb"""boundary[ \t]*=[ \t]*(?:"[0-9A-Za-z'()+_./:=?-]+"|[0-9A-Za-z'+_.-]+)[ \t]*(?:;|\Z)""", re.IGNORECASE
+)
+"""One that every server reads to its end: without quotes it is a token (RFC 9110 5.6.2), with quotes all but
+the characters at which values are split (RFC 2046 5.1.1)."""
+_NAME: Final = re.compile(rb"\bname[ \t]*(?:\*[0-9]*\*?)?[ \t]*=", re.IGNORECASE)
+"""What some servers search the whole head of a part for."""
 _CHARSET: Final = re.compile(
     rb'\r\ncontent-type[ \t]*:[^\r]*charset\*?[ \t]*=[ \t"]*([^\s";]*)', re.IGNORECASE
 )
@@ -37,6 +45,9 @@ class UnambiguousFormReader(FormReader):
         super().__init__(content_type, name, max_bytes)
         if len(_BOUNDARY.findall(content_type)) > 1:
             message = "Content-Type says something like a boundary more than once"
+            raise GatewayError(Reason.MALFORMED, message, param="Content-Type")
+        if _WHOLE_BOUNDARY.search(content_type) is None:
+            message = "the boundary has characters at which some servers end it"
             raise GatewayError(Reason.MALFORMED, message, param="Content-Type")
         self._dashes: Final = self.delimiter.lstrip(b"\r\n")
         self._names: Final = {name, _MODEL, _SETS_CHARSET}
@@ -67,14 +78,19 @@ class UnambiguousFormReader(FormReader):
 
     def is_wanted(self, head: bytes, name: bytes) -> bool:
         """Whether a part is the one that is looked for; it is refused if some server takes it for that."""
+        if len(_NAME.findall(head)) > 1:
+            raise malformed_form("the head of a part has 'name=' in two places")
         text = name.decode("utf-8", "replace")
         if text == self._wanted:
             charset = _CHARSET.search(head)
             if charset is not None and charset[1].lower() not in _UTF8:
                 raise malformed_form(f"the part {text!r} must be in UTF-8")
             return True
-        if any(is_similar(text.replace("\\", ""), wanted) for wanted in self._names):
+        text = text.replace("\\", "")
+        if any(is_similar(text, wanted) for wanted in self._names):
             raise malformed_form(f"it has a part with a name like {self._wanted!r}")
+        if is_similar_below(text, _MODEL):
+            raise malformed_form(f"it names a further model, in the part {text[:100]!r}")
         return False
 
     def on_value(self, value: bytes) -> None:

@@ -78,6 +78,17 @@ def test_no_part_has_a_name_that_some_server_takes_for_model(name: str) -> None:
     refusal_of(form(part(name, b"b")))
 
 
+@pytest.mark.parametrize("name", ["svg[model]", "svg[Model]", "svg[reasoning][model]", "svg%5Bmodel%5D"])
+def test_no_part_names_a_further_model(name: str) -> None:
+    refusal = refusal_of(form(part("model", b"a"), part(name, b"b")))
+    assert "further model" in refusal.message
+
+
+@pytest.mark.parametrize("name", ["image[]", "svg[reasoning][effort]", "metadata[models]", "x[0]"])
+def test_parts_below_others_may_be_there(name: str) -> None:
+    assert find_unambiguous_part(form(part("model", b"a"), part(name, b"b")), TYPE) is not None
+
+
 @pytest.mark.parametrize("name", ["models", "language_model", "remodel", "mode", "session"])
 def test_other_names_are_of_no_matter(name: str) -> None:
     assert find_unambiguous_part(form(part("model", b"a"), part(name, b"b")), TYPE) is not None
@@ -122,6 +133,57 @@ def test_a_boundary_that_some_server_finds_elsewhere_is_refused() -> None:
     body = form(part("model", b"a"))
     refusal = refusal_of(body, b'multipart/form-data; a="; boundary=no"; boundary=xYz')
     assert refusal.param == "Content-Type"
+
+
+@pytest.mark.parametrize("behind", [*",/=(:@[<?{|", "\\\\z", " z"])
+@pytest.mark.parametrize("quoted", ["%b", '"%b"'])
+def test_a_boundary_that_some_server_cuts_short_is_refused(behind: str, quoted: str) -> None:
+    if quoted == '"%b"' and behind in "/=(:?":
+        return  # a quoted one may have these
+    stated = b"xYz" + behind.encode()
+    read = stated.replace(b"\\\\", b"\\")
+    body = form(part("model", b"b")).replace(b"--xYz--\r\n", b"--%b\r\n" % read)
+    body += part("model", b"a") + b"\r\n--%b--\r\n" % read
+    refusal_of(body, b"multipart/form-data; boundary=" + quoted.encode() % stated)
+
+
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        "----WebKitFormBoundary7MA4YWxkTrZu0gW",
+        "--------------------------735323031399963166993862",
+        "----formdata-undici-048231756234",
+        "9bd0a2d4b5e64a0fb2c2a9b5a2d9f1c3",
+        "alamofire.boundary.4f2c",
+        '"----=_Part_5_1527823.1700000000000"',
+        "Boundary+3A_B'x",
+        '"===============6171829381729381=="',
+        '"a:b/c?d(e)=f"',
+    ],
+)
+def test_boundaries_of_clients_are_taken(boundary: str) -> None:
+    body = form(part("model", b"m")).replace(b"xYz", boundary.strip('"').encode())
+    assert find_unambiguous_part(body, b"multipart/form-data; boundary=" + boundary.encode()) is not None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'Content-Disposition: form-data; filename="; name=model "; name="x"',
+        b'Content-Disposition: form-data; filename="a; name=\\"model\\""; name="x"',
+        b'Content-Disposition: form-data; name="x"; filename="a.wav;name = model;"',
+        b'Content-Type: audio/wav; name="model"\r\nContent-Disposition: form-data; name="x"',
+        b"Content-Disposition: form-data; name=x; filename*=utf-8''name=model",
+    ],
+)
+def test_a_name_that_some_server_finds_elsewhere_in_a_head_is_refused(head: bytes) -> None:
+    refusal_of(form(part("model", b"a"), head + b"\r\n\r\nb"))
+
+
+@pytest.mark.parametrize("filename", ["model", "name", "model-name.wav", "filename=a.wav", "unnamed = 1"])
+def test_files_may_have_names_with_such_words(filename: str) -> None:
+    file = b'Content-Disposition: form-data; name="file"; filename="%b"\r\n\r\nx' % filename.encode()
+    assert find_unambiguous_part(form(part("model", b"a"), file), TYPE) is not None
 
 
 PIECES = st.sampled_from(
