@@ -153,7 +153,9 @@ def _read_form(route: Route, request: ClientRequest, opened: RequestBody, body: 
         opened.nested = tuple(find_unambiguous_strings(body, *paths, _ONE))
         _check_query_repetition(route, request, opened)
     else:
-        opened.model = _one_of(find_unambiguous_strings(body, _ONE))
+        found = find_unambiguous_strings(body, _ONE, *route.other_models)
+        opened.model = _one_of([one for one in found if one.path == _ONE])
+        opened.names_others = any(one.path != _ONE for one in found)
 
 
 def _check_query_repetition(route: Route, request: ClientRequest, opened: RequestBody) -> None:

@@ -18,6 +18,7 @@ _AGENT: Final = (
     ("multiagent", "agents", None, "model", "id"),
 )
 """A model is a name, or an object that holds one."""
+_SETTINGS: Final = (("settings", "model"),)
 _SESSION_AGENT: Final = (("agent", "model"), ("agent", "model", "id"))
 
 _RESOURCES: Final = (
@@ -143,10 +144,10 @@ _ORGANIZATION: Final = (
     Resource("/v1/organizations/claude_tag/bundles/{bundle_id}", "GET POST"),
     Resource("/v1/organizations/claude_tag/bundles/{bundle_id}/targets", "GET POST"),
     Resource("/v1/organizations/claude_tag/bundles/{bundle_id}/targets/{target_id}", "GET DELETE"),
-    Resource("/v1/organizations/claude_tag/slack_channels", "GET POST"),
-    Resource("/v1/organizations/claude_tag/slack_channels/{id}", "GET POST DELETE"),
+    Resource("/v1/organizations/claude_tag/slack_channels", "GET POST", _SETTINGS),
+    Resource("/v1/organizations/claude_tag/slack_channels/{id}", "GET POST DELETE", _SETTINGS),
     Resource("/v1/organizations/claude_tag/slack_workspaces", "GET"),
-    Resource("/v1/organizations/claude_tag/slack_workspaces/{id}", "GET POST"),
+    Resource("/v1/organizations/claude_tag/slack_workspaces/{id}", "GET POST", _SETTINGS),
     Resource("/v1/organizations/compliance_settings", "GET POST"),
     Resource("/v1/organizations/cost_report", "GET"),
     Resource("/v1/organizations/external_keys", "GET POST"),

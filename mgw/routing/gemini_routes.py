@@ -1,6 +1,7 @@
 """What Gemini's clients ask for beside text and media (contract 4.4).
 
-The paths are those of Google's SDK and of the discovery document of its Developer API.
+The paths are those of Google's SDK and of the discovery document of its Developer API.  Its servers read names
+of members in either spelling, ``likeThis`` and ``like_this``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from mgw.vocabulary import DialectName, Modality
 _MODEL: Final = (("model",),)
 _BASE_MODEL: Final = (("baseModel",), ("base_model",))
 _EMBEDDING_MODEL: Final = (("embeddingModel",), ("embedding_model",))
-_SETUP: Final = (
-    ("bidiGenerateContentSetup", "setup", "model"),
-    ("bidiGenerateContentSetup", "model"),
+_SETUP: Final = tuple(
+    (name, *path)
+    for name in ("bidiGenerateContentSetup", "bidi_generate_content_setup")
+    for path in (("setup", "model"), ("model",))
 )
+_OF_AGENT: Final = (("agent_config", "model"), ("agentConfig", "model"))
+_INTERACTION: Final = (*_MODEL, *_OF_AGENT)
+_TRIGGER: Final = tuple(("interaction", *path) for path in _INTERACTION)
 _INLINED: Final[tuple[Path, ...]] = (
     ("batch", "model"),
     ("batch", "inputConfig", "requests", "requests", None, "request", "model"),
@@ -82,12 +87,12 @@ _RESOURCES: Final = (
     Resource("/v1beta/tunedModels/{tuned_model}/operations/{operation}", "GET"),
     Resource("/v1beta/tunedModels/{tuned_model}/permissions", "GET POST"),
     Resource("/v1beta/tunedModels/{tuned_model}/permissions/{permission}", "GET PATCH DELETE"),
-    Resource("/v1beta/interactions", "POST", _MODEL, metered=True),
+    Resource("/v1beta/interactions", "POST", _INTERACTION, metered=True),
     Resource("/v1beta/interactions/{interaction}", "GET DELETE"),
     Resource("/v1beta/interactions/{interaction}/cancel", "POST"),
     Resource("/v1beta/interactions/{interaction}/auth_tokens", "POST"),
     Resource("/v1beta/interactions/{interaction}/auth_tokens/{auth_token}", "DELETE"),
-    Resource("/v1beta/agents", "GET POST"),
+    Resource("/v1beta/agents", "GET POST", _OF_AGENT),
     Resource("/v1beta/agents/{agent}", "GET DELETE"),
     Resource("/v1beta/environments", "GET POST"),
     Resource("/v1beta/environments/{environment}", "GET DELETE"),
@@ -98,8 +103,8 @@ _RESOURCES: Final = (
         url_rewrite=UrlRewrite.UPLOAD_URL,
         upstream_prefix=_UPLOAD,
     ),
-    Resource("/v1beta/triggers", "GET POST", (("interaction", "model"),)),
-    Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", (("interaction", "model"),)),
+    Resource("/v1beta/triggers", "GET POST", _TRIGGER),
+    Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", _TRIGGER),
     Resource("/v1beta/triggers/{trigger}/executions", "GET POST"),
     Resource("/v1beta/voices", "GET POST", (("voice", "model"),)),
     Resource("/v1beta/voices/{voice}", "GET DELETE"),

@@ -13,14 +13,25 @@ MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
 """For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""
 
 _MODEL: Final = (("model",),)
+_AUTHOR: Final = (("svg", "model"),)
+"""Who writes a drawing that is asked for as SVG."""
 _IMAGE: Final = Modality.IMAGE_GEN
 _VIDEO: Final = Modality.VIDEO_GEN
 _SPEECH: Final = Modality.AUDIO_SPEECH
 _TRANSCRIPTION: Final = Modality.AUDIO_TRANSCRIBE
 
 _OPENAI_MEDIA: Final = (
-    Resource("/v1/images/generations", "POST", _MODEL, modality=_IMAGE, metered=True),
-    Resource("/v1/images/edits", "POST", model_at=ModelAt.FORM, modality=_IMAGE, metered=True),
+    Resource(
+        "/v1/images/generations", "POST", _MODEL, modality=_IMAGE, metered=True, other_models=_AUTHOR
+    ),
+    Resource(
+        "/v1/images/edits",
+        "POST",
+        model_at=ModelAt.FORM,
+        modality=_IMAGE,
+        metered=True,
+        other_models=_AUTHOR,
+    ),
     Resource("/v1/images/variations", "POST", model_at=ModelAt.FORM, modality=_IMAGE, metered=True),
     Resource("/v1/videos", "GET POST", model_at=ModelAt.FORM, modality=_VIDEO),
     Resource("/v1/videos/characters", "POST", modality=_VIDEO),

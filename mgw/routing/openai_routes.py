@@ -11,10 +11,12 @@ from mgw.routing.route import ANY_METHOD, ModelAt, Resource, Route, Treatment, r
 from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
-_GRADER: Final = (("grader", "model"),)
+_GRADER: Final = (("grader", "model"), ("grader", "graders", "model"))
 _SESSION: Final = (("session", "model"), ("session", "audio", "input", "transcription", "model"))
 _DELEGATION: Final = (
     ("session", "delegation", "responses", "model"),
+    ("session", "delegation", "responses", "tools", None, "model"),
+    ("session", "delegation", "responses", "tools", None, "svg", "model"),
     ("session", "delegation", "decisions", "model"),
 )
 _LIVE: Final = (("model",), ("session", "model"), *_DELEGATION)
@@ -96,7 +98,7 @@ _RESOURCES: Final = (
     Resource(
         "/v1/fine_tuning/jobs",
         "GET POST",
-        models=(("model",), ("method", "reinforcement", "grader", "model")),
+        models=(*_MODEL, *(("method", "reinforcement", *path) for path in _GRADER)),
     ),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}", "GET"),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", "POST"),

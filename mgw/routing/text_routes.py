@@ -35,6 +35,9 @@ _OF_OPENAI_HOSTS: Final = (
 )
 """OpenRouter's list, those of LiteLLM and of Vercel's AI Gateway, and the models of OpenAI's own tools."""
 
+_OF_RESPONSES: Final = (*_OF_OPENAI_HOSTS, *(("input", None, *path) for path in _OF_TOOLS))
+"""Items of the input bring tools, too."""
+
 TEXT_ROUTES: Final = (
     Route(
         "chat",
@@ -56,7 +59,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _BODY,
         _CHAT,
-        other_models=_OF_OPENAI_HOSTS,
+        other_models=_OF_RESPONSES,
         model_optional=True,
         translated_for=_ALL,
         text_api=TextApi.RESPONSES,
@@ -173,7 +176,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _PATH,
         _COUNT,
-        body_models=(("generateContentRequest", "model"),),
+        body_models=(("generateContentRequest", "model"), ("generate_content_request", "model")),
         translated_for=_ALL,
         metered=False,
     ),

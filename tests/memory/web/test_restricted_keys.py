@@ -313,6 +313,46 @@ def test_further_models_of_a_request_are_looked_at(
     assert status(answer) == 200, answer
 
 
+FURTHER: Final = [
+    ("chat", "tools[].model"),
+    ("count_tokens", "generate_content_request.model"),
+    ("fine_tuning_alpha_graders_run", "grader.graders.model"),
+    ("fine_tuning_jobs_create", "method.reinforcement.grader.graders.model"),
+    ("gemini_agents_create", "agent_config.model"),
+    ("gemini_auth_tokens", "bidi_generate_content_setup.model"),
+    ("gemini_auth_tokens", "bidi_generate_content_setup.setup.model"),
+    ("gemini_interactions_create", "agentConfig.model"),
+    ("gemini_interactions_create", "agent_config.model"),
+    ("gemini_triggers_create", "interaction.agent_config.model"),
+    ("gemini_triggers_patch", "interaction.agent_config.model"),
+    ("images_edits", "svg.model"),
+    ("images_generations", "svg.model"),
+    ("live_sessions_create", "session.delegation.responses.tools[].model"),
+    ("responses", "input[].tools[].model"),
+    ("responses", "input[].tools[].svg.model"),
+    ("anthropic_organizations_claude_tag_slack_channels_create", "settings.model"),
+]
+"""What vendors' SDKs send as models beside or in place of the one."""
+
+
+@pytest.mark.parametrize(("name", "place"), FURTHER)
+def test_models_that_sdks_name_elsewhere_are_looked_at(
+    harness: WebServerHarness, name: str, place: str
+) -> None:
+    route = next(route for route in ROWS if route.name == name)
+    path: list[str | None] = []
+    for key in place.split("."):
+        path += [key.removesuffix("[]"), None] if key.endswith("[]") else [key]
+
+    def document(value: str) -> bytes:
+        inner = members((*path,), ('"KEY"', value))
+        own = route.names_one_model or route.model_at is ModelAt.FORM or ("model",) in route.body_models
+        return b'{"model":"good",' + inner[1:] if own else inner
+
+    refused(harness, ask(route, document(BAD), JSON_TYPE))
+    assert status(serve(harness, ask(route, document(GOOD), JSON_TYPE))) == 200
+
+
 @by_name(FORM_ROWS)
 @pytest.mark.doors("express", "klein")
 def test_forms_in_which_some_server_finds_another_model_go_nowhere(
