@@ -59,7 +59,7 @@ class RequestBody:
     listed: tuple[str, ...] = ()
     """What the provider calls those of :attr:`others` that may answer in place of the one."""
     in_form: bool = False
-    """Whether :attr:`model` is the value of a form's part."""
+    """Whether :attr:`model` and :attr:`others` are values of a form's parts."""
     encoded: bool = False
     """Whether ``original`` has a content coding that ``decoded`` has not."""
     is_changed: bool = False
@@ -96,7 +96,7 @@ class RequestBody:
         for nested in (*self.nested, *self.others):
             new = new_at.get(nested.path, nested.value)
             if nested.value != new:
-                self.edits.append((nested.span, encode(new)))
+                self.edits.append((nested.span, new.encode() if self.in_form else encode(new)))
 
     def upstream_body(self) -> tuple[bytes | BodySource, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""

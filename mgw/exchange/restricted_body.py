@@ -23,8 +23,9 @@ from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.wire.headers import values_of
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString
+from mgw.wire.multipart import feed_whole
 from mgw.wire.target import query_value
-from mgw.wire.unambiguous_form import UnambiguousFormReader, find_unambiguous_in_part, find_unambiguous_part
+from mgw.wire.unambiguous_form import UnambiguousFormReader, find_unambiguous_in_part
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _ONE: Final[JsonPath] = ("model",)
@@ -55,9 +56,9 @@ async def open_restricted_body(
     in_form = route.model_at is ModelAt.FORM and _media_of(request) == FORM
     if not isinstance(original, bytes):
         if in_form and not request.content_codings:
-            reader = UnambiguousFormReader(_content_type(request), route.form_part, MAX_PART_BYTES)
+            reader = _form_reader(route, request)
             await read_pieces(original, reader.feed)
-            return _find_in_part(route, request, RequestBody(original), reader.finish())
+            return _find_in_parts(route, request, RequestBody(original), reader)
         exchange.reserve(original.size)
         original = await read_all(original)
     body = await decode_body(exchange, request, original)
@@ -127,9 +128,17 @@ def _check_media(route: Route, request: ClientRequest) -> None:
         raise _media_error("the body must be in UTF-8")
 
 
-def _find_in_part(
-    route: Route, request: ClientRequest, opened: RequestBody, part: FoundString | None
+def _form_reader(route: Route, request: ClientRequest) -> UnambiguousFormReader:
+    return UnambiguousFormReader(_content_type(request), route.form_part, MAX_PART_BYTES, route.other_models)
+
+
+def _find_in_parts(
+    route: Route, request: ClientRequest, opened: RequestBody, reader: UnambiguousFormReader
 ) -> RequestBody:
+    """Find the models of a form that has been read."""
+    part = reader.finish()
+    if reader.further:
+        opened.others, opened.in_form = tuple(reader.further), True
     if part is None:
         return opened
     if route.body_models:
@@ -144,8 +153,9 @@ def _read_form(route: Route, request: ClientRequest, opened: RequestBody, body: 
     """Find the models of a form, or of JSON that has a member for each of its parts."""
     media = _media_of(request)
     if media == FORM:
-        part = find_unambiguous_part(body, _content_type(request), route.form_part, MAX_PART_BYTES)
-        _find_in_part(route, request, opened, part)
+        reader = _form_reader(route, request)
+        feed_whole(reader, body)
+        _find_in_parts(route, request, opened, reader)
     elif not body or media == _OFFER:
         return
     elif route.body_models:

@@ -21,9 +21,7 @@ _SPEECH: Final = Modality.AUDIO_SPEECH
 _TRANSCRIPTION: Final = Modality.AUDIO_TRANSCRIBE
 
 _OPENAI_MEDIA: Final = (
-    Resource(
-        "/v1/images/generations", "POST", _MODEL, modality=_IMAGE, metered=True, other_models=_AUTHOR
-    ),
+    Resource("/v1/images/generations", "POST", _MODEL, modality=_IMAGE, metered=True, other_models=_AUTHOR),
     Resource(
         "/v1/images/edits",
         "POST",

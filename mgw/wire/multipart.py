@@ -115,8 +115,10 @@ class FormReader:
         except UnicodeDecodeError:
             raise self._refused("is not valid UTF-8") from None
 
-    def on_value(self, value: bytes) -> None:
-        """A part that is looked for has ended."""
+    def on_value(self, value: bytes, span: Span) -> None:
+        """Keep the value of a part that is looked for."""
+        self._spans.append(span)
+        self._value = value
 
     @property
     def count(self) -> int:
@@ -174,9 +176,8 @@ class FormReader:
         if self._at < self._start:
             raise malformed_form("a part has no content")
         if self._is_wanted:
-            self._spans.append((self._base + self._start, self._base + self._at))
-            self._value = bytes(self._held[self._start : self._at])
-            self.on_value(self._value)
+            span = self._base + self._start, self._base + self._at
+            self.on_value(bytes(self._held[self._start : self._at]), span)
 
     def _begin_head(self, line_end: int) -> None:
         self._parts += 1
@@ -237,10 +238,15 @@ def find_part(
     Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
     """
     reader = FormReader(content_type, name, max_bytes)
+    feed_whole(reader, body)
+    return reader.finish()
+
+
+def feed_whole(reader: FormReader, body: bytes) -> None:
+    """Feed a reader a body that is in memory."""
     view = memoryview(body)
     for position in range(0, len(body), PIECE_BYTES):
         reader.feed(view[position : position + PIECE_BYTES])
-    return reader.finish()
 
 
 def part_edits(found: FoundString, new: str) -> list[Edit]:

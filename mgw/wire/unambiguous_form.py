@@ -10,11 +10,13 @@ where some server finds a name.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.json_document import Span
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString
-from mgw.wire.multipart import MAX_VALUE_BYTES, PIECE_BYTES, FormReader, malformed_form, nested_in_part
+from mgw.wire.multipart import MAX_VALUE_BYTES, FormReader, feed_whole, malformed_form, nested_in_part
 from mgw.wire.similar_names import is_similar, is_similar_below
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
@@ -38,10 +40,18 @@ _UTF8: Final = frozenset({b"utf-8", b"utf8", b"us-ascii", b"ascii"})
 class UnambiguousFormReader(FormReader):
     """A reader of forms whose parts every server finds in the same places.
 
+    :param below: parts that name further models, as paths: ``("svg", "model")`` is the part ``svg[model]``.
+
     Raises: :class:`GatewayError` (``MALFORMED``) as the other does, and for all that the module describes.
     """
 
-    def __init__(self, content_type: bytes, name: str = _MODEL, max_bytes: int = MAX_VALUE_BYTES) -> None:
+    def __init__(
+        self,
+        content_type: bytes,
+        name: str = _MODEL,
+        max_bytes: int = MAX_VALUE_BYTES,
+        below: Sequence[JsonPath] = (),
+    ) -> None:
         super().__init__(content_type, name, max_bytes)
         if len(_BOUNDARY.findall(content_type)) > 1:
             message = "Content-Type says something like a boundary more than once"
@@ -54,7 +64,11 @@ class UnambiguousFormReader(FormReader):
         self._wanted: Final = name
         self._tail = b""
         self._delimiters = 0
-        self._first_value: bytes | None = None
+        self._below: Final = {_part_name(path): path for path in below}
+        self._path: JsonPath | None = None
+        self._values: dict[JsonPath | None, bytes] = {}
+        self.further: Final[list[NestedString]] = []
+        """The further models that were found."""
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take the next piece of the body."""
@@ -81,7 +95,8 @@ class UnambiguousFormReader(FormReader):
         if len(_NAME.findall(head)) > 1:
             raise malformed_form("the head of a part has 'name=' in two places")
         text = name.decode("utf-8", "replace")
-        if text == self._wanted:
+        self._path = self._below.get(text)
+        if text == self._wanted or self._path is not None:
             charset = _CHARSET.search(head)
             if charset is not None and charset[1].lower() not in _UTF8:
                 raise malformed_form(f"the part {text!r} must be in UTF-8")
@@ -93,12 +108,23 @@ class UnambiguousFormReader(FormReader):
             raise malformed_form(f"it names a further model, in the part {text[:100]!r}")
         return False
 
-    def on_value(self, value: bytes) -> None:
-        """Compare the values of several parts."""
-        if self._first_value is None:
-            self._first_value = value
-        elif value != self._first_value:
-            raise malformed_form(f"it has {self._wanted!r} more than once, with different values")
+    def on_value(self, value: bytes, span: Span) -> None:
+        """Keep a value, and compare the values of several parts with one name."""
+        path = self._path
+        if self._values.setdefault(path, value) != value:
+            name = self._wanted if path is None else _part_name(path)
+            raise malformed_form(f"it has {name!r} more than once, with different values")
+        if path is None:
+            super().on_value(value, span)
+            return
+        place = tuple(key for key in path if key is not None)
+        self.further.append(NestedString(value.decode("utf-8", "replace"), span, place))
+
+
+def _part_name(path: JsonPath) -> str:
+    """Return the name of a part, as OpenAI's SDKs and PHP spell a place below another."""
+    first, *keys = path
+    return f"{first}{''.join(f'[{key}]' for key in keys)}"
 
 
 def find_unambiguous_part(
@@ -109,9 +135,7 @@ def find_unambiguous_part(
     Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
     """
     reader = UnambiguousFormReader(content_type, name, max_bytes)
-    view = memoryview(body)
-    for position in range(0, len(body), PIECE_BYTES):
-        reader.feed(view[position : position + PIECE_BYTES])
+    feed_whole(reader, body)
     return reader.finish()
 
 

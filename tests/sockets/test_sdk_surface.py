@@ -32,7 +32,7 @@ from tests.support.sdk_walk.calls import SDKS, Outcome, run
 from tests.support.sdk_walk.cases import Case
 from tests.support.sdk_walk.differences import of_calls, of_requests
 from tests.support.sdk_walk.records import Recorded
-from tests.support.sdk_walk.street import CLIENT_KEY, PROVIDERS, Street, open_street
+from tests.support.sdk_walk.street import CLIENT_KEY, LIMITED_KEY, PROVIDERS, Street, open_street
 from tests.support.sdk_walk.walk import Walk
 from tests.support.surface import CONVERSATIONS, SURFACE
 
@@ -92,6 +92,15 @@ def test_a_prefix_of_a_model_names_the_provider_and_stays_here(
     walked = walks[sdk]
     methods = compared(walked, name)
     none_of(what for method in methods for what in walked.differences_with_prefix(method))
+
+
+@pytest.mark.slow
+def test_a_key_with_models_sends_the_same() -> None:
+    with open_street(key=LIMITED_KEY) as limited:
+        walks = [walk.of(name, limited) for name in SDKS]
+        none_of(
+            what for walked in walks for name in compared(walked, "") for what in walked.differences(name)
+        )
 
 
 # Every row -----------------------------------------------------------------------------------------------

@@ -353,6 +353,23 @@ def test_models_that_sdks_name_elsewhere_are_looked_at(
     assert status(serve(harness, ask(route, document(GOOD), JSON_TYPE))) == 200
 
 
+@pytest.mark.parametrize("size", [1, 70_000])
+def test_a_form_may_name_a_further_model_that_the_key_may_use(harness: WebServerHarness, size: int) -> None:
+    route = next(route for route in ROWS if route.name == "images_edits")
+
+    def document(model: str) -> bytes:
+        return form(part("image", "z" * size), part("model", "good"), part("svg[model]", model))
+
+    refused(harness, ask(route, document("bad"), FORM_TYPE))
+    refused(harness, ask(route, document("main/bad"), FORM_TYPE))
+    for model, named in (("good-2", "good-2"), ("main/good-2", "main/good-2"), ("good-alias", "good-target")):
+        answer = serve(harness, ask(route, document(model), FORM_TYPE))
+        allowed = model != "main/good-2"
+        assert status(answer) == (200 if allowed else 404), answer
+        if allowed:
+            assert harness.pipeline.endpoint.connections[-1].received.endswith(document(named))
+
+
 @by_name(FORM_ROWS)
 @pytest.mark.doors("express", "klein")
 def test_forms_in_which_some_server_finds_another_model_go_nowhere(

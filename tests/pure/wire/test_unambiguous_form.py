@@ -84,6 +84,27 @@ def test_no_part_names_a_further_model(name: str) -> None:
     assert "further model" in refusal.message
 
 
+def read_further(*parts: bytes) -> UnambiguousFormReader:
+    reader = UnambiguousFormReader(TYPE, below=[("svg", "model")])
+    reader.feed(form(*parts))
+    reader.finish()
+    return reader
+
+
+def test_further_models_are_found_where_the_route_has_them() -> None:
+    reader = read_further(part("svg[model]", b"b"), part("model", b"a"), part("svg[model]", b"b"))
+    body = form(part("svg[model]", b"b"), part("model", b"a"), part("svg[model]", b"b"))
+    assert [(one.value, one.name) for one in reader.further] == [("b", "svg.model")] * 2
+    assert [body[slice(*one.span)] for one in reader.further] == [b"b", b"b"]
+    found = reader.finish()
+    assert found is not None
+    assert (found.value, len(found.spans)) == ("a", 1)
+    with pytest.raises(GatewayError, match=r"'svg\[model\]' more than once"):
+        read_further(part("svg[model]", b"b"), part("svg[model]", b"c"))
+    with pytest.raises(GatewayError, match="further model"):
+        read_further(part("svg[model]", b"b"), part("svg[Model]", b"b"))
+
+
 @pytest.mark.parametrize("name", ["image[]", "svg[reasoning][effort]", "metadata[models]", "x[0]"])
 def test_parts_below_others_may_be_there(name: str) -> None:
     assert find_unambiguous_part(form(part("model", b"a"), part(name, b"b")), TYPE) is not None

@@ -15,6 +15,8 @@ from tests.support.sdk_walk.upstream import Upstream, recording_upstream
 
 CLIENT_KEY: Final = f"edge-{CLIENT_SECRET}"
 """What the clients call themselves, and what opens the gateway."""
+LIMITED_KEY: Final = f'{{name: limited, key: {CLIENT_KEY}, models: ["*"]}}'
+"""The same key, whose requests are read as those of a key that may use some models only."""
 
 _OPENAI, _ANTHROPIC, _GEMINI = "openai-", "anthropic-", "x-goog-"
 
@@ -53,15 +55,20 @@ class Street:
 
 
 @contextmanager
-def open_street(environ: Mapping[str, str] | None = None, start: Start = fork_program) -> Iterator[Street]:
-    """Run the upstreams and a gateway; where it is not forked, its environment may plant something in it."""
+def open_street(
+    environ: Mapping[str, str] | None = None, start: Start = fork_program, key: str = CLIENT_KEY
+) -> Iterator[Street]:
+    """Run the upstreams and a gateway; where it is not forked, its environment may plant something in it.
+
+    :param key: the clients' key, as it is configured.
+    """
     with ExitStack() as stack:
         upstreams = {name: stack.enter_context(recording_upstream(name)) for name in PROVIDERS}
-        gateway = stack.enter_context(start_gateway(_configuration(upstreams), environ, start=start))
+        gateway = stack.enter_context(start_gateway(_configuration(upstreams, key), environ, start=start))
         yield Street(upstreams, gateway.url)
 
 
-def _configuration(upstreams: Mapping[str, Upstream]) -> str:
+def _configuration(upstreams: Mapping[str, Upstream], client_key: str) -> str:
     lines = ["providers:"]
     for name, provider in PROVIDERS.items():
         key = provider.credential.removeprefix("Bearer ")
@@ -70,6 +77,6 @@ def _configuration(upstreams: Mapping[str, Upstream]) -> str:
         )
     lines += [
         "defaults: {openai_dialect: main, anthropic_dialect: claude, gemini_dialect: gem}",
-        f"edge_auth: {{enabled: true, keys: [{CLIENT_KEY}]}}",
+        f"edge_auth: {{enabled: true, keys: [{client_key}]}}",
     ]
     return "\n".join(lines) + "\n"
