@@ -1,7 +1,7 @@
 """What Gemini's clients ask for beside text and media (contract 4.4).
 
-The paths are those of Google's SDK and of the discovery document of its Developer API.  Its servers read names
-of members in either spelling, ``likeThis`` and ``like_this``.
+The paths are those of Google's SDK and of the discovery document of its Developer API.  Its servers read the
+names of members in either spelling, ``likeThis`` and ``like_this``.
 """
 
 from __future__ import annotations
