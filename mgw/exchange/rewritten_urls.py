@@ -38,6 +38,7 @@ PARAMETER: Final = "mgw"
 """Where the token of an upload stands in its URL."""
 LIFETIME_SECONDS: Final = 24 * 60 * 60
 _TOKEN: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{64})")
+_MAX_SIGNED_BYTES: Final = 2048
 _PURPOSE: Final = b"mgw upload address"
 UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
 _RESULTS_URLS: Final = (("results_url",), ("data", None, "results_url"))
@@ -145,7 +146,7 @@ def upload_token(digest: bytes, address: bytes, now: float) -> str:
     :param now: unix seconds.
     """
     expires = int(now) + LIFETIME_SECONDS
-    return f"{expires}-{_token_mac(digest, address, expires)}"
+    return f"{expires}-{_token_mac(digest, _signed_part(address), expires)}"
 
 
 def key_of_token(digests: Iterable[bytes], address: bytes, token: str, now: float) -> bytes | None:
@@ -153,13 +154,18 @@ def key_of_token(digests: Iterable[bytes], address: bytes, token: str, now: floa
     match = _TOKEN.fullmatch(token)
     if match is None or int(match[1]) < now:
         return None
-    found = None
+    found, signed = None, _signed_part(address)
     for digest in digests:
-        if hmac.compare_digest(_token_mac(digest, address, int(match[1])), match[2]):
+        if hmac.compare_digest(_token_mac(digest, signed, int(match[1])), match[2]):
             found = digest
     return found
 
 
-def _token_mac(digest: bytes, address: bytes, expires: int) -> str:
+def _signed_part(address: bytes) -> bytes:
+    """Return what is signed of an address: its digest where it is long, since strangers send such to each key."""
+    return address if len(address) <= _MAX_SIGNED_BYTES else sha256(address).digest()
+
+
+def _token_mac(digest: bytes, signed: bytes, expires: int) -> str:
     derived = hmac.digest(digest, _PURPOSE, "sha256")
-    return hmac.new(derived, b"%d\n%b" % (expires, address), sha256).hexdigest()
+    return hmac.new(derived, b"%d\n%b" % (expires, signed), sha256).hexdigest()

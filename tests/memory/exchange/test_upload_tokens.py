@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from time import process_time
 
 import pytest
 
@@ -95,3 +96,25 @@ def test_a_token_tells_nothing_of_its_key() -> None:
 
 def test_an_expiry_without_end_is_no_token() -> None:
     assert key_of_token(DIGESTS, PATH, "9" * 400 + "-" + "0" * 64, NOW) is None
+
+
+def test_a_long_address_is_not_hashed_for_each_key() -> None:
+    digests = [sha256(b"%d" % number).digest() for number in range(500)]
+
+    def seconds(size: int) -> float:
+        address, times = b"/upload/v1beta/files?" + b"a" * size, []
+        for _ in range(3):
+            begun = process_time()
+            assert key_of_token(digests, address, "9999999999-" + "0" * 64, 0) is None
+            times.append(process_time() - begun)
+        return min(times)
+
+    assert seconds(60_000) < 3 * seconds(500) + 0.002
+
+
+@pytest.mark.parametrize("size", [1, 60_000])
+def test_a_token_opens_its_own_address_alone_however_long_that_is(size: int) -> None:
+    digest, address = sha256(b"key").digest(), b"/upload/v1beta/files?" + b"a" * size
+    token = upload_token(digest, address, 0)
+    assert key_of_token([digest], address, token, 0) == digest
+    assert key_of_token([digest], address + b"a", token, 0) is None
