@@ -162,7 +162,7 @@ def key_of_token(digests: Iterable[bytes], address: bytes, token: str, now: floa
 
 
 def _signed_part(address: bytes) -> bytes:
-    """Return what is signed of an address: its digest where it is long, since strangers send such to each key."""
+    """Return what is signed of an address: a long one's digest, since a stranger's is tried with each key."""
     return address if len(address) <= _MAX_SIGNED_BYTES else sha256(address).digest()
 
 

@@ -49,6 +49,9 @@ _COMMA: Final = ord(",")
 _OPENING: Final = b"{["
 _CLOSING: Final = b"}]"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+BOUNDED_STRING: Final = rb'"(?:[^"\\]{1,4000}+|\\.){0,400}"'
+"""A string of up to so many pieces between escapes; it may fail half-way, so it goes back a little."""
+_BOUNDED_STRING: Final = re.compile(BOUNDED_STRING, re.DOTALL)
 _SCALAR: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n,\]}]++', re.DOTALL)
 
 
@@ -74,6 +77,17 @@ def skip_space(text: bytes, position: int) -> int:
     match = _SPACE.match(text, position)
     assert match is not None, "it may be empty"
     return match.end()
+
+
+def string_end(text: bytes, view: memoryview, start: int) -> int:
+    """Return where the string at ``start`` of a valid document ends; ``view`` is one of ``text``.
+
+    A pattern would hold the interpreter to the end of a long one, however long it is.
+    """
+    match = _BOUNDED_STRING.match(text, start)
+    if match is not None:
+        return match.end()
+    return text.rindex(b'"', start, skip_value(view, start)) + 1
 
 
 def decode_string(literal: bytes) -> str:

@@ -32,6 +32,7 @@ from msgspec.json import encode
 
 from mgw.errors import GatewayError, Reason
 from mgw.wire.json_document import (
+    BOUNDED_STRING,
     Span,
     check_json,
     check_utf8,
@@ -42,6 +43,7 @@ from mgw.wire.json_document import (
     neutralize_surrogates,
     skip_space,
     skip_value,
+    string_end,
     too_deep_error,
 )
 
@@ -77,7 +79,6 @@ _SEARCHED_BYTES: Final = 1024 * 1024
 _LONGEST_KEY: Final = 256
 _COLON: Final = re.compile(rb"%b:%b" % (_SPACE, _SPACE))
 _QUOTE: Final = ord('"')
-_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 # Groups that may fail half-way are not possessive: Python 3.11 before 3.11.5 goes on from there (gh-106052).
 # They are bounded, so going back costs little.
 _SHORT_STRING: Final = rb'"[^"\\]{0,99}+"'
@@ -89,7 +90,6 @@ _SHORT: Final = rb'(?:%b|[-+.0-9A-Za-z]++|[\[{](?:[^"\[\]{}]++|%b|%b){0,40}[\]}]
 )
 """Values that a pattern passes over sooner than the checker does: scalars, and few of them together."""
 _NEXT_ELEMENT: Final = re.compile(rb"%b,%b" % (_SPACE, _SPACE))
-_ANY_STRING: Final = re.compile(_STRING, re.DOTALL)
 _BRACE: Final = ord("{")
 _BRACKET: Final = ord("[")
 _CLOSING_BRACKET: Final = ord("]")
@@ -329,17 +329,23 @@ def _next_wanted(wanted: Iterable[str]) -> re.Pattern[bytes]:
     return next_member_pattern(rb'"(?!(?:%b)")[^"\\]{0,99}+"' % names)
 
 
+def skip_key(text: bytes, view: memoryview, start: int) -> int:
+    """Return where the value behind the key at ``start`` of a valid document begins."""
+    return skip_space(text, skip_value(view, start) + 1)
+
+
 def next_member_pattern(key: bytes) -> re.Pattern[bytes]:
     """Return a pattern for the members of an object, up to the next that has to be looked at.
 
     It matches the comma before, short members that are not wanted, then the key of one that may be (its first
-    group), or the object's end.
+    group), or the quote that begins a long key (its second), or the object's end.
 
     :param key: a pattern for the keys of members that are not wanted.
     """
     others = rb"(?:%b%b:%b%b%b(?:,%b|(?=\}))){0,400}" % (key, _SPACE, _SPACE, _SHORT, _SPACE, _SPACE)
     return re.compile(
-        rb"%b,?+%b%b(?:(%b)%b:%b|\})" % (_SPACE, _SPACE, others, _STRING, _SPACE, _SPACE), re.DOTALL
+        rb"%b,?+%b%b(?:(%b)%b:%b|(\")|\})" % (_SPACE, _SPACE, others, BOUNDED_STRING, _SPACE, _SPACE),
+        re.DOTALL,
     )
 
 
@@ -386,12 +392,11 @@ class _NestedSearch:
             raise too_many_values(self._max_values)
         first = self._text[start]
         if first == _QUOTE and node.is_end:
-            match = _ANY_STRING.match(self._body, start)
-            assert match is not None, "the body has been checked"
             if len(self.found) == MAX_FOUND:
                 raise too_many_models()
-            self.found.append(NestedString(decode_string(match[0]), match.span(), path))
-            return match.end()
+            end = string_end(self._text, self._view, start)
+            self.found.append(NestedString(decode_string(self._body[start:end]), (start, end), path))
+            return end
         if first == _BRACE and node.members:
             return self._object(node, start + 1, path)
         if first == _BRACKET and node.element is not None:
@@ -405,9 +410,12 @@ class _NestedSearch:
             assert match is not None, "the body has been checked"
             position = match.end()
             literal = match[1]
-            if literal is None:
+            if literal is not None:
+                wanted = spelled.get(literal) or node.match_escaped(literal)
+            elif match[2] is None:
                 return position
-            wanted = spelled.get(literal) or node.match_escaped(literal)
+            else:
+                position, wanted = skip_key(text, self._view, position - 1), None
             if wanted is None:
                 self._left -= 1
                 if self._left < 0:

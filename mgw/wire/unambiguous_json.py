@@ -24,7 +24,15 @@ from itertools import count
 from typing import Final
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.json_document import Span, check_json, check_utf8, decode_string, skip_space, skip_value
+from mgw.wire.json_document import (
+    Span,
+    check_json,
+    check_utf8,
+    decode_string,
+    skip_space,
+    skip_value,
+    string_end,
+)
 from mgw.wire.json_spans import (
     MAX_FOUND,
     MAX_VALUES,
@@ -32,6 +40,7 @@ from mgw.wire.json_spans import (
     NestedString,
     next_member_pattern,
     path_name,
+    skip_key,
     too_many_models,
     too_many_values,
 )
@@ -45,9 +54,10 @@ _BRACE: Final = ord("{")
 _BRACKET: Final = ord("[")
 _CLOSING_BRACKET: Final = ord("]")
 _NULL: Final = ord("n")
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SCALAR: Final = re.compile(rb"[^ \t\r\n,\]}]++")
 _NEXT_ELEMENT: Final = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+")
+_LONGEST_KEY: Final = 256
+"""Up to there a reader may end a key at a NUL, and take it for one of a path."""
 _NO_TEXT: Final = "\ufffd"
 
 
@@ -138,7 +148,7 @@ class _StrictSearch:
     def _scalar_end(self, start: int) -> int:
         """Return where a scalar ends, without the white space behind it, which may be as long as the body."""
         if self._text[start] == _QUOTE:
-            return self._text.rindex(b'"', start, skip_value(self._view, start)) + 1
+            return string_end(self._text, self._view, start)
         match = _SCALAR.match(self._text, start)
         assert match is not None, "the document has been checked"
         return match.end()
@@ -160,12 +170,11 @@ class _StrictSearch:
 
     def _text_at(self, start: int, place: Place) -> tuple[str, Span]:
         """Return what a string says, and where it stands."""
-        match = _STRING.match(self._document, start)
-        assert match is not None, "the document has been checked"
-        value = decode_string(match[0])
+        end = string_end(self._text, self._view, start)
+        value = decode_string(self._document[start:end])
         if value == _NO_TEXT:
             raise _not_one(f"{path_name(place) or 'a key'!r} contains an unpaired surrogate", place)
-        return value, match.span()
+        return value, (start, end)
 
     def _object(self, node: _PathNode, position: int, place: Place) -> int:
         text, next_member, members = self._text, node.next_member, node.members
@@ -175,9 +184,13 @@ class _StrictSearch:
             match = next_member(text, position)
             assert match is not None, "the document has been checked"
             position = match.end()
-            if match[1] is None:
+            if match[1] is not None:
+                spelled = self._key(match[1], match.start(1), place)
+            elif match[2] is None:
                 break
-            spelled = self._key(match[1], match.start(1), place)
+            else:
+                spelled = self._text_at(position - 1, place)[0][:_LONGEST_KEY]
+                position = skip_key(text, self._view, position - 1)
             wanted = members.get(spelled) or members.get(fold_name(spelled))
             if wanted is None:
                 self._count()

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.json_spans import JsonPath
+from mgw.wire.json_spans import JsonPath, find_nested_strings, next_member_pattern
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 MODEL: JsonPath = ("model",)
@@ -339,3 +339,39 @@ def test_the_same_scalar_again_is_the_same_with_white_space_behind_it() -> None:
     assert values_in(twice, ("moderation", "model"), MODEL) == ["a"]
     with pytest.raises(GatewayError, match="more than once"):
         values_in(b'{"moderation":1 ,"moderation":2,"model":"a"}', ("moderation", "model"), MODEL)
+
+
+LONG_KEYS = [rb"\n" * 1_000, b"x" * 2_000_000, rb"\u0061" * 1_000, "é".encode() * 2_000, rb"\"" * 500]
+
+
+@pytest.mark.parametrize("long", LONG_KEYS)
+@pytest.mark.parametrize("value", [b"1", b'"bad"', b'{"model":"bad"}', b"[ ]"])
+def test_members_with_long_keys_are_passed_over(long: bytes, value: bytes) -> None:
+    for find in (find_unambiguous_strings, find_nested_strings):
+        for document in (
+            b'{"%b" : %b ,"model":"a"}',
+            b'{"model":"a", "%b":%b}',
+            b'{"model":"a","x":{"%b":%b}}',
+        ):
+            assert [found.value for found in find(document % (long, value), MODEL)] == ["a"]
+
+
+@pytest.mark.parametrize("long", [rb"\n" * 1_000, b"x" * 2_000_000, rb"\ud800" * 1_000])
+def test_a_long_key_may_end_at_a_nul_for_some_reader(long: bytes) -> None:
+    with pytest.raises(GatewayError):
+        values_in(rb'{"model":"a","model\u0000%b":"b"}' % long, MODEL)
+
+
+@pytest.mark.parametrize("long", LONG_KEYS)
+def test_values_may_be_long(long: bytes) -> None:
+    document = b'{"model":"%b" ,"x":1}' % long
+    for find in (find_unambiguous_strings, find_nested_strings):
+        (found,) = find(document, MODEL)
+        assert document[slice(*found.span)] == b'"%b"' % long
+        assert found.value == json.loads(b'"%b"' % long)
+
+
+def test_no_pattern_goes_over_a_key_however_long_it_is() -> None:
+    match = next_member_pattern(rb'"(?!x)[^"]{0,99}+"').match(rb'{"%b":1}' % (rb"\n" * 10_000), 1)
+    assert match is not None
+    assert match.end() == 2
