@@ -53,8 +53,9 @@ class RewritingDirection(Direction):
     """What a client sends, where its messages may name models.
 
     A message that may have to be changed is held until it is whole; control frames within it go on meanwhile.
-    All that came before it has gone on, and nothing of it has, so a close frame of ours may be sent.  Once a
-    part of a message has gone on, the rest passes as it comes.
+    All that came before it has gone on, and nothing of it has, so a close frame of ours may be sent.  Where
+    every message has to be shown, the client's own close within one makes it be dropped.  Once a part of a
+    message has gone on, the rest passes as it comes.
 
     :param rewrite: returns what is sent in place of a message: the payload itself where nothing changes,
         ``None`` for nothing.
@@ -147,10 +148,7 @@ class RewritingDirection(Direction):
         if new is message.payload:
             self._pass(raw)
             return
-        controls = (self._held or HeldFrames()).add(raw)
-        self._drop_held()
-        if controls:
-            self._write(controls)
+        self._drop_message(raw)
         if new is not None:
             self._write(render_frame(message.opcode, new, urandom(_MASK_BYTES)))
 
@@ -158,7 +156,7 @@ class RewritingDirection(Direction):
         """Pass what stands behind the last message that was shown, or hold the unfinished one at its end."""
         reader = self._reader
         end = reader.forwardable
-        if self._is_plain or reader.close is not None or self._is_between_messages():
+        if self._is_plain or self._is_between_messages():
             self._streams = False
             self._pass(data[position:end])
             return
@@ -166,11 +164,22 @@ class RewritingDirection(Direction):
             self._pass(data[position : reader.began])
             self._streams = False
             position = reader.began
-        if not self._streams and (not self.passes_others or reader.is_gathering):
-            self._hold(data[position:end])
-        else:
+        if self._streams or (self.passes_others and not reader.is_gathering):
             self._streams = True
             self._pass(data[position:end])
+        elif reader.close is None:
+            self._hold(data[position:end])
+        elif reader.shows_all:  # what has come of the message has not been checked
+            self._drop_message(data[position:end])
+        else:
+            self._pass(data[position:end])
+
+    def _drop_message(self, rest: bytes) -> None:
+        """Drop the message that is held, and ends in ``rest``; the control frames in that go on."""
+        controls = (self._held or HeldFrames()).add(rest)
+        self._drop_held()
+        if controls:
+            self._write(controls)
 
     def _pass(self, raw: bytes) -> None:
         if self._held is not None:

@@ -151,7 +151,6 @@ class FrameReader:
     __slots__ = (
         "_expected",
         "_gathered",
-        "_has_fixed_limit",
         "_head_marker",
         "_held",
         "_is_final",
@@ -173,6 +172,7 @@ class FrameReader:
         "frames",
         "is_too_long",
         "payload_bytes",
+        "shows_all",
     )
 
     def __init__(
@@ -191,7 +191,8 @@ class FrameReader:
         self._head_marker = head_marker
         self._object_opcode = -1 if every_message else BINARY
         """The messages that are of interest only where they begin like an object."""
-        self._has_fixed_limit = every_message
+        self.shows_all = every_message
+        """A message that is too long to be shown is a fault."""
         self._expected: frozenset[int] = _BETWEEN_MESSAGES
         self._held = b""
         """The beginning of a frame that cannot be read yet."""
@@ -309,7 +310,7 @@ class FrameReader:
             self.payload_bytes += length
             if length <= self._limit:
                 self._show(data, start, body, end)
-            elif self._has_fixed_limit:
+            elif self.shows_all:
                 return self._fail_as_too_long(data, start)
             return end
         if opcode:
@@ -317,7 +318,7 @@ class FrameReader:
             self.began = start - self._offset
             self._gathered = bytearray() if self._limit > 0 else None
         if self._gathered is not None and len(self._gathered) + length > self._limit:
-            if self._has_fixed_limit:
+            if self.shows_all:
                 return self._fail_as_too_long(data, start)
             self._gathered = None
         if not is_final:

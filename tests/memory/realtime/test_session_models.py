@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness
-from tests.support.raw_sessions import frame
+from tests.support.raw_sessions import close_frame, frame
 
 TEXT: Final = 0x81
 BINARY: Final = 0x82
@@ -307,3 +308,22 @@ def test_a_key_without_models_sends_what_it_likes(payload: bytes) -> None:
     data = frame(BINARY, payload[:60_000])
     harness.channel.dataReceived(data)
     assert harness.take_provider_bytes() == data
+
+
+IN_FRAGMENTS: Final = {
+    "at once": lambda begun, close: [begun + close],
+    "apart": lambda begun, close: [begun, close],
+    "byte by byte": lambda begun, close: [bytes([byte]) for byte in begun + close],
+}
+
+
+@pytest.mark.parametrize("path", [REALTIME, f"{RESPONSES}/ws?model=fast", LIVE_SESSIONS, BY_PATH])
+@pytest.mark.parametrize("cut", IN_FRAGMENTS.values(), ids=IN_FRAGMENTS)
+def test_nothing_of_a_message_goes_on_that_the_client_closes_within(
+    path: str, cut: Callable[[bytes, bytes], list[bytes]]
+) -> None:
+    harness = open_session(path)
+    begun = frame(0x01, FORBIDDEN["the model"]) + frame(0x89, b"ping") + frame(0x00, b" ")
+    for data in cut(begun, close_frame(1000)):
+        harness.channel.dataReceived(data)
+    assert [one.first for one in harness.provider_frames()] == [0x89, CLOSE]
