@@ -245,6 +245,7 @@ class FrameReader:
 
     def ignore_messages(self) -> None:
         """Show no more messages, and hold nothing of any."""
+        self.shows_all = False
         self._limit = -1
         self._gathered = None
 

@@ -327,3 +327,13 @@ def test_nothing_of_a_message_goes_on_that_the_client_closes_within(
     for data in cut(begun, close_frame(1000)):
         harness.channel.dataReceived(data)
     assert [one.first for one in harness.provider_frames()] == [0x89, CLOSE]
+
+
+@pytest.mark.parametrize("behind", [b'{"type":"x"}', FORBIDDEN["the model"], b"x" * 70_000])
+def test_what_comes_behind_a_refusal_does_not_cut_the_closing_handshake_short(behind: bytes) -> None:
+    harness = open_session(REALTIME)
+    harness.channel.dataReceived(frame(TEXT, FORBIDDEN["of the session"]))
+    assert [one.code for one in harness.client_frames()] == [1008]
+    send_large(harness, TEXT, behind)
+    assert not harness.transport.disconnecting
+    assert [one.code for one in harness.provider_frames()] == [1008]
