@@ -253,8 +253,7 @@ class Session:
 
         exchange = self.exchange
         target = resolve_model(exchange, self.request, self._models.find_first(payload))
-        if exchange.is_restricted:
-            _ = self._models.rewrite(payload)  # whether it may have what else is named there
+        self._models.check_first()
         answer: Answer = await dial(exchange, self.request, target, ())
         if isinstance(answer, SwitchedUpstream):
             return answer

@@ -10,6 +10,7 @@ any session of its family (contract 3.23, 10.9).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,8 @@ class SessionModels:
 
     exchange: Exchange
     messages: SessionMessages
+    _first: Sequence[NestedString] = ()
+    """What the first message of a restricted client names."""
 
     def check_query(self, raw_query: bytes | None) -> None:
         """Check that the query of the request names no model beside the one that is looked at.
@@ -59,7 +62,8 @@ class SessionModels:
         """
         route = self.exchange.route
         if self.exchange.is_restricted:
-            found = [one for one in self._find_all(payload) if _place_of(one) in route.body_models]
+            self._first = self._find_all(payload)
+            found = [one for one in self._first if _place_of(one) in route.body_models]
         else:
             found = find_message_models(payload, route.body_models)
         if found:
@@ -67,6 +71,15 @@ class SessionModels:
         if not route.model_optional:
             raise no_model()
         return None
+
+    def check_first(self) -> None:
+        """Check all that the first message names, now that its target is known.
+
+        :raises GatewayError: as :meth:`rewrite` does.
+        """
+        named, self._first = self._first, ()
+        for one in named:
+            _ = self._upstream_model(one.value)
 
     def rewrite(self, payload: bytes) -> bytes:
         """Return what is sent in place of a message: the same object where nothing changes.

@@ -59,6 +59,10 @@ _NEXT_ELEMENT: Final = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+")
 _LONGEST_KEY: Final = 256
 """Up to there a reader may end a key at a NUL, and take it for one of a path."""
 _NO_TEXT: Final = "\ufffd"
+_SHORT_MEMBERS: Final = 32
+"""To pass over so many takes as long as a value."""
+_NAME_BYTES: Final = 256
+"""To read a name of so many bytes takes as long as a value."""
 
 
 def find_unambiguous_strings(
@@ -133,7 +137,7 @@ class _StrictSearch:
 
     def _value(self, node: _PathNode, start: int, place: Place) -> int:
         """Walk over a value that a path leads to."""
-        self._count()
+        self._count(1)
         first = self._text[start]
         if first == _QUOTE and node.is_end:
             return self._string(start, place)
@@ -183,8 +187,10 @@ class _StrictSearch:
         while True:
             match = next_member(text, position)
             assert match is not None, "the document has been checked"
+            self._count(text.count(b",", position, match.end()) // _SHORT_MEMBERS)
             position = match.end()
             if match[1] is not None:
+                self._count(len(match[1]) // _NAME_BYTES)
                 spelled = self._key(match[1], match.start(1), place)
             elif match[2] is None:
                 break
@@ -193,7 +199,7 @@ class _StrictSearch:
                 position = skip_key(text, self._view, position - 1)
             wanted = members.get(spelled) or members.get(fold_name(spelled))
             if wanted is None:
-                self._count()
+                self._count(1)
                 position = skip_value(self._view, position)
                 continue
             key, child = wanted
@@ -228,8 +234,8 @@ class _StrictSearch:
             position = match.end()
         return skip_space(text, position) + 1
 
-    def _count(self) -> None:
-        self._left -= 1
+    def _count(self, values: int) -> None:
+        self._left -= values
         if self._left < 0:
             raise too_many_values(self._max_values)
 

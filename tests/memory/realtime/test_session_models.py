@@ -8,7 +8,10 @@ from typing import Final
 
 import pytest
 
+from mgw.realtime import session_models
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
+from mgw.wire.json_spans import JsonPath, NestedString
+from mgw.wire.unambiguous_json import find_unambiguous_strings
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness
 from tests.support.raw_sessions import close_frame, frame
@@ -211,6 +214,29 @@ def test_a_message_may_have_hundreds_of_tools() -> None:
     harness.channel.dataReceived(frame(TEXT, b"{}"))
     assert harness.client_frames() == []
     assert b"gpt-b" in harness.provider_frames()[0].payload
+
+
+def test_a_first_message_is_searched_once_before_its_provider_is_dialled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[bytes] = []
+
+    def find(payload: bytes, *paths: JsonPath, max_values: int) -> list[NestedString]:
+        searched.append(payload)
+        return find_unambiguous_strings(payload, *paths, max_values=max_values)
+
+    monkeypatch.setattr(session_models, "find_unambiguous_strings", find)
+    harness = SessionHarness(RESPONSES, LIMITED)
+    harness.channel.dataReceived(frame(TEXT, b'{"type":"response.create","model":"fast"}'))
+    assert len(searched) == len(harness.pipeline.endpoint.connections) == 1
+
+
+@pytest.mark.parametrize("piece", [b'"m":1,', b'"\\u006c%b":1,' % (b"\\n" * 400)])
+def test_a_message_of_millions_of_members_is_refused_before_anybody_waits(piece: bytes) -> None:
+    harness = open_session(REALTIME)
+    payload = b"{%b%b}" % (piece * (8_000_000 // len(piece)), b'"x":1')
+    harness.channel.dataReceived(b"\x81\xff" + len(payload).to_bytes(8, "big") + bytes(4) + payload)
+    assert "too many values" in check_closed(harness)
 
 
 @pytest.mark.parametrize("path", [BY_SETUP, BY_PATH])

@@ -375,3 +375,13 @@ def test_no_pattern_goes_over_a_key_however_long_it_is() -> None:
     match = next_member_pattern(rb'"(?!x)[^"]{0,99}+"').match(rb'{"%b":1}' % (rb"\n" * 10_000), 1)
     assert match is not None
     assert match.end() == 2
+
+
+@pytest.mark.parametrize(
+    "piece", [b'"x":1,' * 640, b'"%b":1,' % (b"\\n" * 2560)], ids=["short", "long names"]
+)
+def test_what_is_passed_over_is_counted_by_the_time_it_takes(piece: bytes) -> None:
+    document = b'{%b"model":"a"}' % (piece * 10)
+    assert find_unambiguous_strings(document, MODEL, max_values=1000)
+    with pytest.raises(GatewayError, match="too many values"):
+        find_unambiguous_strings(document, MODEL, max_values=100)
