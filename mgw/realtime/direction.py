@@ -112,6 +112,11 @@ class Direction:
         else:
             self._insert = [close_frame]
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether frames of our own wait for a boundary."""
+        return bool(self._insert)
+
     def stop(self) -> None:
         """Let nothing pass any more: the session is over."""
         self._ended = self._waits = True

@@ -31,6 +31,8 @@ POLICY_VIOLATION: Final = 1008
 TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
 TRY_AGAIN_LATER: Final = 1013
+MAX_UNREAD_ANSWERS: Final = 64
+"""To messages that were refused, of a client that does not read them."""
 _MASK_BYTES: Final = 4
 
 
@@ -84,11 +86,13 @@ class SessionRelay:
     __slots__ = (
         "_client",
         "_client_has_ended",
+        "_client_is_full",
         "_close_deadline",
         "_ending",
         "_is_over",
         "_on_end",
         "_stall_deadline",
+        "_unread_answers",
         "_upstream",
         "_write_stall",
         "to_client",
@@ -110,7 +114,8 @@ class SessionRelay:
         self._on_end: Callable[[Ending], None] | None = on_end
         self._ending: Ending | None = None
         """How it ended, as soon as that is known."""
-        self._is_over = self._client_has_ended = False
+        self._is_over = self._client_has_ended = self._client_is_full = False
+        self._unread_answers = 0
         self._close_deadline = Deadline(wheel, self._finish)
         self._stall_deadline = Deadline(wheel, self._on_stall)
         self._write_stall = write_stall
@@ -150,10 +155,12 @@ class SessionRelay:
 
     def on_client_full(self) -> None:
         """The client takes less than is sent."""
+        self._client_is_full = True
         self._upstream.pause_reading()
 
     def on_client_drained(self) -> None:
         """The client has taken everything."""
+        self._client_is_full = False
         self._upstream.resume_reading()
 
     def on_upstream_full(self) -> None:
@@ -175,6 +182,18 @@ class SessionRelay:
             self._begin_end(ending)
             self._tell(Side.CLIENT, code, reason)
             self._tell(Side.UPSTREAM, code, reason)
+
+    def answer(self, frame: bytes, error: GatewayError) -> None:
+        """Tell the client that one of its messages was refused; the session goes on.
+
+        It ends where too many answers wait: for the client to read, or for the provider's message to end.
+        """
+        waits = self._client_is_full or self.to_client.is_waiting
+        self._unread_answers = self._unread_answers + 1 if waits else 0
+        if self._unread_answers > MAX_UNREAD_ANSWERS:
+            self.refuse(error, POLICY_VIOLATION)
+        else:
+            self.to_client.send_message(frame)
 
     def refuse(self, error: GatewayError, code: int) -> None:
         """End the session for what the client has sent.  The provider does not learn what that was."""

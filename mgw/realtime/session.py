@@ -370,7 +370,7 @@ class Session:
         if render is None:
             relay.refuse(error, POLICY_VIOLATION)
         else:
-            relay.to_client.send_message(render_frame(TEXT, render(error)))
+            relay.answer(render_frame(TEXT, render(error)), error)
 
     # The end
 

@@ -10,10 +10,11 @@ import pytest
 
 from mgw.realtime import session_models
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
+from mgw.realtime.relay import MAX_UNREAD_ANSWERS
 from mgw.wire.json_spans import JsonPath, NestedString
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 from tests.support.configs import THREE_FAMILIES
-from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness
+from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness, spoken
 from tests.support.raw_sessions import close_frame, frame
 
 TEXT: Final = 0x81
@@ -363,3 +364,29 @@ def test_what_comes_behind_a_refusal_does_not_cut_the_closing_handshake_short(be
     send_large(harness, TEXT, behind)
     assert not harness.transport.disconnecting
     assert [one.code for one in harness.provider_frames()] == [1008]
+
+
+def check_flood(harness: SessionHarness) -> None:
+    """A client that goes on with messages that are refused, and reads no answer, is closed."""
+    for _ in range(MAX_UNREAD_ANSWERS):
+        harness.channel.dataReceived(frame(TEXT, b"{"))
+    assert harness.provider_frames() == []
+    harness.channel.dataReceived(frame(TEXT, b"{") * 1000)
+    assert [one.code for one in harness.provider_frames()] == [1008]
+
+
+def test_a_client_that_reads_no_refusals_has_its_session_closed() -> None:
+    harness = open_session(f"{RESPONSES}/ws?model=fast")
+    harness.channel.dataReceived(frame(TEXT, b"{") * 1000)
+    assert len(harness.client_frames()) == 1000  # it reads them
+    harness.channel.pauseProducing()
+    check_flood(harness)
+
+
+def test_refusals_do_not_pile_up_behind_a_message_that_the_provider_does_not_end() -> None:
+    harness = open_session(f"{RESPONSES}/ws?model=fast")
+    harness.provider.send(spoken(b"begun", 0x01))
+    check_flood(harness)
+    harness.take_client_bytes()
+    harness.turn()
+    assert harness.server.budget.held == 0
