@@ -28,6 +28,8 @@ from mgw.wire.json_spans import JsonPath, NestedString, apply_edits
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
+_DEPLOYMENT: Final = "deployment"
+"""Of a query: what Azure calls a session's model in its older API."""
 _MAX_VALUES: Final = 10_000
 """Of a message that is read whole: it may have hundreds of tools, each with a few values."""
 
@@ -51,7 +53,12 @@ class SessionModels:
         if raw_query is None or not exchange.is_restricted:
             return
         is_read = exchange.route.model_at is ModelAt.QUERY
-        if has_similar_parameter(raw_query, MODEL) or (not is_read and query_value(raw_query, MODEL)):
+        if (
+            has_similar_parameter(raw_query, MODEL)
+            or (not is_read and query_value(raw_query, MODEL))
+            or query_value(raw_query, _DEPLOYMENT) is not None
+            or has_similar_parameter(raw_query, _DEPLOYMENT)
+        ):
             message = "the query names a model where a key with models may name none"
             raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 

@@ -173,7 +173,11 @@ def test_a_query_with_two_models_is_refused_whoever_asks(path: str, query: str) 
 
 
 @pytest.mark.parametrize(
-    "query", ["model=fast&Model=gpt-b", "model=fast;model=gpt-b", "model=fast&model[]=gpt-b", "x;model=gpt-b"]
+    "query",
+    [
+        *("model=fast&Model=gpt-b", "model=fast;model=gpt-b", "model=fast&model[]=gpt-b", "x;model=gpt-b"),
+        *("model=fast&deployment=gpt-b", "model=fast&Deployment=gpt-b"),
+    ],
 )
 def test_a_query_that_some_server_reads_otherwise_is_refused_to_a_key_with_models(query: str) -> None:
     harness = asked_for(query, LIMITED)
