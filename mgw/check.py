@@ -91,7 +91,7 @@ def check(read: Callable[[], Config]) -> int:
 def _spool(config: Config) -> list[str]:
     """Return what keeps large bodies from being kept on disk; nothing is created."""
     place = Path(config.spool.dir)
-    while not place.exists() and place != place.parent:
+    while not os.path.exists(place) and place != place.parent:  # no name is too long for it
         place = place.parent
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return []
@@ -115,17 +115,30 @@ def _events_file(config: Config) -> list[str]:
 
 
 def _can_write(file: Path) -> bool:
-    place = file if file.exists() else file.parent
-    return place.is_dir() is not file.exists() and os.access(place, os.W_OK)
+    exists = os.path.exists(file)  # as above
+    place = file if exists else file.parent
+    return os.path.isdir(place) is not exists and os.access(place, os.W_OK)
 
 
 def _token_files(config: Config) -> list[str]:
-    """Return a warning for each token file that is not there: somebody may be about to write it."""
-    return [
-        f"{dotted_path(('providers', provider.name, 'token_file'))}: the file cannot be read at present"
-        for provider in config.providers.values()
-        if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
-    ]
+    """Return a warning for each file with a token that cannot be read: somebody may be about to write it."""
+    found = []
+    for provider in config.providers.values():
+        files = {("token_file",): provider.token_file}
+        if provider.oauth is not None:
+            files["oauth", "subject_token_file"] = provider.oauth.subject_token_file
+            files["oauth", "assertion_file"] = provider.oauth.assertion_file
+        for place, file in files.items():
+            trouble = None if file is None else _trouble_with(file)
+            if trouble is not None:
+                found.append(f"{dotted_path(('providers', provider.name, *place))}: {trouble}")
+    return found
+
+
+def _trouble_with(file: str) -> str | None:
+    if not os.access(file, os.R_OK):
+        return "the file cannot be read at present"
+    return None if os.path.isfile(file) else "it is no regular file, and no other is read"
 
 
 def _accounts(config: Config) -> list[str]:

@@ -31,7 +31,11 @@ def read_regular_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     :raises OSError: it cannot be opened or read, is no regular file, or has more than ``max_bytes``.
     """
     with open_regular_file(path) as descriptor:
-        content = read_up_to(descriptor, max_bytes + 1)
+        try:
+            content = read_up_to(descriptor, max_bytes + 1)
+        except OSError as error:
+            error.filename = os.fspath(path)  # of what is open, no name is known
+            raise
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", os.fspath(path))
     return content

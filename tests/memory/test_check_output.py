@@ -1,7 +1,8 @@
-"""What ``--check`` says of files that it cannot read, when their names are keys in the wrong place."""
+"""What ``--check`` says of files that it cannot read, also when their names are keys in the wrong place."""
 
 from __future__ import annotations
 
+from os import mkfifo
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,40 @@ credential_store: {store.path}
     said = capsys.readouterr()
     assert "mgw auth login …" in said.out
     assert "canary" not in said.out + said.err
+
+
+@pytest.mark.parametrize("hook", ["jsonl: {output: FILE}", "sqlite: {path: FILE}"])
+def test_an_output_whose_name_is_too_long_is_told_in_one_line(
+    hook: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "providers: {main: {kind: openai}}\nhooks: {" + hook.replace("FILE", "/x" * 3000) + "}"
+    assert check(lambda: parse(text, "mgw.yaml", {})) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("cannot be written")
+
+
+TOKEN_FILES = {
+    "token_file": "token_file: FILE",
+    "oauth.subject_token_file": "auth: oauth2, oauth: {grant: token_exchange, token_url: 'https://h/t', "
+    "client_id: c, subject_token_file: FILE}",
+    "oauth.assertion_file": "auth: oauth2, oauth: {grant: jwt_bearer, token_url: 'https://h/t', "
+    "assertion_file: FILE}",
+}
+
+
+@pytest.mark.parametrize(("where", "settings"), TOKEN_FILES.items(), ids=TOKEN_FILES)
+def test_check_warns_of_a_token_file_that_will_not_be_read(
+    where: str, settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def warnings_of(file: Path) -> list[str]:
+        text = "providers: {main: {kind: openai, " + settings.replace("FILE", str(file)) + "}}"
+        assert check(lambda: parse(text, "mgw.yaml", {})) == 0
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
+
+    (tmp_path / "token").write_text("t")
+    mkfifo(tmp_path / "pipe")
+    warning = f"warning: providers.main.{where}: "
+    assert warnings_of(tmp_path / "token") == []
+    assert warnings_of(tmp_path / "none") == [f"{warning}the file cannot be read at present"]
+    for other in (tmp_path / "pipe", tmp_path):
+        assert warnings_of(other) == [f"{warning}it is no regular file, and no other is read"]

@@ -82,6 +82,12 @@ def test_what_the_kernel_makes_up_has_no_size_and_is_read() -> None:
     assert b"Name:" in read_regular_file("/proc/self/status", 100_000)
 
 
+def test_an_error_that_comes_while_a_file_is_read_names_it() -> None:
+    with pytest.raises(OSError, match="Input/output") as caught:
+        read_regular_file("/proc/self/mem", 100_000)
+    assert caught.value.filename == "/proc/self/mem"
+
+
 def opened(tree: ast.AST) -> Iterator[str]:
     """Yield the ways in which a module opens files by their paths."""
     for node in ast.walk(tree):
