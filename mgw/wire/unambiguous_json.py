@@ -195,8 +195,10 @@ class _StrictSearch:
             elif match[2] is None:
                 break
             else:
-                spelled = self._text_at(position - 1, place)[0][:_LONGEST_KEY]
-                position = skip_key(text, self._view, position - 1)
+                begins = position - 1
+                spelled = self._text_at(begins, place)[0][:_LONGEST_KEY]
+                position = skip_key(text, self._view, begins)
+                self._count((position - begins) // _NAME_BYTES)
             wanted = members.get(spelled) or members.get(fold_name(spelled))
             if wanted is None:
                 self._count(1)

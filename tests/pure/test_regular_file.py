@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -13,7 +13,16 @@ from typing import Final
 import pytest
 
 import mgw
-from mgw.regular_file import read_regular_file
+from mgw.config.load import MAX_FILE_BYTES, read_text
+from mgw.config.settings import TlsSettings
+from mgw.credentials import google_files
+from mgw.credentials.google_files import read_google_file
+from mgw.credentials.oauth2 import read_token
+from mgw.credentials.token_request import TokenRequestError
+from mgw.regular_file import MAX_CERTIFICATE_FILE, MAX_TOKEN_FILE, read_regular_file
+from mgw.upstream.tls import client_context
+from mgw.web.tls import Certificate
+from tests.support.certificates import authority, issue
 
 SOURCES: Final = Path(mgw.__file__).parent
 OTHER_FILES: Final = MappingProxyType(
@@ -37,6 +46,15 @@ OTHER_FILES: Final = MappingProxyType(
 """Which modules open files in another way, and which files those are."""
 
 
+USER: Final = b'{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}'
+READERS: Final[dict[str, tuple[Callable[[str], object], bytes, int]]] = {
+    "settings": (read_text, b"#", MAX_FILE_BYTES),
+    "a token": (lambda path: read_token(path, "a token"), b"token", MAX_TOKEN_FILE),
+    "credentials of Google": (read_google_file, USER, google_files.MAX_FILE_BYTES),
+}
+"""What reads a kind of file, what such a file begins with, and how large it may be."""
+
+
 @pytest.fixture
 def pipe(tmp_path: Path) -> Path:
     path = tmp_path / "pipe"
@@ -50,6 +68,31 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     assert read_regular_file(path, 600_000) == b"x" * 600_000
     with pytest.raises(OSError, match="it has more than 599999 bytes"):
         read_regular_file(path, 599_999)
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not(tmp_path: Path, kind: str) -> None:
+    read, begin, limit = READERS[kind]
+    path = tmp_path / "file"
+    path.write_bytes(begin.ljust(limit))
+    read(str(path))
+    path.write_bytes(begin.ljust(limit + 1))
+    with pytest.raises((OSError, ValueError, TokenRequestError)):
+        read(str(path))
+
+
+def test_certificates_of_the_largest_size_are_read_and_larger_ones_are_not(tmp_path: Path) -> None:
+    issued = issue(authority(tmp_path), "gateway.example")
+    ours = TlsSettings(cert_file=str(issued.cert_file), key_file=str(issued.key_file))
+    content = issued.cert_file.read_bytes()
+    issued.cert_file.write_bytes(content.ljust(MAX_CERTIFICATE_FILE))
+    client_context(ours.cert_file)
+    Certificate.read(ours)
+    issued.cert_file.write_bytes(content.ljust(MAX_CERTIFICATE_FILE + 1))
+    with pytest.raises(OSError, match="more than"):
+        client_context(ours.cert_file)
+    with pytest.raises(ValueError, match="more than"):
+        Certificate.read(ours)
 
 
 def test_a_link_to_a_regular_file_is_one(tmp_path: Path) -> None:

@@ -8,6 +8,26 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/pure/test_regular_file.py::test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
+        "mgw.config.load.MAX_FILE_BYTES",
+        "mgw.credentials.google_files.MAX_FILE_BYTES",
+        "mgw.regular_file.MAX_TOKEN_FILE",
+    ),
+    "tests/pure/test_regular_file.py::"
+    "test_certificates_of_the_largest_size_are_read_and_larger_ones_are_not": (
+        "mgw.regular_file.MAX_CERTIFICATE_FILE",
+    ),
+    "tests/pure/fleet/test_redis_replies.py::test_exactly_so_much_is_taken_and_one_more_is_not": (
+        "mgw.fleet.redis_replies.MAX_DEPTH",
+        "mgw.fleet.redis_replies.MAX_ELEMENTS",
+        "mgw.fleet.redis_replies.MAX_HOSTS",
+        "mgw.fleet.redis_replies.MAX_REPLY_BYTES",
+        "mgw.fleet.redis_replies.MAX_REST_MS",
+        "mgw.fleet.redis_replies.MAX_WAIT_MS",
+    ),
+    "tests/memory/realtime/test_session_models.py::test_so_many_values_of_a_message_are_looked_at": (
+        "mgw.realtime.session_models._MAX_VALUES",
+    ),
     "tests/pure/usage/test_otlp_encoder.py::test_a_text_of_the_largest_size_is_whole": (
         "mgw.usage.otlp_span.MAX_TEXT",
     ),
@@ -240,11 +260,9 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.cli.tail._MAX_ERROR_BYTES",
     "mgw.config.profile.MAX_TEXT_CHARACTERS",
     "mgw.config.yaml_document.MAX_VALUES",
-    "mgw.credentials.google_files.MAX_FILE_BYTES",
     "mgw.credentials.subscription.store.MAX_BYTES",
     "mgw.credentials.subscription.token_exchange.MAX_DETAIL_CHARACTERS",
     "mgw.credentials.subscription.token_exchange._MAX_SHOWN_CHARACTERS",
-    "mgw.credentials.token_file.MAX_TOKEN_BYTES",
     "mgw.credentials.token_request.MAX_RESPONSE_BYTES",
     "mgw.credentials.token_request.MAX_TOKEN_BYTES",
     "mgw.dashboard.cookies.MAX_ENDED",

@@ -20,6 +20,7 @@ from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.offload import run_inline
 from mgw.kinds import KINDS
+from mgw.regular_file import MAX_TOKEN_FILE
 from mgw.secret import Secret, key_hash
 from mgw.vocabulary import Family, Kind
 from tests.support.configs import config
@@ -107,6 +108,16 @@ def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     second = result_of(tokens.obtain(None))
     assert shown(second) == (b"Authorization", "Bearer second!")
     assert second.key_hash == first.key_hash == key_hash(str(path))
+
+
+def test_a_token_in_a_file_may_be_so_long_and_no_longer(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("t" * MAX_TOKEN_FILE)
+    tokens = TokenFile("p", str(path), Clock(), run_inline)
+    assert shown(result_of(tokens.obtain(None))) == (b"Authorization", f"Bearer {'t' * MAX_TOKEN_FILE}")
+    path.write_text("t" * (MAX_TOKEN_FILE + 1))
+    with pytest.raises(GatewayError, match="does not contain exactly one token"):
+        result_of(TokenFile("p", str(path), Clock(), run_inline).obtain(None))
 
 
 def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mgw.realtime import session_models
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.relay import MAX_UNREAD_ANSWERS
+from mgw.realtime.session_models import _MAX_VALUES
 from mgw.wire.json_spans import JsonPath, NestedString
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 from tests.support.configs import THREE_FAMILIES
@@ -242,6 +243,18 @@ def test_a_message_of_millions_of_members_is_refused_before_anybody_waits(piece:
     payload = b"{%b%b}" % (piece * (8_000_000 // len(piece)), b'"x":1')
     harness.channel.dataReceived(b"\x81\xff" + len(payload).to_bytes(8, "big") + bytes(4) + payload)
     assert "too many values" in check_closed(harness)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_values_of_a_message_are_looked_at(more: int) -> None:
+    """The message, its tools and each tool are values on the way to a model."""
+    harness = open_session(REALTIME)
+    tools = [b"{}"] * (_MAX_VALUES - 2 + more)
+    send_large(harness, TEXT, b'{"tools":[' + b",".join(tools) + b"]}")
+    if more:
+        assert f"too many values to search for models: more than {_MAX_VALUES}" in check_closed(harness)
+    else:
+        assert harness.client_frames() == []
 
 
 @pytest.mark.parametrize("path", [BY_SETUP, BY_PATH])

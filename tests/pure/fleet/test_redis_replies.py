@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 from hiredis import ProtocolError, Reader
@@ -10,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.fleet.redis_replies import (
+    MAX_DEPTH,
     MAX_ELEMENTS,
     MAX_HOSTS,
     MAX_REPLY_BYTES,
+    MAX_REST_MS,
     MAX_WAIT_MS,
     Beat,
     Begun,
@@ -86,11 +89,6 @@ def test_what_the_guard_lets_pass_is_refused_by_its_reader_or_small(pieces: list
         return
 
 
-def large_text(size: int) -> list[bytes]:
-    head = b"$%d\r\n" % size
-    return [head, b"x" * size, b"\r\n"]
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -116,11 +114,51 @@ def test_what_asks_for_too_much_or_is_no_reply_is_refused(data: bytes) -> None:
 
 def test_a_line_or_a_text_without_an_end_is_refused_in_time() -> None:
     assert refuses([b"+"] + [b"x" * 65536] * 65)
-    head = len(b"$4194290\r\n")
-    assert not refuses(large_text(MAX_REPLY_BYTES - head - 2))
-    assert refuses(large_text(MAX_REPLY_BYTES))
+    assert refuses([b"$%d\r\n" % MAX_REPLY_BYTES])
     assert not refuses([b"*%d\r\n" % MAX_ELEMENTS + b"_\r\n" * MAX_ELEMENTS])
-    assert refuses([b"*%d\r\n" % (MAX_ELEMENTS + 1)])
+
+
+def takes_text(size: int) -> bool:
+    """Whether a text passes whose reply has so many bytes, with its head and the line break behind it."""
+    head = b"$%d\r\n"
+    length = size - len(head % size) - 2
+    return not refuses([head % length + b"x" * length, b"\r\n"])
+
+
+def announces_text(size: int) -> bool:
+    """Whether a text may be announced that ends so many bytes behind the beginning of its reply."""
+    head = b"$%d\r\n"
+    return not refuses([head % (size - len(head % size))])
+
+
+def reads(read: Callable[[Any], object], reply: Any) -> bool:
+    try:
+        read(reply)
+    except UnreadableReplyError:
+        return False
+    return True
+
+
+LIMITS: Final[dict[str, tuple[Callable[[int], bool], int]]] = {
+    "the bytes of a text": (takes_text, MAX_REPLY_BYTES),
+    "the bytes of a text that has not come": (announces_text, MAX_REPLY_BYTES),
+    "the bytes of a line": (lambda size: not refuses([b"+" + b"x" * (size - 3) + b"\r\n"]), MAX_REPLY_BYTES),
+    "elements": (lambda count: not refuses([b"*%d\r\n" % count]), MAX_ELEMENTS),
+    "elements of two arrays": (
+        lambda count: not refuses([b"*2\r\n_\r\n*%d\r\n" % (count - 2)]),
+        MAX_ELEMENTS,
+    ),
+    "arrays within arrays": (lambda levels: not refuses([b"*1\r\n" * levels + b"_\r\n"]), MAX_DEPTH),
+    "hosts": (lambda hosts: reads(read_beat, [1, hosts]), MAX_HOSTS),
+    "how long a limit stands": (lambda wait: reads(read_begun, [0, b"max_in_flight", wait]), MAX_WAIT_MS),
+    "how long an account rests": (lambda rest: reads(read_rests, [b"a", b"%d" % rest]), MAX_REST_MS),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_exactly_so_much_is_taken_and_one_more_is_not(name: str) -> None:
+    takes, limit = LIMITS[name]
+    assert (takes(limit), takes(limit + 1)) == (True, False)
 
 
 def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
