@@ -31,7 +31,7 @@ MAX_SHARED_CHARS: Final = 256
 NO_CLIENT: Final = "none"
 OTHER_CLIENT: Final = "other"
 _MODELS: Final = "models/"
-"""Begins the model in every message of Gemini Live, whether the client asked for it so or not."""
+"""Begins models in Gemini's bodies and messages and is sent on; paths name the same models without it."""
 _ENCODER: Final = Encoder()
 
 
@@ -268,8 +268,7 @@ def _labels_of(
     key_hash: str | None,
     client: str | None,
 ) -> ExchangeLabels:
-    is_session = route.treatment is Treatment.REALTIME
-    if is_session and upstream_model is not None:
+    if upstream_model is not None:
         upstream_model = upstream_model.removeprefix(_MODELS)
     return ExchangeLabels(
         route.family.value,
@@ -278,7 +277,7 @@ def _labels_of(
         model,
         upstream_model,
         route.modality.value,
-        "websocket" if is_session else "http",
+        "websocket" if route.treatment is Treatment.REALTIME else "http",
         key_hash,
         client,
     )

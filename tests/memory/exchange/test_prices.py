@@ -169,6 +169,7 @@ ANSWERED = {
         MESSAGE_COST,
     ),
     "chat at gemini": (CHAT, asked("gem/gem-x"), said(GEMINI_REPLY), GEMINI_COST),
+    "a name with models/ before it": (CHAT, asked("models/gem/gem-x"), said(GEMINI_REPLY), GEMINI_COST),
     "messages at openai": (
         MESSAGES,
         asked("main/gpt-b", max_tokens=9),

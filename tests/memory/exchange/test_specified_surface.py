@@ -171,7 +171,8 @@ def test_a_path_belongs_to_its_family_and_arrives_byte_for_byte(
 ) -> None:
     came = harness.through(asked.naming("m-1"))
     check(came, asked, asked.family)
-    assert came.event.model == came.event.upstream_model
+    model = came.event.model
+    assert came.event.upstream_model == (None if model is None else model.removeprefix("models/"))
     assert (came.event.tokens_in, came.event.tokens_out) == ((7, 5) if asked.tells else (None, None))
 
 

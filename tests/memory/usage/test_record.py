@@ -102,9 +102,9 @@ def test_models_that_clients_make_up_do_not_fill_the_memory() -> None:
     )
 
 
-def test_the_prefix_of_geminis_messages_is_no_part_of_a_sessions_model() -> None:
-    session = next(route for route in ROUTES if route.name == "gemini_live_v1beta")
+@pytest.mark.parametrize("name", ["gemini_live_v1beta", "batch_embed_contents", "chat"])
+def test_the_prefix_of_gemini_is_no_part_of_the_providers_model(name: str) -> None:
+    route = next(route for route in ROUTES if route.name == name)
     for asked in ("models/gem/pro", "m" * (MAX_SHARED_CHARS + 1)):
-        labels = labels_for(session, "gem", asked, "models/pro", None)
+        labels = labels_for(route, "gem", asked, "models/pro", None)
         assert (labels.model, labels.upstream_model) == (asked, "pro")
-    assert labels_for(ROUTES[0], "gem", "models/gem/pro", "models/pro", None).upstream_model == "models/pro"
