@@ -107,7 +107,7 @@ def _read(route: Route, request: ClientRequest, original: bytes, body: bytes) ->
 
 def _check_head(route: Route, request: ClientRequest, *, has_body: bool) -> None:
     """Refuse a query and a ``Content-Type`` by which some provider finds another model."""
-    check_query(route, request)
+    check_query(route, request.raw_query)
     if has_body:
         _check_media(route, request)
         request.is_unambiguous = True  # and so are all that have the same head

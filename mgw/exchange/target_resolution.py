@@ -20,6 +20,8 @@ from mgw.wire.headers import value_of
 from mgw.wire.json_spans import NestedString
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 
+_DEPLOYMENT = "deployment"
+"""Of a query: what Azure calls a session's model in its older API."""
 MODEL = "model"
 """The parameter that names the model, where the query does."""
 MAX_MODEL_CHARS = 4096
@@ -50,10 +52,6 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
     :raises GatewayError: as :func:`resolve_target` does.
     """
     route, resolver = exchange.route, exchange.generation.resolver
-    if route.model_at is ModelAt.QUERY:
-        check_stated_once(request.raw_query, MODEL)
-    if exchange.is_restricted:
-        check_query(route, request)
     exchange.asked_model = asked
     if asked is not None:
         if len(asked) > MAX_MODEL_CHARS:
@@ -80,16 +78,22 @@ def check_target(exchange: Exchange, target: Target) -> Target:
     return target
 
 
-def check_query(route: Route, request: ClientRequest) -> None:
+def check_query(route: Route, raw_query: bytes | None) -> None:
     """Refuse a query in which some provider finds a model that the gateway does not look for there.
+
+    For clients that may use some models only, on routes that may name any.
 
     :raises GatewayError: ``MALFORMED``.
     """
-    query = request.raw_query
-    if query is None or not route.may_name_models:
+    if raw_query is None:
         return
     in_query = route.model_at is ModelAt.QUERY or route.query_model
-    if has_similar_parameter(query, MODEL) or (not in_query and query_value(query, MODEL) is not None):
+    if (
+        has_similar_parameter(raw_query, MODEL)
+        or (not in_query and query_value(raw_query, MODEL) is not None)
+        or query_value(raw_query, _DEPLOYMENT) is not None
+        or has_similar_parameter(raw_query, _DEPLOYMENT)
+    ):
         message = f"the query of {route.path} has a model where this gateway looks for none"
         raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 

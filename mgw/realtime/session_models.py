@@ -20,16 +20,13 @@ from mgw.dialects.dialect import SessionMessages
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.target_resolution import MODEL
+from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.realtime.first_message import no_model
 from mgw.realtime.messages import find_message_models, rewrite_models
-from mgw.routing.route import ModelAt
 from mgw.wire.json_spans import JsonPath, NestedString, apply_edits
-from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
+from mgw.wire.target import check_stated_once
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
-_DEPLOYMENT: Final = "deployment"
-"""Of a query: what Azure calls a session's model in its older API."""
 _MAX_VALUES: Final = 10_000
 """Of a message that is read whole: it may have hundreds of tools, each with a few values."""
 
@@ -49,18 +46,8 @@ class SessionModels:
         :raises GatewayError: ``MALFORMED``.
         """
         check_stated_once(raw_query, MODEL)
-        exchange = self.exchange
-        if raw_query is None or not exchange.is_restricted:
-            return
-        is_read = exchange.route.model_at is ModelAt.QUERY
-        if (
-            has_similar_parameter(raw_query, MODEL)
-            or (not is_read and query_value(raw_query, MODEL))
-            or query_value(raw_query, _DEPLOYMENT) is not None
-            or has_similar_parameter(raw_query, _DEPLOYMENT)
-        ):
-            message = "the query names a model where a key with models may name none"
-            raise GatewayError(Reason.MALFORMED, message, param=MODEL)
+        if self.exchange.is_restricted:
+            check_query(self.exchange.route, raw_query)
 
     def find_first(self, payload: bytes) -> str | None:
         """Return the model that the first message names; ``None``: it names none, and need not.
