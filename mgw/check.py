@@ -124,7 +124,7 @@ def _token_files(config: Config) -> list[str]:
     """Return a warning for each file with a token that cannot be read: somebody may be about to write it."""
     found = []
     for provider in config.providers.values():
-        files = {("token_file",): provider.token_file}
+        files: dict[tuple[str, ...], str | None] = {("token_file",): provider.token_file}
         if provider.oauth is not None:
             files["oauth", "subject_token_file"] = provider.oauth.subject_token_file
             files["oauth", "assertion_file"] = provider.oauth.assertion_file
