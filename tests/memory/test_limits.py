@@ -31,6 +31,8 @@ from mgw.config.resilience import RetriesSettings
 from mgw.config.yaml_document import MAX_DEPTH
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.subscription.limits import rest_seconds
+from mgw.credentials.subscription.token_exchange import _printable, header_text
+from mgw.credentials.token_request import parse_token_text
 from mgw.dashboard.event_ring import EventRing
 from mgw.dashboard.log_lines import LogLine, LogLines
 from mgw.dashboard.origins import parse_host
@@ -51,12 +53,15 @@ from mgw.dialects.speech import add_wave_header
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import Attempts, Step, Trouble
+from mgw.exchange.response_translation import format_dropped_fields
 from mgw.generation import UnknownStopLog
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
 from mgw.ops.logs import RedactingObserver
+from mgw.realtime.messages import find_message_models
 from mgw.secret import Secret
+from mgw.upstream.agent import _BufferConsumer
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.vocabulary import DialectName
@@ -71,6 +76,7 @@ from tests.support.hostile_json import WAYS
 from tests.support.limits import HELD, NOBODY_SEES, NOT_TRIED
 from tests.support.pipelines import Pipeline, answered
 from tests.support.responses_streams import message, whole
+from tests.support.subscriptions import PROFILE, profile
 from tests.support.translation import asked
 from tests.support.usage import event, exchange
 
@@ -407,6 +413,40 @@ def counts_clients(count: int) -> bool:
     return not is_taken(lambda: failures.check("client 0"))
 
 
+def names_fields(size: int) -> bool:
+    """Whether the header that names what was dropped may be so long, with room for an ellipsis."""
+    room = len(", %E2%80%A6")
+    value = format_dropped_fields(["a", "n" * (size - room - len("a, ") - 2)])
+    return not value.endswith(b"%E2%80%A6")
+
+
+def names_message_model(count: int) -> bool:
+    """Whether a model is found in a message of so many values, itself and the model among them."""
+    events = [b'{"model":"m"}', *[b"{}"] * (count - 4)]
+    return bool(find_message_models(b'{"events":[%b]}' % b",".join(events), (("events", None, "model"),)))
+
+
+def buffers(size: int) -> bool:
+    """Whether a request of the gateway's own may be so large, in two pieces."""
+    buffer = _BufferConsumer()
+    buffer.write(b"x")
+    return is_taken(lambda: buffer.write(b"x" * (size - 1)))
+
+
+def has_text(size: int) -> bool:
+    """Whether a text of a profile may be so long."""
+    text = json.dumps("x" * size)
+    return is_taken(lambda: profile(PROFILE + f"\ncloak: {{system: [{text}]}}\n"))
+
+
+def is_token(size: int) -> bool:
+    try:
+        parse_token_text("t" * size, "token")
+    except ValueError:
+        return False
+    return True
+
+
 CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.clients.peers.MAX_HOPS": believes_hops,
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
@@ -418,11 +458,22 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.prices.MAX_PRICE": lambda price: is_configured(
         f"prices: {{rows: [{{model: m, input: {price}, output: {price}}}]}}"
     ),
+    "mgw.config.profile.MAX_TEXT_CHARACTERS": has_text,
     "mgw.config.quoting.MAX_SHOWN": shows_whole,
     "mgw.config.resilience.MAX_ATTEMPTS": lambda count: is_configured(f"retries: {{attempts: {count}}}"),
     "mgw.config.yaml_document.MAX_CHARACTERS": lambda size: is_configured("#" * (size - len(PROVIDERS))),
     "mgw.config.yaml_document.MAX_DEPTH": nests,
     "mgw.credentials.recent_secrets.MAX_SECRETS": knows_secrets,
+    "mgw.credentials.subscription.token_exchange.MAX_DETAIL_CHARACTERS": lambda size: (
+        header_text("x" * size) != ""
+    ),
+    "mgw.credentials.subscription.token_exchange._MAX_SHOWN_CHARACTERS": lambda size: (
+        _printable("x" * size) == "x" * size
+    ),
+    "mgw.credentials.token_request.MAX_TOKEN_BYTES": is_token,
+    "mgw.exchange.response_translation.MAX_HEADER_BYTES": names_fields,
+    "mgw.realtime.messages._MAX_VALUES": names_message_model,
+    "mgw.upstream.agent.MAX_BODY_BYTES": buffers,
     "mgw.credentials.subscription.limits.MAX_REST_SECONDS": rests,
     "mgw.dashboard.event_ring.MAX_EVENTS": holds_events,
     "mgw.dashboard.log_lines.MAX_CHARS": holds_chars,

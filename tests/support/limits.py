@@ -8,6 +8,34 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/memory/realtime/test_session_prices.py::test_the_counts_of_a_message_up_to_some_size_are_seen": (
+        "mgw.realtime.session._MAX_METERED_BYTES",
+    ),
+    "tests/memory/web/test_channel.py::test_exactly_so_much_is_held_behind_a_request": (
+        "mgw.web.channel.MAX_HELD",
+    ),
+    "tests/memory/realtime/test_first_message.py::"
+    "test_who_sends_much_behind_it_is_paused_until_it_is_taken": (
+        "mgw.realtime.first_message.MAX_WAITING_BYTES",
+    ),
+    "tests/memory/realtime/test_upstream_socket.py::test_so_much_of_the_body_of_a_refusal_is_kept": (
+        "mgw.realtime.upstream_socket.MAX_REFUSAL_BYTES",
+    ),
+    "tests/memory/realtime/test_relay_laws.py::test_as_much_is_held_as_may_be_and_no_more": (
+        "mgw.realtime.messages.MAX_MESSAGE_BYTES",
+    ),
+    "tests/memory/realtime/test_first_message.py::test_more_than_its_limit_is_refused": (
+        "mgw.realtime.messages.MAX_FRAMING_BYTES",
+    ),
+    "tests/memory/exchange/test_model_lists.py::test_so_much_of_an_answer_is_looked_at": (
+        "mgw.exchange.answering_model._MAX_BYTES",
+    ),
+    "tests/memory/credentials/test_token_request.py::test_a_response_may_have_so_many_bytes": (
+        "mgw.credentials.token_request.MAX_RESPONSE_BYTES",
+    ),
+    "tests/memory/credentials/test_store.py::test_a_store_that_is_too_large_says_so": (
+        "mgw.credentials.subscription.store.MAX_BYTES",
+    ),
     "tests/pure/dialects/test_limits.py::test_exactly_so_much_passes_and_one_more_does_not": (
         "mgw.dialects.anthropic.stream_writer.MAX_BLANK",
         "mgw.dialects.gemini.speech._MAX_CHARACTERS",
@@ -274,18 +302,11 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Why nobody could see one more, and the limits of which that is true."""
 NOT_TRIED: Final[tuple[str, ...]] = (
-    "mgw.exchange.answering_model._MAX_BYTES",
     "mgw.cli.auth._MAX_IMPORT_BYTES",
     "mgw.cli.tail.MAX_BACK_OFF",
     "mgw.cli.tail.MAX_EVENT_BYTES",
     "mgw.cli.tail.MAX_LINE_BYTES",
     "mgw.cli.tail._MAX_ERROR_BYTES",
-    "mgw.config.profile.MAX_TEXT_CHARACTERS",
-    "mgw.credentials.subscription.store.MAX_BYTES",
-    "mgw.credentials.subscription.token_exchange.MAX_DETAIL_CHARACTERS",
-    "mgw.credentials.subscription.token_exchange._MAX_SHOWN_CHARACTERS",
-    "mgw.credentials.token_request.MAX_RESPONSE_BYTES",
-    "mgw.credentials.token_request.MAX_TOKEN_BYTES",
     "mgw.dashboard.cookies.MAX_ENDED",
     "mgw.dashboard.event_ring.MAX_TEXT_BYTES",
     "mgw.dashboard.feed.MAX_READERS",
@@ -297,7 +318,6 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.usage_memory.MAX_WAITING",
     "mgw.exchange.attempts.MAX_REASON_BYTES",
     "mgw.exchange.response.MAX_BUFFERED_BYTES",
-    "mgw.exchange.response_translation.MAX_HEADER_BYTES",
     "mgw.fleet.client_balance.MAX_WORKERS",
     "mgw.fleet.forked_process.MAX_MESSAGE_BYTES",
     "mgw.fleet.internal_listener.MAX_LINE_BYTES",
@@ -309,13 +329,6 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.fleet.rows.MAX_WAITING_BYTES",
     "mgw.ops.live_models.MAX_CACHED_MODELS",
     "mgw.ops.live_models.MAX_FAILURES",
-    "mgw.realtime.first_message.MAX_WAITING_BYTES",
-    "mgw.realtime.messages.MAX_FRAMING_BYTES",
-    "mgw.realtime.messages.MAX_MESSAGE_BYTES",
-    "mgw.realtime.messages._MAX_VALUES",
-    "mgw.realtime.session._MAX_METERED_BYTES",
-    "mgw.realtime.upstream_socket.MAX_REFUSAL_BYTES",
-    "mgw.upstream.agent.MAX_BODY_BYTES",
     "mgw.upstream.connection.MAX_UNWATCHED_BYTES",
     "mgw.usage.line_writer.MAX_BYTES",
     "mgw.usage.otlp_collector.MAX_RESPONSE_BYTES",
@@ -323,6 +336,5 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.usage.outbox.MAX_HELD_BYTES",
     "mgw.usage.outbox.MAX_HELD_EVENTS",
     "mgw.usage.sinks.webhook.MAX_RESPONSE_BYTES",
-    "mgw.web.channel.MAX_HELD",
 )
 """Limits that are tried from afar only: none is added here, and one that gets its test goes."""

@@ -217,6 +217,17 @@ def test_a_response_is_read_up_to_a_limit(hosts: TokenHosts) -> None:
     assert connection.aborted
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_response_may_have_so_many_bytes(hosts: TokenHosts, more: int) -> None:
+    waiting = asked(hosts)
+    body = b'{"access_token":"t"}'.ljust(MAX_RESPONSE_BYTES + more)
+    hosts.newest().connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    if more:
+        assert "more than" in failure_of(waiting).message
+    else:
+        assert result_of(waiting).access_token == Secret("t")
+
+
 def test_an_endpoint_has_20_seconds_for_its_whole_response(hosts: TokenHosts) -> None:
     waiting = asked(hosts)
     connection = hosts.newest().connection

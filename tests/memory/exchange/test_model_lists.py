@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from mgw.exchange import answering_model
 from tests.memory.exchange.test_prices import COMPLETION, streamed
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import Pipeline
+from tests.support.pipelines import Pipeline, answered
 from tests.support.translation import failure_of, said
 
 PRICES = """
@@ -93,6 +94,17 @@ def test_the_model_that_answers_is_named_and_priced(
             pipeline.connection.send(said(answer(said_model)))
         event = pipeline.event()
         assert (event.model, event.upstream_model, event.cost_usd) == ("host/one", model, cost)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_much_of_an_answer_is_looked_at(more: int) -> None:
+    pipeline = Pipeline(TEXT)
+    pipeline.ask(body=LIST)
+    model = b'"model":"two"'
+    padding = b"x" * (answering_model._MAX_BYTES - len(b'{"id":"",') - len(model) + more)
+    rest = json.dumps(answer("two")).encode().replace(b'"model": "two"', b'"x": 1')
+    pipeline.connection.send(answered(b'{"id":"%b",%b,%b' % (padding, model, rest[1:])))
+    assert pipeline.event().upstream_model == ("one" if more else "two")
 
 
 def test_text_that_speaks_of_a_model_names_none() -> None:

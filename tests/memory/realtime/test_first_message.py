@@ -12,7 +12,7 @@ from wsproto.frame_protocol import FrameProtocol, Opcode
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.errors import Reason
 from mgw.reactor.deadline import TimerWheel
-from mgw.realtime.first_message import FirstMessage
+from mgw.realtime.first_message import MAX_WAITING_BYTES, FirstMessage
 from mgw.realtime.messages import MAX_FRAMING_BYTES
 from tests.support.deferreds import refusal_of
 from tests.support.raw_sessions import frame
@@ -110,7 +110,13 @@ def test_who_does_not_take_the_pongs_may_send_no_more_pings() -> None:
 def test_who_sends_much_behind_it_is_paused_until_it_is_taken() -> None:
     opening = Opening()
     opening.first.on_client_data(FRAME)
-    opening.first.on_client_data(bytes(64 * 1024 + 1))
+    opening.first.on_client_data(bytes(MAX_WAITING_BYTES))
+    assert not opening.client.is_paused
+    opening.first.on_client_full()
+    opening.first.on_client_drained()
+    assert not opening.client.is_paused
+    opening.first.on_client_data(b"x")
+    assert opening.client.is_paused
     opening.first.on_client_drained()
     assert opening.client.is_paused
     _ = opening.first.take()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mgw.realtime.session import _MAX_METERED_BYTES
 from mgw.usage.event import Outcome
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import closing, opened, spoken
@@ -49,6 +50,15 @@ def test_a_session_costs_what_was_counted_in_it(prices: str, cost: float | None,
     assert event.status is (Outcome.CLIENT_ABORT if leaves else Outcome.OK)
     assert (event.tokens_in, event.tokens_out, event.session_minutes) == (40, 20, 2.5)
     assert event.cost_usd == (None if cost is None else pytest.approx(cost, abs=1e-12))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_counts_of_a_message_up_to_some_size_are_seen(more: int) -> None:
+    harness = opened(THREE_FAMILIES)
+    payload = json.dumps(DONE).encode().ljust(_MAX_METERED_BYTES + more)
+    harness.provider.send(b"\x81\x7f" + len(payload).to_bytes(8, "big") + payload)
+    harness.leave()
+    assert harness.event.tokens_in == (None if more else 20)
 
 
 def test_a_session_without_counts_has_no_price_by_the_token() -> None:

@@ -8,6 +8,7 @@ from hashlib import sha1
 import pytest
 
 from mgw.http.response_reader import MAX_HEAD_BYTES
+from mgw.realtime.upstream_socket import MAX_REFUSAL_BYTES
 from tests.support.memory_sessions import REALTIME, SessionHarness, spoken
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
@@ -48,6 +49,21 @@ def test_interim_responses_before_a_refusal_are_skipped(interim: bytes) -> None:
     harness = SessionHarness(REALTIME)
     harness.provider.send(interim + b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")
     assert (harness.status(), harness.received()[-2:]) == (403, b"no")
+
+
+def test_so_much_of_the_body_of_a_refusal_is_kept() -> None:
+    harness = SessionHarness(REALTIME)
+    body = b"x" * MAX_REFUSAL_BYTES + b"y"
+    harness.provider.send(b"HTTP/1.1 403 No\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    assert (harness.status(), harness.received().partition(b"\r\n\r\n")[2]) == (403, body[:-1])
+
+
+def test_the_end_of_a_refusal_is_waited_for_up_to_a_bound() -> None:
+    harness = SessionHarness(REALTIME)
+    harness.provider.send(b"HTTP/1.1 403 No\r\nConnection: close\r\n\r\n".ljust(MAX_REFUSAL_BYTES))
+    assert not harness.received()
+    harness.provider.send(b" ")
+    assert harness.status() == 403
 
 
 @pytest.mark.parametrize(

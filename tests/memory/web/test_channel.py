@@ -104,6 +104,15 @@ def test_what_is_pipelined_is_bounded_and_read_on_later() -> None:
     assert len(line.requests) == 1 + pieces
 
 
+def test_exactly_so_much_is_held_behind_a_request() -> None:
+    line = silent()
+    line.send(get("/first"))
+    line.send(b"x" * MAX_HELD)
+    assert line.reading
+    line.send(b"x")
+    assert not line.reading
+
+
 def test_while_an_answer_is_under_way_the_channel_goes_on_reading() -> None:
     line = silent()
     line.send(get())
