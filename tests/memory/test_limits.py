@@ -54,6 +54,7 @@ from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import Attempts, Step, Trouble
 from mgw.exchange.response_translation import format_dropped_fields
+from mgw.exchange.rewritten_urls import _signed_part
 from mgw.generation import UnknownStopLog
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
@@ -510,6 +511,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.dialects.speech.MAX_SAMPLES_BYTES": gets_wave_header,
     "mgw.exchange.attempts.MAX_PAUSE": repeats_after,
     "mgw.exchange.response_translation.MAX_ERROR_BYTES": tells_refusal,
+    "mgw.exchange.rewritten_urls._MAX_SIGNED_BYTES": lambda size: _signed_part(b"x" * size) == b"x" * size,
     "mgw.generation._MAX_STOP_LENGTH": tells_stops_apart,
     "mgw.generation._MAX_UNKNOWN_STOPS": notes_stops,
     "mgw.http.body.MAX_CHUNK_EXTRAS": takes_line,

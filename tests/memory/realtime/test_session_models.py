@@ -400,6 +400,15 @@ def test_a_client_that_reads_no_refusals_has_its_session_closed() -> None:
     check_flood(harness)
 
 
+def test_exactly_so_many_refusals_may_wait_to_be_read() -> None:
+    harness = open_session(f"{RESPONSES}/ws?model=fast")
+    harness.channel.pauseProducing()
+    for number in range(MAX_UNREAD_ANSWERS + 1):
+        assert harness.provider_frames() == [], number
+        harness.channel.dataReceived(frame(TEXT, b"{"))
+    assert [one.code for one in harness.provider_frames()] == [1008]
+
+
 def test_refusals_do_not_pile_up_behind_a_message_that_the_provider_does_not_end() -> None:
     harness = open_session(f"{RESPONSES}/ws?model=fast")
     harness.provider.send(spoken(b"begun", 0x01))
