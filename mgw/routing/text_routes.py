@@ -25,10 +25,14 @@ _ALL: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
 _OF_TOOLS: Final = (("tools", None, "model"), ("tools", None, "svg", "model"))
+_OF_LITELLM: Final = tuple(
+    path
+    for name in ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+    for path in ((name, None), (name, None, "model"))
+)
 _OF_OPENAI_HOSTS: Final = (
     MODEL_LIST,
-    ("fallbacks", None),
-    ("fallbacks", None, "model"),
+    *_OF_LITELLM,
     ("providerOptions", "gateway", "models", None),
     ("moderation", "model"),
     *_OF_TOOLS,

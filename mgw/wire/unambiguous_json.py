@@ -11,6 +11,8 @@ of them:
   escapes, or each time with the same value.  It is not spelled in another case alone.
 * What stands at the end of a path is a string or ``null``, and arrays and objects stand where the path has
   them.  Other scalars on the way, such as an identifier in place of an object, hold no model.
+* An object that stands where a string may has a key of a longer path: LiteLLM takes ``{"a": ["b"]}`` for the
+  models to fall back to from ``a``.
 
 The search is that of :mod:`mgw.wire.json_spans`, with the same bounds.
 """
@@ -99,6 +101,11 @@ class _PathNode:
         assert len(self.members) == len(heads - {None}), "no two keys differ in case alone"
         self.next_member: Final = _next_wanted(self.members).match
         self.holds_scalars: Final = self.is_end or (self.element is not None and self.element.is_end)
+
+    @property
+    def described(self) -> str:
+        """What may stand where a name may, in words."""
+        return " or ".join(["a string", *(f"an object with {key!r}" for key, _ in self.members.values())])
 
     @property
     def expected(self) -> str:
@@ -212,6 +219,8 @@ class _StrictSearch:
             if before[0] != start and not self._are_equal(before, (start, position)):
                 name = path_name((*place, key))
                 raise _not_one(f"{name!r} is stated more than once, with different values", (*place, key))
+        if node.is_end and not stated:
+            raise _not_one(f"{path_name(place)!r} must be {node.described}", place)
         for key in stated.keys() - exact:
             name = path_name((*place, key))
             raise _not_one(f"{name!r} is spelled in another case", (*place, key))

@@ -314,6 +314,8 @@ def test_further_models_of_a_request_are_looked_at(
 
 
 FURTHER: Final = [
+    ("chat", "content_policy_fallbacks[].model"),
+    ("chat", "context_window_fallbacks[].model"),
     ("chat", "tools[].model"),
     ("count_tokens", "generate_content_request.model"),
     ("fine_tuning_alpha_graders_run", "grader.graders.model"),
@@ -351,6 +353,15 @@ def test_models_that_sdks_name_elsewhere_are_looked_at(
 
     refused(harness, ask(route, document(BAD), JSON_TYPE))
     assert status(serve(harness, ask(route, document(GOOD), JSON_TYPE))) == 200
+
+
+def test_lists_of_fallbacks_by_name_are_refused(harness: WebServerHarness) -> None:
+    for name in ("chat", "completions", "responses"):
+        route = next(route for route in ROWS if route.name == name)
+        for key in ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks"):
+            refused(
+                harness, ask(route, b'{"model":"good","%b":[{"good":["bad"]}]}' % key.encode(), JSON_TYPE)
+            )
 
 
 @pytest.mark.parametrize("size", [1, 70_000])

@@ -72,7 +72,7 @@ def strings_at(value: object, paths: frozenset[JsonPath]) -> Iterator[str]:
         return
     if isinstance(value, Members):
         keys = names - {None}
-        if not keys:
+        if not keys or (() in paths and not keys.intersection(fold(key) for key, _ in value)):
             raise Ambiguous
         yield from strings_in_object(value, keys, paths)
     elif isinstance(value, list):
@@ -339,6 +339,15 @@ def test_the_same_scalar_again_is_the_same_with_white_space_behind_it() -> None:
     assert values_in(twice, ("moderation", "model"), MODEL) == ["a"]
     with pytest.raises(GatewayError, match="more than once"):
         values_in(b'{"moderation":1 ,"moderation":2,"model":"a"}', ("moderation", "model"), MODEL)
+
+
+@pytest.mark.parametrize("entry", ['{"good":["bad"]}', "{}", '{"models":["bad"]}'])
+def test_an_object_in_place_of_a_name_has_one(entry: str) -> None:
+    paths: tuple[JsonPath, ...] = (MODEL, ("fallbacks", None), ("fallbacks", None, "model"))
+    document = f'{{"model":"good","fallbacks":["good",{{"model":"good","x":1}},{entry}]}}'.encode()
+    with pytest.raises(GatewayError, match=r"'fallbacks\[2\]' must be a string or an object with 'model'"):
+        values_in(document, *paths)
+    assert values_in(document.replace(b"," + entry.encode(), b""), *paths) == ["good"] * 3
 
 
 LONG_KEYS = [rb"\n" * 1_000, b"x" * 2_000_000, rb"\u0061" * 1_000, "é".encode() * 2_000, rb"\"" * 500]
