@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from typing import Final
 
-from mgw.routing.route import MESSAGE_MODELS, MODEL_LIST, ModelAt, Route, Treatment
+from mgw.routing.route import MESSAGE_MODELS, MODEL_LIST, ModelAt, Path, Route, Treatment
 from mgw.vocabulary import DialectName, Family, Modality, TextApi
 
 _TEXT: Final = Modality.TEXT
@@ -24,6 +26,8 @@ _GEMINI: Final = DialectName.GEMINI
 _ALL: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
+_CAPITAL: Final = re.compile("[A-Z]")
+
 _OF_TOOLS: Final = (("tools", None, "model"), ("tools", None, "svg", "model"))
 _OF_LITELLM: Final = tuple(
     path
@@ -41,6 +45,26 @@ _OF_OPENAI_HOSTS: Final = (
 
 _OF_RESPONSES: Final = (*_OF_OPENAI_HOSTS, *(("input", None, *path) for path in _OF_TOOLS))
 """Items of the input bring tools, too."""
+
+
+def _in_both_spellings(*keys: str | None) -> tuple[Path, ...]:
+    """Return a path as Google's servers read it: each key ``likeThis`` or ``like_this``."""
+    spelled = ([key] if key is None else sorted({key, _CAPITAL.sub(_small, key)}) for key in keys)
+    return tuple(product(*spelled))
+
+
+def _small(capital: re.Match[str]) -> str:
+    return f"_{capital[0].lower()}"
+
+
+_OF_VERTEX: Final = (
+    *_in_both_spellings("generationConfig", "routingConfig", "manualMode", "modelName"),
+    *_in_both_spellings(
+        *("tools", None, "retrieval", "vertexRagStore", "ragRetrievalConfig"),
+        *("ranking", "llmRanker", "modelName"),
+    ),
+)
+"""The model that a request is routed to, and one that ranks what was found for it."""
 
 TEXT_ROUTES: Final = (
     Route(
@@ -159,6 +183,7 @@ TEXT_ROUTES: Final = (
         _TEXT,
         _PATH,
         _CHAT,
+        other_models=_OF_VERTEX,
         translated_for=_ALL,
     ),
     Route(
@@ -170,6 +195,7 @@ TEXT_ROUTES: Final = (
         _PATH,
         _CHAT,
         in_pieces=True,
+        other_models=_OF_VERTEX,
         translated_for=_ALL,
     ),
     Route(
