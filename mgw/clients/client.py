@@ -20,6 +20,8 @@ from mgw.errors import GatewayError, Reason
 from mgw.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
 
 _MODELS = "models/"
+_CLIMBS = re.compile(r"(?:.*[/\\])?\.\.?(?:[/\\].*)?", re.DOTALL).fullmatch
+"""A name with a segment ``.`` or ``..``: a host that writes it into a path asks for another model."""
 
 
 class Client(Struct, eq=False, frozen=True):
@@ -46,7 +48,11 @@ class Client(Struct, eq=False, frozen=True):
         :param provider: of what it stands for, if that is known; ``model`` likewise.
         """
         fits = self.fits
-        if fits is None or fits(asked.removeprefix(_MODELS).lower()):
+        if fits is None:
+            return True
+        if _CLIMBS(asked) is not None:
+            return False
+        if fits(asked.removeprefix(_MODELS).lower()):
             return True
         if provider is None or model is None:
             return False

@@ -358,6 +358,14 @@ def test_models_that_sdks_name_elsewhere_are_looked_at(
     assert status(serve(harness, ask(route, document(GOOD), JSON_TYPE))) == 200
 
 
+def test_a_model_that_some_host_takes_for_another_in_a_path_is_unknown(harness: WebServerHarness) -> None:
+    route = next(route for route in ROWS if route.name == "chat")
+    for model in ("good/../bad", "good/..", r"good\\..\\bad", "main/good/../../bad", "good/./../bad"):
+        refused(harness, ask(route, b'{"model":"%b"}' % model.encode(), JSON_TYPE))
+    for model in ("good..2", "good/2.5", "good.", "good/...x"):
+        assert status(serve(harness, ask(route, b'{"model":"%b"}' % model.encode(), JSON_TYPE))) == 200
+
+
 def test_lists_of_fallbacks_by_name_are_refused(harness: WebServerHarness) -> None:
     for name in ("chat", "completions", "responses"):
         route = next(route for route in ROWS if route.name == name)
