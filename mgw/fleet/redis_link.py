@@ -109,6 +109,9 @@ class RedisLink:
     _is_up: bool = False
     _is_stopped: bool = True
     _failures: int = 0
+    _is_asking: bool = False
+    _must_ask: bool = False
+    """Somebody has joined since it was asked how many hosts there are."""
     _must_say: str = _NEVER_UP
     """What the log is to be told when Redis is there: nothing where it was not told that it was away."""
     _number: int = 0
@@ -303,8 +306,18 @@ class RedisLink:
         self._ask_for_hosts()
 
     def _ask_for_hosts(self) -> None:
-        """Say that this host is alive, and learn how many are."""
-        _ = self._send(read_beat, *self._heartbeat("", "")).addCallbacks(self._beaten, lambda _: None)
+        """Say that this host is alive, and learn how many are: one question at a time, whoever joins."""
+        self._must_ask = self._is_asking
+        if self._is_asking:
+            return
+        self._is_asking = True
+        asked = self._send(read_beat, *self._heartbeat("", ""))
+        _ = asked.addCallbacks(self._beaten, lambda _: None).addCallback(self._has_asked)
+
+    def _has_asked(self, _: None) -> None:
+        self._is_asking = False
+        if self._must_ask and self._is_up:
+            self._ask_for_hosts()
 
     def _beaten(self, beat: Beat) -> None:
         if beat.is_known:

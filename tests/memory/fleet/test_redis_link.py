@@ -303,3 +303,28 @@ def test_a_redis_that_answers_the_handshake_and_nothing_else_is_asked_ever_less_
         host.begin()
         host.wait(0.1)
     assert 3 <= len(host.redis.connections) <= 10
+
+
+def test_a_flood_of_hosts_that_join_is_one_question_after_the_other() -> None:
+    host = Host()
+    host.redis.commands.clear()
+    joined = b">3\r\n$7\r\nmessage\r\n$3\r\nmgw\r\n$6\r\njoined\r\n"
+    host.redis.connections[-1].protocol.dataReceived(joined * 10_000)
+    assert len(host.redis.commands) == 1
+    host.redis.deliver()
+    assert len(host.redis.commands) == 2, "what joined behind the first question counts too"
+    host.redis.connections[-1].protocol.dataReceived(joined)
+    host.redis.deliver()
+    assert len(host.redis.commands) == 3
+    assert host.fleet.link.hosts == 3
+
+
+def test_hosts_are_counted_on_the_next_connection_too_if_one_is_lost_before_the_answer() -> None:
+    host = Host()
+    joined = b">3\r\n$7\r\nmessage\r\n$3\r\nmgw\r\n$6\r\njoined\r\n"
+    host.redis.connections[-1].protocol.dataReceived(joined * 2)
+    host.lose()
+    host.return_after(1)
+    host.redis.commands.clear()
+    host.wait(HEARTBEAT_SECONDS)
+    assert len(host.redis.sent(b"EVALSHA", HEARTBEAT.digest.encode())) == 1
