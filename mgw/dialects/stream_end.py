@@ -1,8 +1,8 @@
 """How a stream that is passed on ends: with the provider's own error, complete, or too early.
 
 The bytes pass as they come; a meter, which sees whole events, shows those that may tell something about the
-end.  Each dialect has marks that stand in every such event and hardly elsewhere: a quote inside JSON text is
-escaped, so ``"error"`` is a key or a value and never a model's text.  Only events with a mark are read.
+end.  Each dialect has marks that stand in every such event and seldom elsewhere, and only events with a mark
+are read.  One is the bare word ``error``: it may be a key, or the name of an event whose data lacks it.
 
 That the dialect's last event has passed is known from :mod:`mgw.dialects.last_event`, which needs no event
 to be whole.  Source: contract 7.4.
@@ -69,7 +69,6 @@ class StreamEnd:
         """Whether nothing is missing: every choice has ended, or the provider has said why none will."""
         self.is_unknown = False
         """Whether an event could not be shown, which may have been the last."""
-
         self.went_on = False
         """Whether more came behind the end of every choice: this host's reasons to end say nothing of it."""
 

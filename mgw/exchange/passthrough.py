@@ -86,8 +86,8 @@ class PassthroughFilter:
             if end is not None:
                 if self.finished:
                     end.look_behind(text)
-                is_over = end.complete or (last_event.passed and not last_event.went_on)
-                self.finished = is_over and not end.went_on
+                has_ended = last_event.passed and not last_event.went_on
+                self.finished = has_ended or (end.complete and not end.went_on)
         return data
 
     @property

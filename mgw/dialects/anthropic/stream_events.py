@@ -62,7 +62,7 @@ def says_nothing(event: Event) -> bool:
 
 
 STREAM_EVENTS: Final = StreamEvents(
-    (b'"error"', b'"stop_reason":"', b'"stop_reason": "'),
+    (b"error", b'"stop_reason":"', b'"stop_reason": "'),
     find_error,
     ended_choices,
     says_nothing,

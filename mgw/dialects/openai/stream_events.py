@@ -110,7 +110,7 @@ def count_choices(body: bytes) -> int:
 
 
 STREAM_EVENTS: Final = StreamEvents(
-    (b'"error"', b'"finish_reason":"', b'"finish_reason": "'),
+    (b"error", b'"finish_reason":"', b'"finish_reason": "'),
     find_error,
     ended_choices,
     says_nothing,

@@ -77,7 +77,7 @@ def error_body(_: Event, error: UpstreamError) -> bytes:
 
 
 STREAM_EVENTS: Final = StreamEvents(
-    (b'"error"', b"response.failed", b"response.completed", b"response.incomplete"),
+    (b"error", b"response.failed", b"response.completed", b"response.incomplete"),
     find_error,
     ended_choices,
     says_nothing,

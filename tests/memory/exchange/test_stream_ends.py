@@ -272,3 +272,13 @@ def test_many_errors_are_not_read_for_long() -> None:
     asked.send(chunks(b'data:"error"\n\n' * 30_000))
     asked.end()
     assert asked.told() == OK
+
+
+@pytest.mark.parametrize("data", [b'{"message": "too busy", "code": 503}', b"too busy"])
+@pytest.mark.parametrize("stream", [CHAT, MESSAGES, RESPONSES], ids=["chat", "messages", "responses"])
+def test_an_event_named_error_is_one_whatever_its_data_is_called(stream: Stream, data: bytes) -> None:
+    asked = Asked(stream)
+    error = b"event: error\ndata: %b\n\n" % data
+    asked.send(chunks(*stream.silent, stream.words, error, b"data: [DONE]\n\n"))
+    asked.end()
+    assert asked.told() == ERROR_EVENT
