@@ -130,11 +130,27 @@ class Choice(Struct):
 class ChoiceReader:
     """Reads one choice."""
 
-    __slots__ = ("_calls", "_detail", "_is_thinking", "_refused", "candidate", "ended")
+    __slots__ = (
+        "_calls",
+        "_detail",
+        "_is_closed",
+        "_is_thinking",
+        "_reason",
+        "_refused",
+        "candidate",
+        "ended",
+        "went_on",
+    )
 
     def __init__(self, candidate: int, seed: str) -> None:
         self.candidate = candidate
         self.ended = False
+        """It has a reason to end."""
+        self.went_on = False
+        """More came behind that: this host names a reason in every chunk, and it tells nothing."""
+        self._reason = ""
+        self._is_closed = False
+        """Its end has been told, and nothing that comes is read any more."""
         self._calls = CallsReader(candidate, seed)
         self._is_thinking = False
         """A thought is open."""
@@ -150,6 +166,7 @@ class ChoiceReader:
     def on_choice(self, choice: Choice, events: list[ReplyEvent]) -> None:
         """Read a choice of a chunk."""
         if self.ended:
+            self._go_on(choice, events)
             return
         delta = choice.delta or choice.message or _EMPTY_DELTA
         text = bare_text(delta)
@@ -176,13 +193,34 @@ class ChoiceReader:
         elif content:
             self._on_content_parts(content, events)
 
-    def on_finish_reason(self, reason: str, events: list[ReplyEvent]) -> None:
-        """End the choice for the reason that the provider states."""
+    def _go_on(self, choice: Choice, events: list[ReplyEvent]) -> None:
+        """Read words behind a reason to end, but no message, which says all of them again."""
+        if self._is_closed or choice.delta is None:
+            return
+        reason, before = self._reason, len(events)
+        self.ended = False
+        self.on_choice(choice, events)
         self.ended = True
+        if len(events) > before:
+            self.went_on = True
+        else:
+            self._reason = reason
+
+    def on_finish_reason(self, reason: str, events: list[ReplyEvent]) -> None:
+        """Take the reason to end that the provider states; :meth:`close` tells it, once nothing follows."""
+        self.ended = True
+        self._reason = reason
         if reason in _FAILURES:
+            self._is_closed = True
             message = "the upstream broke off its response"
             events.append(Broke(UpstreamError(_FAILURES[reason], message, reason)))
+
+    def close(self, events: list[ReplyEvent]) -> None:
+        """Tell how the choice ended, once; without a reason it ended by itself."""
+        if self._is_closed:
             return
+        self.ended = self._is_closed = True
+        reason = self._reason or "stop"
         self._close_thought(events)
         self._calls.on_finish(events)
         stop = _STOPS.get(reason)

@@ -139,8 +139,7 @@ def _parse_candidate(choice: Choice, number: int, seed: str) -> Candidate:
         ]
     whole = Choice(delta=message, finish_reason=choice.finish_reason, logprobs=choice.logprobs)
     reader.on_choice(whole, events)
-    if not reader.ended:
-        reader.on_finish_reason("stop", events)
+    reader.close(events)
     if events and isinstance(events[-1], Broke):
         raise GatewayError(Reason.UPSTREAM_BROKEN, events[-1].error.message)
     return collect_candidate(events)

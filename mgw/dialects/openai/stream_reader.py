@@ -7,7 +7,9 @@ Sources: the SDK's ``ChatCompletionChunk``; the reference of streaming.  Hosts d
 * an error as an event of its own, or in a chunk (OpenRouter); an ``event: error`` of other families' making;
   errors of any shape that :mod:`mgw.dialects.openai.errors` knows, words without JSON among them;
 * no ``[DONE]`` after the finish reason, or no finish reason before ``[DONE]``.  Either is an end, but for a
-  ``[DONE]`` in the middle of a call; that, and a stream that has neither, broke off.
+  ``[DONE]`` in the middle of a call; that, and a stream that has neither, broke off;
+* a finish reason in every chunk.  So the end of a choice is told with the end of the stream, or with counts
+  that come by themselves behind the finish reasons.
 """
 
 from __future__ import annotations
@@ -121,8 +123,10 @@ class ChatStreamReader(DocumentReader[Event]):
                 return
             has_usage = has_usage or choice.usage is not None
         if has_end:
-            self.finished = len(self._choices) if self._has_ended() else 0
+            self._count_finished()
         if has_usage:
+            if self.finished and not chunk.choices:
+                self._close_choices(events)
             self.on_usage(data, events)
 
     def _find_choice(self, choice: Choice) -> ChoiceReader | None:
@@ -148,19 +152,33 @@ class ChatStreamReader(DocumentReader[Event]):
             self._break(UpstreamError(502, message), events)
             return
         self._closed = self.ended = True
-        for choice in self._choices.values():
-            if not choice.ended:
-                choice.on_finish_reason("stop", events)
+        self._close_choices(events)
 
     def on_finish(self, events: list[ReplyEvent]) -> None:
         """Read the end of the stream, which is an error where the answer has not ended."""
         events += self.feed(b"\n\n")  # some hosts leave the last blank line out
-        if self._broken or self._has_ended():
+        if self._broken:
+            return
+        if self._has_ended():
+            self._close_choices(events)
             return
         error = self._head.refusal("the upstream's response")
         if error is None:
             raise incomplete()
         self._break(error, events)
+
+    def _close_choices(self, events: list[ReplyEvent]) -> None:
+        """Tell how each choice ended; one that cannot have ended so breaks the stream."""
+        for choice in self._choices.values():
+            choice.close(events)
+            if events and type(events[-1]) is Broke:
+                self._closed = self._broken = True
+                return
+
+    def _count_finished(self) -> None:
+        """Note how many choices have ended, if all have, and the host's reasons tell it."""
+        tells = self._has_ended() and not any(choice.went_on for choice in self._choices.values())
+        self.finished = len(self._choices) if tells else 0
 
     def _has_ended(self) -> bool:
         return bool(self._choices) and all(choice.ended for choice in self._choices.values())

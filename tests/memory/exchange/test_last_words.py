@@ -296,3 +296,29 @@ def test_a_block_behind_the_stop_reason_keeps_a_stream_of_messages_open() -> Non
     asked.send(MESSAGES.finish, MESSAGES.rest)
     asked.pipeline.connection.send(CLOSE)
     assert asked.told() == OK
+
+
+@pytest.mark.parametrize("name", ["messages", "responses", "gemini", "array"])
+def test_a_translated_stream_loses_nothing_of_a_host_that_names_a_reason_in_every_chunk(name: str) -> None:
+    client, last = CLIENTS[name]
+    asked = Asked(client, CHAT, "host/x")
+    for word in (b"one", b"two", b"three"):
+        asked.send(CHAT.words.replace(b"an ", word).replace(b'reason":null', b'reason":"stop"'))
+        asked.wait(9)
+    asked.wait(60)
+    assert (asked.client.finished, last in asked.client.body) == (False, False)
+    asked.send(USAGE, b"data: [DONE]\n\n")
+    assert asked.told() == OK
+    assert last in asked.client.body
+    for word in (b"one", b"two", b"three"):
+        assert word in asked.client.body
+
+
+def test_the_last_event_ends_a_stream_whose_reasons_told_nothing() -> None:
+    asked = Asked(CHAT, CHAT)
+    asked.send(*[CHAT.words.replace(b'reason":null', b'reason":"stop"')] * 3)
+    asked.send(CHAT.words.replace(b'reason":null', b'reason":"stop"'))
+    asked.send(b"data: [DONE]\n\n")
+    asked.wait(11)
+    assert asked.client.finished
+    assert asked.told() == OK

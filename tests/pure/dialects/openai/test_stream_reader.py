@@ -164,7 +164,8 @@ def test_usage_is_found_where_hosts_put_it(place: str) -> None:
     last = chunk(finish="stop", x_groq={"id": "r", "usage": usage})
     if place == "choice":
         last = sse({"id": "c1", "choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]})
-    assert read(chunk({"content": "a"}), last, DONE)[-1] == Counted(TokenUsage(3, 4))
+    counted, ended = read(chunk({"content": "a"}), last, DONE)[-2:]
+    assert (counted, ended) == (Counted(TokenUsage(3, 4)), Ended(StopReason.END))
 
 
 def test_usage_in_every_chunk_is_cumulative() -> None:

@@ -5,9 +5,21 @@ from __future__ import annotations
 import pytest
 
 from mgw.canonical.conversation import Text, ToolCall
-from mgw.canonical.reply import Broke, CallEnded, Ended, StopReason
+from mgw.canonical.reply import (
+    ArgumentsAdded,
+    Began,
+    Broke,
+    CallBegan,
+    CallEnded,
+    Counted,
+    Ended,
+    StopReason,
+    TextAdded,
+    TokenUsage,
+)
+from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.errors import GatewayError
-from tests.support.chat_streams import DONE, Json, answer, call, chunk, read, whole
+from tests.support.chat_streams import DONE, Json, answer, call, chunk, read, sse, whole
 
 
 def calls_in(*calls: Json) -> list[tuple[str, str, str]]:
@@ -180,9 +192,50 @@ def test_several_calls_without_index_in_one_delta_are_several() -> None:
     assert len(found) == 2
 
 
-def test_what_a_choice_says_after_its_end_is_skipped() -> None:
-    events = read(chunk(finish="stop"), chunk({"content": "late"}), chunk(finish="length"), DONE)
-    assert events[1:] == [Ended(StopReason.END)]
+def test_words_behind_a_finish_reason_go_on_and_the_last_reason_counts() -> None:
+    first, second = chunk({"content": "a"}, "stop"), chunk({"content": "b"}, "stop")
+    called = chunk({"tool_calls": [call(0, "1", "f", "{}")]}, "tool_calls")
+    begun = [CallBegan(0, "1", "f"), ArgumentsAdded(0, "{}"), CallEnded(0)]
+    events = read(first, second, called, DONE)
+    assert events[1:] == [TextAdded("a"), TextAdded("b"), *begun, Ended(StopReason.TOOL_USE)]
+    assert read(first, second) == [*events[:3], Ended(StopReason.END)]
+
+
+def test_a_reason_behind_the_end_that_brings_no_words_is_none() -> None:
+    behind = chunk({"role": "assistant", "content": ""}, "length")
+    assert read(chunk({"content": "a"}, "stop"), behind, DONE)[1:] == [TextAdded("a"), Ended(StopReason.END)]
+
+
+def test_a_whole_message_behind_the_end_says_nothing_new() -> None:
+    choice = {"index": 0, "message": {"content": "a"}, "finish_reason": "stop"}
+    events = read(chunk({"content": "a"}, "stop"), sse({"choices": [choice]}), DONE)
+    assert events[1:] == [TextAdded("a"), Ended(StopReason.END)]
+
+
+def test_counts_by_themselves_behind_the_finish_reason_end_the_answer() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    reader = ChatStreamReader("seed")
+    assert reader.feed(chunk({"content": "a"}, "stop"))[1:] == [TextAdded("a")]
+    counts = sse({"choices": [], "usage": usage})
+    assert reader.feed(counts) == [Ended(StopReason.END), Counted(TokenUsage(3, 4))]
+    assert reader.feed(chunk({"content": "late"}) + DONE) == reader.finish() == []
+
+
+def test_a_choice_that_went_on_behind_its_reason_is_never_thought_to_have_ended() -> None:
+    reader = ChatStreamReader("seed")
+    piece = chunk({"content": "a"}, "stop")
+    reader.feed(piece)
+    assert (reader.finished, reader.complete) == (1, True)
+    for _ in range(2):
+        reader.feed(piece)
+        assert (reader.finished, reader.complete) == (0, False)
+    reader.feed(DONE)
+    assert reader.complete
+
+
+def test_a_call_without_a_name_breaks_the_answer_at_its_end() -> None:
+    events = read(chunk({"tool_calls": [call(0, "1", None, "{}")]}, "tool_calls"), DONE)
+    assert [type(event) for event in events] == [Began, Broke]
 
 
 def test_a_half_written_call_ends_with_its_answer() -> None:
