@@ -237,6 +237,19 @@ NO_SAMPLING: Final = Sampling()
 """Nothing is asked."""
 
 
+class ImageShape(Struct, frozen=True):
+    """What images of the answer are to look like."""
+
+    aspect_ratio: str | None = None
+    """Such as ``16:9``."""
+    size: str | None = None
+    """Such as ``2K``."""
+
+
+NO_SHAPE: Final = ImageShape()
+"""Nothing is asked."""
+
+
 class Conversation(Struct, frozen=True):
     """Everything that a client asks of a model."""
 
@@ -254,6 +267,9 @@ class Conversation(Struct, frozen=True):
     candidates: int | None = None
     output: OutputFormat | None = None
     reasoning: Reasoning = NO_REASONING
+    image_answers: bool = False
+    """Whether the client asks for images beside text."""
+    image_shape: ImageShape = NO_SHAPE
     user: str | None = None
     """The end user as the client calls them."""
     prompt_cache_key: str | None = None

@@ -60,6 +60,10 @@ class Feature(Enum):
     """Effort or budget."""
     THOUGHTS = auto()
     """Whether the client reads thoughts."""
+    IMAGE_ANSWERS = auto()
+    """That the answer may hold images."""
+    IMAGE_SHAPE = auto()
+    """Proportions and size of the images of the answer."""
     USER = auto()
     PROMPT_CACHE_KEY = auto()
     """What tells the provider which prompts share their beginning."""

@@ -12,6 +12,7 @@ from mgw.canonical.conversation import (
     CacheMark,
     Citation,
     Conversation,
+    ImageShape,
     Media,
     OutputFormat,
     Reasoning,
@@ -41,6 +42,9 @@ FEATURES: Final[dict[Place, Feature]] = {
     (Conversation, "prompt_cache_key"): Feature.PROMPT_CACHE_KEY,
     (Conversation, "candidates"): Feature.CANDIDATES,
     (Conversation, "user"): Feature.USER,
+    (Conversation, "image_answers"): Feature.IMAGE_ANSWERS,
+    (ImageShape, "aspect_ratio"): Feature.IMAGE_SHAPE,
+    (ImageShape, "size"): Feature.IMAGE_SHAPE,
     (Turn, "name"): Feature.TURN_NAME,
     (Text, "cache"): Feature.CACHE,
     (Text, "signature"): Feature.THINKING,
@@ -98,6 +102,7 @@ HOLDERS: Final[frozenset[Place]] = frozenset(
         (Conversation, "sampling"),
         (Conversation, "output"),
         (Conversation, "reasoning"),
+        (Conversation, "image_shape"),
     }
 )
 """Fields that say nothing but what the fields within them say."""

@@ -215,6 +215,12 @@ class ChatOfHosts(TypedDict, total=False):
     top_k: int
     reasoning: _OpenRouterReasoning
     thinking: _HostThinking
+    image_config: _ImageConfig
+
+
+class _ImageConfig(TypedDict, total=False):
+    aspect_ratio: str
+    image_size: str
 
 
 class _ReasoningDetail(TypedDict, total=False):

@@ -267,6 +267,7 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
     Note("responses", r"tools\[custom\]\.description", "followed by what the input is"),
     Note("responses", r"tools\[custom\]\.format.*", _IN_WORDS),
 )
+_FOR_IMAGE_MODELS: Final = "for models whose row has ``images``, otherwise dropped"
 _JOINED: Final = "neighbours of one role are joined, unless ``chat_template`` is ``open``"
 NOTES: Final[tuple[Note, ...]] = (
     *_TO_RESPONSES,
@@ -314,6 +315,8 @@ NOTES: Final[tuple[Note, ...]] = (
     Note("chat", r"reasoning_effort|reasoning\.(effort|max_tokens|enabled)|thinking.*", _BY_NAME),
     Note("messages", r"output_config\.effort|thinking(\[enabled\]\.budget_tokens)?", _BY_NAME),
     Note("generateContent", r".*\.thinkingConfig\.thinking(Budget|Level)", _BY_NAME),
+    Note("chat", "modalities", f"``responseModalities`` {_FOR_IMAGE_MODELS}", "gemini", partly=True),
+    Note("chat", r"image_config\..*", f"``imageConfig`` {_FOR_IMAGE_MODELS}", "gemini", partly=True),
     Note("chat", r"reasoning\.exclude", "inverted"),
     Note("messages", r"thinking.*\.display", "``omitted`` becomes ``false``, anything else ``true``"),
     Note("generateContent", r".*\.includeThoughts", "``false`` becomes ``omitted``"),

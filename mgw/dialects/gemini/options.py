@@ -19,6 +19,7 @@ from msgspec import Struct
 from mgw.canonical.conversation import (
     NO_REASONING,
     NO_SAMPLING,
+    NO_SHAPE,
     Conversation,
     JsonObject,
     Media,
@@ -202,6 +203,8 @@ def render_options(conversation: Conversation, options: RenderOptions, lost: set
             config["stopSequences"] = stops[:_MAX_STOPS]
     if conversation.output is not None:
         config |= _render_output(conversation, conversation.output, row, lost)
+    if conversation.image_answers or conversation.image_shape is not NO_SHAPE:
+        config |= _render_images(conversation, row, lost)
     thinking = _render_thinking(conversation, options, lost)
     if thinking:
         config["thinkingConfig"] = thinking
@@ -276,6 +279,19 @@ def _is_strict(schema: JsonObject | None) -> bool:
         return schema is not None and is_enforced(schema)
     except RecursionError:  # where it is encoded, it is refused
         return False
+
+
+def _render_images(conversation: Conversation, row: ModelRow, lost: set[Feature]) -> JsonObject:
+    if not row.images:
+        lost.update((Feature.IMAGE_ANSWERS, Feature.IMAGE_SHAPE))
+        return {}
+    config: JsonObject = {"responseModalities": ["TEXT", "IMAGE"]} if conversation.image_answers else {}
+    shape = conversation.image_shape
+    wanted = {"aspectRatio": shape.aspect_ratio, "imageSize": shape.size}
+    image_config = {key: value for key, value in wanted.items() if value is not None}
+    if image_config:
+        config["imageConfig"] = image_config
+    return config
 
 
 def _render_thinking(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:

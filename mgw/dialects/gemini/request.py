@@ -68,6 +68,8 @@ _CARRIED: Final = frozenset(
         Feature.OUTPUT_STRICT,
         Feature.REASONING,
         Feature.THOUGHTS,
+        Feature.IMAGE_ANSWERS,
+        Feature.IMAGE_SHAPE,
     }
 )
 """What this dialect has words for, be it not with every value and for every model."""

@@ -23,7 +23,9 @@ from typing import Any, Final
 from mgw.canonical.conversation import (
     NO_REASONING,
     NO_SAMPLING,
+    NO_SHAPE,
     Conversation,
+    ImageShape,
     JsonObject,
     OutputFormat,
     OutputKind,
@@ -41,6 +43,7 @@ from mgw.vocabulary import Effort
 
 _MAX_STOP_SEQUENCES: Final = 4
 _MAX_USER_CHARS: Final = 64
+_MODALITIES: Final = ("text", "image")
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
 _SAMPLING: Final = MappingProxyType(
     {
@@ -161,6 +164,29 @@ def parse_reasoning(request: Fields) -> Reasoning:
         budgets[0] if budgets else None,
         any(wish.adaptive for wish in wishes),
         thoughts[0] if thoughts else None,
+    )
+
+
+def parse_modalities(request: Fields) -> bool:
+    """Take ``modalities``; return whether they ask for images (OpenRouter, Google)."""
+    modalities = request.take("modalities")
+    if modalities is None or modalities == ["text"]:
+        return False
+    images = type(modalities) is list and "image" in modalities
+    if images:
+        request.note(Feature.IMAGE_ANSWERS, "modalities")
+    if not images or any(modality not in _MODALITIES for modality in modalities):
+        request.ledger.leave(request.path("modalities"))
+    return images
+
+
+def parse_image_shape(request: Fields) -> ImageShape:
+    """Take ``image_config`` (OpenRouter): what images of the answer are to look like."""
+    config = request.nested("image_config")
+    if config is None:
+        return NO_SHAPE
+    return ImageShape(
+        config.text("aspect_ratio", Feature.IMAGE_SHAPE), config.text("image_size", Feature.IMAGE_SHAPE)
     )
 
 

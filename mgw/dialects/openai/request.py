@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import Conversation, JsonObject, Text, Turn
+from mgw.canonical.conversation import NO_SHAPE, Conversation, JsonObject, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import (
@@ -28,7 +28,9 @@ from mgw.dialects.fields import Fields, Ledger, encode_request, open_request
 from mgw.dialects.openai.messages import parse_turns
 from mgw.dialects.openai.options import (
     parse_candidates,
+    parse_image_shape,
     parse_max_tokens,
+    parse_modalities,
     parse_output,
     parse_reasoning,
     parse_sampling,
@@ -134,8 +136,6 @@ def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Con
         include_usage=bool(options is not None and options.flag("include_usage")),
         legacy_functions=bool(functions and not tools),
     )
-    if "modalities" in request.unread:
-        _skip_modalities(request)
     conversation = replace(
         conversation,
         tools=tools + functions,
@@ -144,6 +144,8 @@ def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Con
         candidates=parse_candidates(request),
         output=parse_output(request),
         reasoning=parse_reasoning(request),
+        image_answers="modalities" in request.unread and parse_modalities(request),
+        image_shape=parse_image_shape(request) if "image_config" in request.unread else NO_SHAPE,
         user=parse_user(request),
         prompt_cache_key=request.text("prompt_cache_key", Feature.PROMPT_CACHE_KEY),
     )
@@ -161,13 +163,6 @@ def _parse_parallel_calls(request: Fields) -> bool | None:
     """Take ``parallel_tool_calls``; ``true`` is what happens anyway."""
     parallel = request.flag("parallel_tool_calls", Feature.PARALLEL_CALLS)
     return False if parallel is False else None
-
-
-def _skip_modalities(request: Fields) -> None:
-    """Take what asks for no more than text."""
-    modalities = request.take("modalities")
-    if modalities is not None and modalities != ["text"]:
-        request.ledger.leave(request.path("modalities"))
 
 
 def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:

@@ -16,6 +16,7 @@ from msgspec.structs import fields, replace
 from mgw.canonical.conversation import (
     CacheMark,
     Conversation,
+    ImageShape,
     Media,
     MediaKind,
     OutputFormat,
@@ -124,6 +125,8 @@ UNWRITTEN: Final[dict[str, set[Feature]]] = {
         Feature.OUTPUT_NAME,
         Feature.OUTPUT_DESCRIPTION,
         Feature.OUTPUT_STRICT,
+        Feature.IMAGE_ANSWERS,
+        Feature.IMAGE_SHAPE,
     },
 }
 """What a renderer answers for value by value, and carries only where it asks for what happens anyway."""
@@ -137,6 +140,9 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
     (Conversation, "stop"): (PLAIN, wished(stop=("END",))),
     (Conversation, "candidates"): (PLAIN, wished(candidates=2)),
     (Conversation, "user"): (PLAIN, wished(user="u-1")),
+    (Conversation, "image_answers"): (PLAIN, wished(image_answers=True)),
+    (ImageShape, "aspect_ratio"): (PLAIN, wished(image_shape=ImageShape("1:1"))),
+    (ImageShape, "size"): (PLAIN, wished(image_shape=ImageShape(size="2K"))),
     (Conversation, "prompt_cache_key"): (PLAIN, wished(prompt_cache_key="k-1")),
     (Turn, "role"): (said(Text("a")), Conversation((HELLO, Turn(Role.USER, (Text("a"),)), HELLO))),
     (Turn, "parts"): (PLAIN, asked(Text("hello"), Text("you"))),
