@@ -30,6 +30,14 @@ def fold_system_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     return tuple(replace(turn, role=Role.USER) if turn.role is Role.SYSTEM else turn for turn in turns)
 
 
+def mention_json(conversation: Conversation, wish: str) -> Conversation:
+    """Return a conversation that mentions JSON, if need be with ``wish`` as its last leading instruction."""
+    texts = [*conversation.system, *(part for turn in conversation.turns for part in turn.parts)]
+    if any(isinstance(text, Text) and "json" in text.text.lower() for text in texts):
+        return conversation
+    return replace(conversation, system=(*conversation.system, Text(wish)))
+
+
 def _put_before(text: Text, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Put a text before the first words of the user's, or before all where there are none."""
     for number, turn in enumerate(turns):

@@ -162,6 +162,11 @@ class RenderOptions(Struct, frozen=True):
         """Whether messages go through a chat template that refuses some orders (contract 8.29)."""
         return self.chat_template is ChatTemplate.STRICT and KINDS[self.kind].has_chat_template
 
+    @property
+    def places_instructions(self) -> bool:
+        """Whether instructions may stand in one place only: before all else, or in the user's text."""
+        return self.is_template_strict or not self.row.system
+
 
 class Rendered(Struct, frozen=True):
     """A request in a provider's wire."""

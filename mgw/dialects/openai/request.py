@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import NO_SHAPE, Conversation, JsonObject, Text, Turn
+from mgw.canonical.conversation import NO_SHAPE, Conversation, JsonObject, OutputKind, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
+from mgw.canonical.instructions import mention_json
 from mgw.dialects.dialect import (
     PLAIN,
     Parsed,
@@ -51,6 +52,7 @@ from mgw.dialects.openai.tools import (
     render_tools,
 )
 from mgw.dialects.openai.turns import render_turns
+from mgw.dialects.placeholders import ANSWER_IN_JSON
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.tool_names import ToolNames
 
@@ -173,13 +175,16 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     """
     lost: set[Feature] = set()
     names = ToolNames(CHAT_NAME)
+    output = conversation.output
+    if output is not None and output.kind is OutputKind.JSON and options.places_instructions:
+        conversation = mention_json(conversation, ANSWER_IN_JSON)
     messages = render_turns(conversation, options, names, lost)
     if not messages:
         raise no_messages()
     body: JsonObject = {"model": options.model, "messages": messages}
     if conversation.tools:
         render_tools(body, conversation, options, names, lost)
-    wrapped = render_output(body, conversation.output)
+    wrapped = render_output(body, output)
     render_reasoning_and_sampling(body, conversation, options, lost)
     render_limits(body, conversation, options, lost)
     render_user(body, conversation, options)

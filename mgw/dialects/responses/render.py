@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import NO_SAMPLING, Conversation, JsonObject, OutputFormat
+from mgw.canonical.conversation import NO_SAMPLING, Conversation, JsonObject, OutputFormat, OutputKind
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
-from mgw.canonical.instructions import fold_system_turns, without_system
+from mgw.canonical.instructions import fold_system_turns, mention_json, without_system
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.fields import encode_request
 from mgw.dialects.openai.options import render_output as render_chat_output
@@ -77,6 +77,8 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     """
     lost: set[Feature] = set()
     names = ToolNames(CHAT_NAME)
+    if options.places_instructions and _is_any_json(conversation.output):
+        conversation = mention_json(conversation, ANSWER_IN_JSON)
     if not options.row.system:
         conversation = without_system(conversation)
     elif options.is_template_strict:
@@ -84,7 +86,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     items, has_thoughts = render_items(conversation, options, names, lost)
     body: JsonObject = {"model": options.model, "input": items}
     _add_instructions(body, conversation)
-    wrapped = _render_output(body, conversation.output, lost)
+    wrapped = _render_output(body, conversation.output, options, lost)
     if not items:
         raise no_messages()
     if conversation.tools:
@@ -139,7 +141,14 @@ def _flatten(nested: JsonObject, key: str) -> JsonObject:
     return {"type": nested["type"], **nested[key]}
 
 
-def _render_output(body: JsonObject, output: OutputFormat | None, lost: set[Feature]) -> bool:
+def _is_any_json(output: OutputFormat | None) -> bool:
+    """Whether any JSON object is asked for: Responses have no format with a schema that lacks it."""
+    return output is not None and output.kind is not OutputKind.TEXT and output.schema is None
+
+
+def _render_output(
+    body: JsonObject, output: OutputFormat | None, options: RenderOptions, lost: set[Feature]
+) -> bool:
     """Write ``text.format``; return whether the answer will come wrapped in an object.
 
     A format without its schema, which Responses do not take, asks for any object.
@@ -154,7 +163,8 @@ def _render_output(body: JsonObject, output: OutputFormat | None, lost: set[Feat
     if "schema" not in found:
         lost |= _OF_SCHEMAS
         found = {"type": "json_object"}
-        _mention_json(body["input"])
+        if not options.places_instructions:
+            _mention_json(body["input"])
     body["text"] = {"format": found}
     return wrapped
 

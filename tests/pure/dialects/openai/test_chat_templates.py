@@ -18,6 +18,8 @@ from mgw.canonical.conversation import (
     Conversation,
     Media,
     MediaKind,
+    OutputFormat,
+    OutputKind,
     Part,
     Refusal,
     Role,
@@ -40,6 +42,7 @@ OPEN = replace(HOST, chat_template=ChatTemplate.OPEN)
 MISTRAL = replace(HOST, row=replace(HOST.row, call_ids=CallIds.NINE))
 NO_SYSTEM = replace(HOST, row=replace(HOST.row, system=False))
 SYSTEM = (Text("S"),)
+JSON_MODE = OutputFormat(OutputKind.JSON)
 CALL = ToolCall("toolu_1", "f", "{}")
 RESULT = ToolResult("toolu_1", (Text("r"),))
 OWN = Signature(Family.OPENAI, "")
@@ -189,6 +192,33 @@ def test_hosts_that_are_asked_through_responses_get_no_later_instructions_either
     assert body["input"][0]["content"][0]["text"] == "S"
 
 
+def test_the_wish_for_json_stands_among_the_instructions() -> None:
+    def spoken_of(setting: RenderOptions, *system: Text) -> list[tuple[str, Any]]:
+        found = rendered(Conversation((HI,), system, output=JSON_MODE), setting)
+        assert found["response_format"] == {"type": "json_object"}
+        return [(one["role"], one["content"]) for one in found["messages"]]
+
+    wish = "Answer with a JSON object."
+    assert spoken_of(HOST, *SYSTEM) == [("system", f"S\n\n{wish}"), ("user", "hi")]
+    assert spoken_of(HOST) == [("system", wish), ("user", "hi")]
+    assert spoken_of(HOST, Text("In JSON.")) == [("system", "In JSON."), ("user", "hi")]
+    assert spoken_of(NO_SYSTEM, *SYSTEM) == [("user", f"S\n\n{wish}\n\nhi")]
+    assert spoken_of(replace(NO_SYSTEM, chat_template=ChatTemplate.OPEN)) == [("user", f"{wish}\n\nhi")]
+    assert spoken_of(OPENAI, *SYSTEM) == [("system", wish), ("system", "S"), ("user", "hi")]
+
+
+@pytest.mark.parametrize("output", [JSON_MODE, OutputFormat(OutputKind.SCHEMA)], ids=["mode", "no schema"])
+def test_the_wish_for_json_is_no_item_of_the_developers_at_hosts_with_templates(output: OutputFormat) -> None:
+    def body_of(setting: RenderOptions) -> Json:
+        return _decoded(render_for_responses(Conversation((HI,), SYSTEM, output=output), setting).body)
+
+    body = body_of(HOST)
+    assert body["instructions"] == "S\n\nAnswer with a JSON object."
+    assert [item["role"] for item in body["input"]] == ["user"]
+    assert [item["role"] for item in body_of(OPENAI)["input"]] == ["developer", "user"]  # OpenAI looks there
+    assert [item["role"] for item in body_of(NO_SYSTEM)["input"]] == ["user"]
+
+
 def _decoded(body: bytes) -> Json:
     return json.loads(body)
 
@@ -213,10 +243,14 @@ turns = (
 
 
 @pytest.mark.parametrize("setting", [HOST, MISTRAL, NO_SYSTEM], ids=["host", "mistral", "no system"])
-@given(history=st.lists(turns, max_size=8), system=st.sampled_from([(), SYSTEM]))
+@given(
+    history=st.lists(turns, max_size=8),
+    system=st.sampled_from([(), SYSTEM]),
+    output=st.sampled_from([None, JSON_MODE]),
+)
 def test_no_history_is_refused_by_a_strict_template(
-    setting: RenderOptions, history: list[Turn], system: tuple[Text, ...]
+    setting: RenderOptions, history: list[Turn], system: tuple[Text, ...], output: OutputFormat | None
 ) -> None:
-    conversation = Conversation((*history, HI), system)  # whoever asks says something
+    conversation = Conversation((*history, HI), system, output=output)  # whoever asks says something
     model = "mistral" if setting is MISTRAL else "qwen"
     check_template(model, rendered(conversation, setting)["messages"])
