@@ -50,15 +50,23 @@ _MOST_LINE_ENDS: Final = 4
 
 
 def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
-    """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
+    """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added.
+
+    Reasoning of one and output of the other, which cannot hold it, do add up.
+    """
     if before is NO_USAGE:
         return now
+    tokens_out, reasoning = now.tokens_out, now.reasoning
+    if tokens_out is None or reasoning is None:
+        tokens_out = before.tokens_out if tokens_out is None else tokens_out
+        reasoning = before.reasoning if reasoning is None else reasoning
+        tokens_out = add_outer_reasoning(tokens_out, reasoning)
     return TokenUsage(
         before.tokens_in if now.tokens_in is None else now.tokens_in,
-        before.tokens_out if now.tokens_out is None else now.tokens_out,
+        tokens_out,
         before.cache_read if now.cache_read is None else now.cache_read,
         before.cache_write if now.cache_write is None else now.cache_write,
-        before.reasoning if now.reasoning is None else now.reasoning,
+        reasoning,
         before.billed if now.billed is None else now.billed,
     )
 

@@ -65,15 +65,14 @@ class _UsageMetadata(Struct, frozen=True, rename="camel"):
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
 
-    def to_usage(self) -> TokenUsage:
-        """Return the canonical form."""
+    def to_usage(self, before: TokenUsage = NO_USAGE) -> TokenUsage:
+        """Return the canonical form of what is known after it."""
         candidates = self.candidates_token_count
+        candidates = self.response_token_count if candidates is None else candidates
         prompt = add_counts(self.prompt_token_count, self.tool_use_prompt_token_count)
         return TokenUsage(
             prompt,
-            add_counts(
-                self.response_token_count if candidates is None else candidates, self.thoughts_token_count
-            ),
+            _add_thoughts(candidates, self.thoughts_token_count, before),
             cache_read=cap_count(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
         )
@@ -86,15 +85,24 @@ class _InteractionUsage(Struct, frozen=True):
     total_thought_tokens: Count | None = None
     total_cached_tokens: Count | None = None
 
-    def to_usage(self) -> TokenUsage:
-        """Return the canonical form."""
+    def to_usage(self, before: TokenUsage = NO_USAGE) -> TokenUsage:
+        """Return the canonical form of what is known after it."""
         prompt = add_counts(self.total_input_tokens, self.total_tool_use_tokens)
         return TokenUsage(
             prompt,
-            add_counts(self.total_output_tokens, self.total_thought_tokens),
+            _add_thoughts(self.total_output_tokens, self.total_thought_tokens, before),
             cache_read=cap_count(self.total_cached_tokens, prompt),
             reasoning=self.total_thought_tokens,
         )
+
+
+def _add_thoughts(candidates: int | None, thoughts: int | None, before: TokenUsage) -> int | None:
+    """Return the output with its thoughts, either of which an earlier event may have told."""
+    if candidates is None and thoughts is None:
+        return None
+    if candidates is None and before.tokens_out is not None:
+        candidates = before.tokens_out - (before.reasoning or 0)
+    return add_counts(candidates, before.reasoning if thoughts is None else thoughts)
 
 
 class _Interaction(Struct, frozen=True):
@@ -152,7 +160,7 @@ def parse_usage(metadata: bytes | memoryview, before: TokenUsage = NO_USAGE) -> 
 
 
 def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
-    return merge_usage(before, _METADATA_DECODER.decode(metadata).to_usage())
+    return merge_usage(before, _METADATA_DECODER.decode(metadata).to_usage(before))
 
 
 def update_session_usage(message: bytes, before: TokenUsage) -> TokenUsage:
@@ -214,11 +222,11 @@ def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DOCUMENT_DECODER.decode(document)
     if found.usage_metadata is not None:
-        return merge_usage(before, found.usage_metadata.to_usage())
+        return merge_usage(before, found.usage_metadata.to_usage(before))
     usage = found.usage or (found.interaction.usage if found.interaction else None)
     usage = usage or (found.metadata.total_usage if found.metadata else None)
     if usage is not None:
-        return merge_usage(before, usage.to_usage())
+        return merge_usage(before, usage.to_usage(before))
     billed = Billed(None, _count_images(found.predictions)) if found.predictions else None
     counts = TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count, billed=billed)
     return merge_usage(before, counts)

@@ -245,8 +245,9 @@ def test_a_blind_meter_knows_nothing() -> None:
 
 
 def test_later_counts_replace_earlier_ones_and_silence_keeps_them() -> None:
-    before = TokenUsage(1, 2, 3, 4, 5)
-    assert merge_usage(before, TokenUsage(tokens_out=0)) == TokenUsage(1, 0, 3, 4, 5)
+    before = TokenUsage(1, 5, 3, 4, 2)
+    assert merge_usage(before, TokenUsage(tokens_in=0)) == TokenUsage(0, 5, 3, 4, 2)
+    assert merge_usage(before, TokenUsage(tokens_out=6)) == TokenUsage(1, 6, 3, 4, 2)
 
 
 def test_a_sum_of_unknowns_is_unknown() -> None:

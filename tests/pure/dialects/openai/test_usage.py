@@ -79,6 +79,92 @@ def test_it_counts_in_streams_that_pass_through(dialect: str) -> None:
     assert (meter.usage.tokens_in, meter.usage.tokens_out, meter.usage.reasoning) == (5, 106, 96)
 
 
+def _chat(**usage: Any) -> dict[str, Any]:
+    return {"choices": [], "usage": usage}
+
+
+def _claude(**usage: Any) -> dict[str, Any]:
+    return {"type": "message_delta", "delta": {}, "usage": usage}
+
+
+def _gemini(**usage: Any) -> dict[str, Any]:
+    return {"candidates": [], "usageMetadata": usage}
+
+
+THOUGHT = {"reasoning_tokens": 96}
+THINKING = {"thinking_tokens": 40}
+IN_PIECES: dict[str, tuple[DialectName, list[dict[str, Any]], int]] = {
+    "chat, reasoning last": (
+        DialectName.OPENAI_CHAT,
+        [_chat(completion_tokens=10), _chat(completion_tokens_details=THOUGHT)],
+        106,
+    ),
+    "chat, reasoning first": (
+        DialectName.OPENAI_CHAT,
+        [_chat(completion_tokens_details=THOUGHT), _chat(completion_tokens=10)],
+        106,
+    ),
+    "chat, cumulative": (
+        DialectName.OPENAI_CHAT,
+        [_chat(completion_tokens=10), _chat(completion_tokens=100, completion_tokens_details=THOUGHT)],
+        100,
+    ),
+    "chat, cumulative beside": (
+        DialectName.OPENAI_CHAT,
+        [_chat(completion_tokens=n, completion_tokens_details=THOUGHT) for n in (5, 10, 10)],
+        106,
+    ),
+    "messages, in two events": (
+        DialectName.ANTHROPIC,
+        [
+            {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}},
+            _claude(output_tokens_details=THINKING),
+            _claude(output_tokens=7),
+        ],
+        47,
+    ),
+    "messages, cumulative": (
+        DialectName.ANTHROPIC,
+        [
+            {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}},
+            _claude(output_tokens=45, output_tokens_details=THINKING),
+            _claude(output_tokens=50),
+        ],
+        50,
+    ),
+    "gemini, in two events": (
+        DialectName.GEMINI,
+        [_gemini(thoughtsTokenCount=30), _gemini(candidatesTokenCount=40)],
+        70,
+    ),
+    "gemini, the other way round": (
+        DialectName.GEMINI,
+        [_gemini(candidatesTokenCount=40), _gemini(thoughtsTokenCount=30), _gemini(promptTokenCount=5)],
+        70,
+    ),
+    "gemini, cumulative": (
+        DialectName.GEMINI,
+        [_gemini(thoughtsTokenCount=n, candidatesTokenCount=n) for n in (10, 20, 30)],
+        60,
+    ),
+    "interactions, in two events": (
+        DialectName.GEMINI,
+        [{"interaction": {"usage": {key: 30}}} for key in ("total_thought_tokens", "total_output_tokens")],
+        60,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_PIECES)
+def test_reasoning_and_output_of_different_events_are_one_count(case: str) -> None:
+    name, documents, tokens_out = IN_PIECES[case]
+    meter = dialect_of(name).meter(b"text/event-stream")
+    for document in documents:
+        meter.feed(b"data: %b\n\n" % json.dumps(document).encode())
+    meter.finish()
+    assert meter.usage.tokens_out == tokens_out
+
+
 counts = st.none() | st.integers(0, 200)
 
 
