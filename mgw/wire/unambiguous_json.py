@@ -144,7 +144,9 @@ class _StrictSearch:
 
     def _value(self, node: _PathNode, start: int, place: Place) -> int:
         """Walk over a value that a path leads to."""
-        self._count(1)
+        self._left -= 1
+        if self._left < 0:
+            raise too_many_values(self._max_values)
         first = self._text[start]
         if first == _QUOTE and node.is_end:
             return self._string(start, place)
@@ -194,18 +196,18 @@ class _StrictSearch:
         while True:
             match = next_member(text, position)
             assert match is not None, "the document has been checked"
-            self._count(text.count(b",", position, match.end()) // _SHORT_MEMBERS)
+            short = text.count(b",", position, match.end()) // _SHORT_MEMBERS
+            if short:
+                self._count(short)
             position = match.end()
             if match[1] is not None:
-                self._count(len(match[1]) // _NAME_BYTES)
+                if len(match[1]) >= _NAME_BYTES:
+                    self._count(len(match[1]) // _NAME_BYTES)
                 spelled = self._key(match[1], match.start(1), place)
             elif match[2] is None:
                 break
             else:
-                begins = position - 1
-                spelled = self._text_at(begins, place)[0][:_LONGEST_KEY]
-                position = skip_key(text, self._view, begins)
-                self._count((position - begins) // _NAME_BYTES)
+                spelled, position = self._long_key(position - 1, place)
             wanted = members.get(spelled) or members.get(fold_name(spelled))
             if wanted is None:
                 self._count(1)
@@ -216,21 +218,34 @@ class _StrictSearch:
                 exact.add(key)
             start, position = position, self._value(child, position, (*place, key))
             before = stated.setdefault(key, (start, position))
-            if before[0] != start and not self._are_equal(before, (start, position)):
-                name = path_name((*place, key))
-                raise _not_one(f"{name!r} is stated more than once, with different values", (*place, key))
-        if node.is_end and not stated:
-            raise _not_one(f"{path_name(place)!r} must be {node.described}", place)
-        for key in stated.keys() - exact:
-            name = path_name((*place, key))
-            raise _not_one(f"{name!r} is spelled in another case", (*place, key))
+            if before[0] != start:
+                self._check_equal(before, (start, position), (*place, key))
+        self._check_keys(node, stated.keys() - exact, place, is_empty=not stated)
         return position
 
-    def _are_equal(self, one: Span, other: Span) -> bool:
+    def _check_keys(self, node: _PathNode, odd: set[str], place: Place, *, is_empty: bool) -> None:
+        """Refuse keys in another case alone, and an object without any in place of a string."""
+        if odd:
+            key = (*place, min(odd))
+            raise _not_one(f"{path_name(key)!r} is spelled in another case", key)
+        if node.is_end and is_empty:
+            raise _not_one(f"{path_name(place)!r} must be {node.described}", place)
+
+    def _long_key(self, start: int, place: Place) -> tuple[str, int]:
+        """Return what a long key says at its beginning, and where the value behind it begins."""
+        spelled = self._text_at(start, place)[0][:_LONGEST_KEY]
+        end = skip_key(self._text, self._view, start)
+        self._count((end - start) // _NAME_BYTES)
+        return spelled, end
+
+    def _check_equal(self, one: Span, other: Span, place: Place) -> None:
+        """Refuse values of one key that are not the same; strings may be spelled in two ways."""
         literals = [self._document[start:end] for start, end in (one, other)]
-        if all(literal[:1] == b'"' for literal in literals):
-            return decode_string(literals[0]) == decode_string(literals[1])
-        return literals[0] == literals[1]
+        if literals[0] == literals[1]:
+            return
+        if not all(literal[:1] == b'"' for literal in literals) or len(set(map(decode_string, literals))) > 1:
+            message = f"{path_name(place)!r} is stated more than once, with different values"
+            raise _not_one(message, place)
 
     def _array(self, node: _PathNode, position: int, place: Place) -> int:
         text, next_element = self._text, _NEXT_ELEMENT.match
