@@ -280,6 +280,8 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "how much is kept to be faster: without it the same comes, later": (
         "mgw.dialects.gemini.request._MAX_KEPT_CHARS",
+        "mgw.dialects.metering.MAX_SHAPES",
+        "mgw.dialects.metering._MAX_PLAIN",
         "mgw.exchange.prepared_request.MAX_HEADS",
         "mgw.exchange.prepared_request._MAX_HEAD_BYTES",
         "mgw.exchange.prepared_request._MAX_PATH_BYTES",

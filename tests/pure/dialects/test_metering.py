@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.json import decode
@@ -13,6 +13,7 @@ from msgspec.json import decode
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.metering import (
     MAX_LOOKS,
+    MAX_SHAPES,
     BlindMeter,
     EventStreamMeter,
     UnaryMeter,
@@ -21,6 +22,8 @@ from mgw.dialects.metering import (
     merge_usage,
     meter_of,
 )
+from mgw.dialects.openai.stream_events import STREAM_EVENTS
+from mgw.dialects.stream_end import StreamEnd
 
 MAX_EVENT = 48
 
@@ -265,3 +268,49 @@ def test_a_stream_of_nothing_but_usage_is_given_up() -> None:
     meter.finish()
     assert len(trail.seen) == MAX_LOOKS
     assert meter.usage == NO_USAGE
+
+
+def chat_chunk(word: bytes, behind: bytes = b'},"finish_reason":null}],"usage":null') -> bytes:
+    return b'data: {"id":"cc","choices":[{"index":0,"delta":{"content":"%b"%b}\n\n' % (word, behind)
+
+
+CHAT_CHUNKS = st.sampled_from(
+    [
+        *map(chat_chunk, (b"a", b"b", b"", b'\\"', b"error", b"event: error")),
+        *(chat_chunk(word, b'},"finish_reason":"stop"}]') for word in (b"a", b"")),
+        *(chat_chunk(word, b'},"finish_reason":null}],"usage":{"prompt_tokens":3}') for word in (b"a", b"b")),
+        *(chat_chunk(b"a" + more) for more in (b'","error":{"message":"m"},"x":"', b'","usage":{},"x":"')),
+        *(b'data: {"error":{"message":"%b"}}\n\n' % word for word in (b"a", b"b")),
+        chat_chunk(b"a").replace(b'"id":"cc"', b'"error":1'),
+        b'event: error\ndata: {"message":"a"}\n\n',
+        b"event: error\n",
+        b"data: [DONE]\n\n",
+        b'data: {"choices":[',
+        b"]}\n\n",
+    ]
+)
+
+
+@example([chat_chunk(b"a"), b"event: error\n", chat_chunk(b"b")])
+@example([chat_chunk(b"a"), chat_chunk(b"a").replace(b'"id":"cc"', b'"error":1')])
+@given(st.lists(CHAT_CHUNKS | st.tuples(CHAT_CHUNKS, CHAT_CHUNKS).map(b"".join), max_size=9))
+def test_what_chunks_have_in_common_changes_nothing(chunks: list[bytes]) -> None:
+    looking, shaped = Trail(), Trail()
+    ends = StreamEnd(STREAM_EVENTS), StreamEnd(STREAM_EVENTS)
+    looks = EventStreamMeter(looking, end=ends[0], _shapes_left=0)
+    meter = EventStreamMeter(shaped, end=ends[1])
+    for chunk in chunks:
+        looks.feed(chunk)
+        meter.feed(chunk)
+        assert (ends[1].complete, ends[1].error) == (ends[0].complete, ends[0].error)
+    looks.finish()
+    meter.finish()
+    counted, counts = ([one for one in trail.seen if b'"usage":{' in one] for trail in (shaped, looking))
+    assert counted == counts
+
+
+def test_a_stream_whose_chunks_have_little_in_common_is_not_compared_for_long() -> None:
+    meter = EventStreamMeter(Trail(), end=StreamEnd(STREAM_EVENTS))
+    for number in range(MAX_SHAPES + 9):
+        meter.feed(chat_chunk(b"a", b'},"finish_reason":null}],"number":%d' % number))
+    assert meter._shapes_left == 0
