@@ -12,6 +12,7 @@ Sources: contract 8.28; what the vendors' APIs and hosts were seen to answer, ea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ _WORDS: Final = re.compile(
     r"|capability_rejected: prompt_too_long"  # Anthropic's gateways
     r"|input is too long for requested model"  # Bedrock
     r"|exceeds the maximum number of tokens"  # Gemini
-    r"|model only supports up to [0-9]+"  # Gemini on Vertex AI
+    r"|token count is [0-9]+ but (?:the )?model only supports up to [0-9]+"  # Gemini on Vertex AI
     r"|maximum context length"  # OpenAI, vLLM, DeepSeek, Mistral, OpenRouter
     r"|exceeds the context window"  # OpenAI's Responses
     r"|tokens exceed the configured limit"  # OpenAI
@@ -47,6 +48,13 @@ _WORDS: Final = re.compile(
     r"|reduce the length of the messages",  # Groq
     re.IGNORECASE,
 )
+_OF_ANSWERS: Final = re.compile(
+    r"(?:max_?(?:completion_|output_?|new_)?tokens|(?:output|completion) tokens?)[^.]{0,60}"
+    r"exceeds the maximum (?:number of tokens|context length)",
+    re.IGNORECASE,
+)
+"""The limit of the answer alone is too high, in some of the same words."""
+_OF_PROMPTS: Final = re.compile(r"input|prompt|messages", re.IGNORECASE)
 _N: Final = r"([0-9][0-9,]{0,14})"
 _USED: Final = (
     re.compile(
@@ -102,7 +110,7 @@ class PromptLength(Struct, frozen=True):
 def find_prompt_length(error: UpstreamError) -> PromptLength | None:
     """Return what an error says of a prompt that is too long; ``None``: it is about something else."""
     words = error.message[:_MOST_READ]
-    if error.code not in CODES and not (error.status in _STATUSES and _WORDS.search(words)):
+    if error.code not in CODES and not (error.status in _STATUSES and _says_too_long(words)):
         return None
     details = error.details or {}
     used = _integer(details.get(_LLAMA_USED)) or _used(words)
@@ -115,6 +123,11 @@ def is_prompt_too_long(error: UpstreamError) -> bool:
     return find_prompt_length(error) is not None
 
 
+def find_code(words: Iterable[Any]) -> str | None:  # Any: JSON of whatever type
+    """Return the first of an error's words that is a code of a prompt that is too long."""
+    return next((word for word in words if type(word) is str and word in CODES), None)
+
+
 def as_refusal(error: UpstreamError) -> UpstreamError:
     """Return an error that is about a prompt that is too long as the refusal that it is."""
     return error if error.status in _STATUSES else replace(error, status=_REFUSED)
@@ -122,13 +135,20 @@ def as_refusal(error: UpstreamError) -> UpstreamError:
 
 def implied_status(message: str, otherwise: int) -> int:
     """Return the status that the words of an error stand for, where it names none, as in a stream."""
-    return _REFUSED if _WORDS.search(message[:_MOST_READ]) else otherwise
+    return _REFUSED if _says_too_long(message[:_MOST_READ]) else otherwise
 
 
 def prompt_numbers(error: JsonObject) -> JsonObject | None:
     """Return the members of an error that count the prompt (llama.cpp); ``None`` where it has none."""
     found = {key: error[key] for key in (_LLAMA_USED, _LLAMA_LIMIT) if _integer(error.get(key))}
     return found or None
+
+
+def _says_too_long(words: str) -> bool:
+    """Whether words are about a prompt that is too long, and not only about the answer that was asked for."""
+    if _WORDS.search(words) is None:
+        return False
+    return _OF_ANSWERS.search(words) is None or _OF_PROMPTS.search(words) is not None
 
 
 def _used(words: str) -> int | None:

@@ -20,6 +20,7 @@ from mgw.canonical.conversation import JsonObject
 from mgw.canonical.prompt_length import (
     PromptLength,
     as_refusal,
+    find_code,
     find_prompt_length,
     implied_status,
     prompt_numbers,
@@ -174,8 +175,9 @@ def _message_of(error: Any) -> str | None:  # Any: JSON of whatever type
 
 
 def _code_of(error: Any) -> str | None:  # Any: JSON of whatever type
-    codes = (error.get(key) for key in _CODE_KEYS) if type(error) is dict else ()
-    return next((code for code in codes if type(code) is str and code != "error"), None)
+    found = [error.get(key) for key in _CODE_KEYS] if type(error) is dict else []
+    codes = [code for code in found if type(code) is str and code != "error"]
+    return find_code(codes) or next(iter(codes), None)
 
 
 def _details_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type

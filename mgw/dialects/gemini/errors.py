@@ -20,7 +20,14 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.prompt_length import PromptLength, as_refusal, find_prompt_length, implied_status
+from mgw.canonical.prompt_length import (
+    PromptLength,
+    as_refusal,
+    find_code,
+    find_prompt_length,
+    implied_status,
+    prompt_numbers,
+)
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
@@ -163,11 +170,12 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     if not message:
         message = f"the provider answered {name if type(name) is str else status}"
     details = error.get("details")
+    name = find_code([error.get("code"), error.get("type")]) or name
     return UpstreamError(
         status,
         make_encodable(message)[:_MAX_CHARACTERS],
         make_encodable(name) if type(name) is str and name else None,
-        {"details": details} if type(details) is list and details else None,
+        {"details": details} if type(details) is list and details else prompt_numbers(error),
         _retry_after(details) if type(details) is list else None,
     )
 

@@ -162,11 +162,36 @@ def test_the_numbers_beside_the_words_count() -> None:
         UpstreamError(400, "messages: at least one message is required", "invalid_request_error"),
         UpstreamError(413, "Request exceeds the maximum size", "request_too_large"),
         UpstreamError(400, "x" * 2000 + "prompt is too long"),
+        *(
+            UpstreamError(400, words)
+            for words in (
+                "max_output_tokens (200000) exceeds the maximum number of tokens that it makes (65536).",
+                "`max_tokens` 9000 exceeds the maximum number of tokens (8192) for output",
+                "The number of output tokens exceeds the maximum number of tokens allowed (8192).",
+                "maxOutputTokens: 9000 exceeds the maximum number of tokens",
+                "max_tokens: this model only supports up to 8192 completion tokens",
+                "The model only supports up to 16 images",
+                "max_tokens (9000) exceeds the maximum context length",
+            )
+        ),
     ],
     ids=lambda error: error.message[:30],
 )
 def test_other_refusals_are_none(error: UpstreamError) -> None:
     assert find_prompt_length(error) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The input token count exceeds the maximum number of tokens allowed. Lower it or max_tokens.",
+        "input tokens and max_tokens together exceed: exceeds the maximum number of tokens",
+        "exceeds the maximum number of tokens",
+        "This model's maximum context length is 10 tokens; max_tokens exceeds what your prompt leaves",
+    ],
+)
+def test_words_about_the_prompt_and_the_answer_are_about_the_prompt(words: str) -> None:
+    assert find_prompt_length(UpstreamError(400, words)) is not None
 
 
 @given(st.text("0123456789,() +>tokenslimit:contextlengthprompt", max_size=3000))

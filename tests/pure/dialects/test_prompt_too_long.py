@@ -104,6 +104,30 @@ REFUSED: dict[str, tuple[DialectName, int, Any, str, tuple[int | None, int | Non
         "Input is too long for requested model.",
         (None, None, None),
     ),
+    "a host of messages, by code": (
+        MESSAGES,
+        400,
+        {
+            "type": "error",
+            "error": {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "no"},
+        },
+        "no",
+        (None, None, None),
+    ),
+    "a host of generateContent, by code": (
+        GEMINI,
+        400,
+        {"error": {"code": "context_length_exceeded", "status": "INVALID_ARGUMENT", "message": "no"}},
+        "no",
+        (None, None, None),
+    ),
+    "llama.cpp's words in generateContent": (
+        GEMINI,
+        400,
+        {"error": LLAMA},
+        LLAMA["message"],
+        (9000, None, 8192),
+    ),
     "gemini": (
         GEMINI,
         400,
