@@ -121,7 +121,7 @@ class ItemParser:
         if role == "user":
             self.turns.add_user(parts)
         elif role == "assistant":
-            self.turns.add_assistant(parts)
+            self.turns.add_message(parts)
         elif role in ("developer", "system"):
             self._add_system(parts)
         else:
@@ -170,7 +170,7 @@ class ItemParser:
         if role == "user":
             self.turns.add_user([*parse_parts(item, "content", Holder.USER)])
         elif role == "assistant":
-            self.turns.add_assistant([*parse_parts(item, "content", Holder.ASSISTANT)])
+            self.turns.add_message([*parse_parts(item, "content", Holder.ASSISTANT)])
         elif role in _INSTRUCTING:
             self._add_system([*parse_parts(item, "content", Holder.SYSTEM)])
         else:

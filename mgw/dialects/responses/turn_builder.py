@@ -1,7 +1,8 @@
 """The turns of a conversation, put together from items in their order.
 
-Adjacent items of one side are one turn.  A client may put messages between a call and its output; they belong
-before the call, since a provider wants the result directly behind it (contract 11.4)::
+Adjacent items of one side are one turn, but for messages of the assistant.  A client may put messages
+between a call and its output; they belong before the call, since a provider wants the result directly behind
+it (contract 11.4)::
 
     call  developer  output            developer  call  output
     call  call  output  user  output   user  call  call  output  output
@@ -41,6 +42,7 @@ class TurnBuilder:
         "_replaced",
         "_results",
         "_signature",
+        "_speaks",
         "_turns",
         "_waiting",
         "system",
@@ -53,6 +55,8 @@ class TurnBuilder:
         self._turns: list[tuple[Role, list[Part]]] = []
         self._parts: list[Part] = []
         """Of the assistant's last turn."""
+        self._speaks = False
+        """Whether that turn has a message."""
         self._waiting: set[str] = set()
         """The calls of that turn which have no result yet."""
         self._before: list[tuple[Role, list[Part]]] = []
@@ -73,6 +77,17 @@ class TurnBuilder:
         if self._results or self._held:
             self._close()
         self._parts += parts
+
+    def add_message(self, parts: list[Part]) -> None:
+        """Add a message of the assistant's; behind another one it is a turn of its own.
+
+        Texts of one turn go on from one another, and messages do not.
+        """
+        if self._speaks and not (self._waiting or self._results or self._held):
+            self._append(_ASSISTANT, self._parts)
+            self._parts = []
+        self.add_assistant(parts)
+        self._speaks = bool(parts)
 
     def add_call(self, call_id: str, name: str, arguments: str) -> None:
         """Add a call."""
@@ -166,6 +181,7 @@ class TurnBuilder:
         for role, parts in self._held:
             self._append(role, parts)
         self._parts, self._results, self._before, self._held = [], [], [], []
+        self._speaks = False
         self._waiting.clear()
 
     def _forget_signature(self) -> None:
@@ -177,7 +193,7 @@ class TurnBuilder:
         if not parts:
             return
         turns = self._turns
-        if turns and turns[-1][0] is role and role is not _SYSTEM:
+        if turns and turns[-1][0] is role is _USER:
             turns[-1][1].extend(parts)
         else:
             turns.append((role, parts))

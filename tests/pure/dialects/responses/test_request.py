@@ -20,7 +20,9 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import ClientTool, Parsed, RequestContext, ToolKind
+from mgw.dialects import provider_side_of
+from mgw.dialects.dialect import ClientTool, Parsed, RenderOptions, RequestContext, ToolKind
+from mgw.dialects.models import Models
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.encrypted_content import (
     seal_call_signature,
@@ -29,7 +31,7 @@ from mgw.dialects.responses.encrypted_content import (
 )
 from mgw.dialects.responses.request import parse_request
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Effort, Family
+from mgw.vocabulary import DialectName, Effort, Family, Kind
 
 JsonObject = dict[str, Any]  # Any: JSON
 
@@ -465,3 +467,35 @@ def test_a_namespace_in_a_namespace_is_refused_for_what_it_is() -> None:
     body = json.dumps({"model": "m", "input": "Hi", "tools": tools}).encode()
     with pytest.raises(GatewayError, match=r"tools\[0\]\.tools\[0\]\.type: a namespace cannot hold"):
         parse_request(body, RequestContext("m"))
+
+
+def test_messages_of_the_assistant_that_follow_one_another_do_not_run_together() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "r"}
+
+    def message(text: str, **more: Any) -> dict[str, Any]:
+        return {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+            **more,
+        }
+
+    user = {"role": "user", "content": "u"}
+    items = [
+        user,
+        message("Looking."),
+        thought,
+        message("Found.", id="msg_1", status="completed"),
+        call,
+        result,
+    ]
+    parsed = parse_request(json.dumps({"model": "m", "input": items}).encode(), RequestContext("m"))
+    options = RenderOptions("m", Kind.OPENAI_COMPAT, Models(()).row("m", Family.OPENAI))
+    body = json.loads(
+        provider_side_of(DialectName.OPENAI_CHAT).text.render_request(parsed.request, options).body
+    )
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool"]
+    assert body["messages"][1]["content"] == "Looking.\n\nFound."
+    assert len(body["messages"][1]["tool_calls"]) == 1
