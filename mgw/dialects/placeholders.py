@@ -14,6 +14,8 @@ ATTACHED: Final = "The result is attached below."
 """The text of a result that is nothing but media, where the API has those elsewhere."""
 ANSWER_IN_JSON: Final = "Answer with a JSON object."
 """An instruction, where the API refuses to be asked for JSON that no message speaks of."""
+BEGIN_STRICT: Final = "…"
+"""What the user says before a history that begins with the assistant, where a chat template refuses that."""
 BETWEEN: Final = "\n\n"
 """Between texts that were apart and become one."""
 

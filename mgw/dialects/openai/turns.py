@@ -54,7 +54,7 @@ from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.media import render_media, render_text
 from mgw.dialects.openai.thoughts import render_extra_content, render_host_thoughts
-from mgw.dialects.placeholders import ATTACHED, BETWEEN
+from mgw.dialects.placeholders import ATTACHED, BEGIN_STRICT, BETWEEN
 from mgw.dialects.tool_names import ToolNames
 from mgw.kinds import KINDS
 from mgw.vocabulary import CallIds, Family
@@ -68,7 +68,7 @@ _STRICT: Final = HistoryPolicy(
     system_turns=SystemTurns.AS_USER,
     joins_neighbours=True,
     begins_with_user=True,
-    begin="…",
+    begin=BEGIN_STRICT,
 )
 _STRICT_NINE: Final = structs.replace(_STRICT, call_ids=NINE_ID)
 """For Mistral's templates."""

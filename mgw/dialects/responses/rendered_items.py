@@ -44,20 +44,25 @@ from mgw.canonical.history import (
     plain_texts,
     render_history,
 )
+from mgw.canonical.identifiers import NINE_ID
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.media import is_fetched
 from mgw.dialects.openai.media import render_media as render_chat_media
-from mgw.dialects.placeholders import BETWEEN
+from mgw.dialects.placeholders import BEGIN_STRICT, BETWEEN
 from mgw.dialects.responses.identifiers import item_id
 from mgw.dialects.responses.reasoning_items import render_thought
 from mgw.dialects.tool_names import ToolNames
+from mgw.vocabulary import CallIds
 
 _ASSISTANT: Final = Role.ASSISTANT  # a member of an enumeration is looked up in Python's slow way each time
 _SYSTEM: Final = Role.SYSTEM
 _CALL_ID: Final = re.compile(r".{1,64}", re.DOTALL)
 """What Responses take for ``call_id``: "a string with maximum length 64"."""
 _POLICY: Final = HistoryPolicy(_CALL_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
+_STRICT: Final = replace(_POLICY, joins_neighbours=True, begins_with_user=True, begin=BEGIN_STRICT)
+"""For hosts that put the items through a chat template (contract 8.29)."""
+_STRICT_NINE: Final = replace(_STRICT, call_ids=NINE_ID)
 _SEED: Final = "history"
 """Of the identifiers of messages, which are the same in every request: prompts share their beginnings."""
 
@@ -70,7 +75,8 @@ def render_items(
     if texts is not None:
         return [_plain_message(number, role, text) for number, (role, text) in enumerate(texts)], False
     renderer = _TurnRenderer(options, names, lost)
-    history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
+    policy = _policy_for(options)
+    history = render_history(pair_calls(conversation.turns, policy.call_ids), policy, renderer)
     items = list(chain.from_iterable(map(_items_of, history)))
     kept = _drop_last_thoughts(items)
     if len(kept) < len(items):
@@ -81,6 +87,12 @@ def render_items(
         if item.get("role") == "assistant":
             item["id"] = item_id("message", _SEED, number)
     return kept, has_thoughts
+
+
+def _policy_for(options: RenderOptions) -> HistoryPolicy:
+    if not options.is_template_strict:
+        return _POLICY
+    return _STRICT_NINE if options.row.call_ids is CallIds.NINE else _STRICT
 
 
 def render_instruction(texts: Iterable[str]) -> JsonObject:

@@ -184,12 +184,27 @@ def test_hosts_that_are_asked_through_responses_get_no_later_instructions_either
     def roles(setting: RenderOptions) -> list[str]:
         return [item["role"] for item in _decoded(render_for_responses(conversation, setting).body)["input"]]
 
-    assert roles(HOST) == ["user", "user", "assistant", "user"]
+    assert roles(HOST) == ["user", "assistant", "user"]
     assert roles(OPEN) == ["user", "developer", "assistant", "user"]
     assert roles(OPENAI) == ["user", "developer", "assistant", "user"]
     body = _decoded(render_for_responses(conversation, NO_SYSTEM).body)
     assert "instructions" not in body
     assert body["input"][0]["content"][0]["text"] == "S"
+
+
+def test_hosts_that_are_asked_through_responses_get_the_order_and_the_ids_of_their_templates() -> None:
+    def items(setting: RenderOptions) -> Json:
+        turns = (said(CALL), asked(RESULT), asked(Text("a")), asked(PNG), late("b"))
+        return _decoded(render_for_responses(Conversation(turns), setting).body)["input"]
+
+    begin, call, result, user = items(MISTRAL)
+    assert begin["content"] == [{"type": "input_text", "text": "…"}]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", call["call_id"])
+    assert result["call_id"] == call["call_id"]
+    assert [part["type"] for part in user["content"]] == ["input_text", "input_image", "input_text"]
+    assert items(HOST)[1]["call_id"] == "toolu_1"
+    assert len(items(OPENAI)) == len(items(replace(MISTRAL, chat_template=ChatTemplate.OPEN))) == 5
+    assert items(OPENAI)[0]["call_id"] == "toolu_1"
 
 
 def test_the_wish_for_json_stands_among_the_instructions() -> None:
