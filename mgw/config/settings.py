@@ -63,7 +63,12 @@ class TimeoutsSettings(UpstreamTimeoutsSettings):
 
     write_stall: Seconds = setting("While a response waits and the client reads none of it", default=300.0)
     client_headers: Seconds = setting("Until the headers of a request are complete", default=10.0)
-    client_body_idle: Seconds = setting("Between two chunks of a request body", default=60.0)
+    client_body_idle: Seconds = setting(
+        "Between two chunks of a request body",
+        "It also applies to the parts of a message in a realtime session, while the gateway holds it until "
+        "it is whole.",
+        default=60.0,
+    )
     client_idle: Seconds = setting("Between two requests on a connection", default=90.0)
 
 

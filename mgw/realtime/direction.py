@@ -112,6 +112,12 @@ class Direction:
         else:
             self._insert = [close_frame]
 
+    def on_sender_paused(self) -> None:
+        """The sender is not read for a while: that it sends nothing is not its fault."""
+
+    def on_sender_resumed(self) -> None:
+        """The sender is read again."""
+
     @property
     def is_waiting(self) -> bool:
         """Whether frames of our own wait for a boundary."""

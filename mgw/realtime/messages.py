@@ -7,6 +7,7 @@ as the bytes that it came in; one that does not is sent in one frame of the gate
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from os import urandom
 from typing import Final
 
@@ -14,6 +15,7 @@ from msgspec.json import encode
 
 from mgw.bodies.budget import Reservation
 from mgw.errors import GatewayError, Reason
+from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction
 from mgw.wire.frames import FrameReader, Message, render_frame
 from mgw.wire.held_frames import HeldFrames
@@ -49,6 +51,40 @@ def rewrite_models(payload: bytes, found: Sequence[NestedString], rename: Callab
     return apply_edits(payload, edits)
 
 
+@dataclass(slots=True, eq=False)
+class HoldLimits:
+    """What a message may take while it is held: memory, and the time until more of it comes.
+
+    A client that sends nothing more would otherwise keep the memory until its session's limit.
+    """
+
+    memory: Reservation
+    deadline: Deadline
+    seconds: float
+    _is_paused: bool = False
+
+    def start(self) -> None:
+        """Give the next part all the time, unless the client is not read."""
+        if not self._is_paused:
+            self.deadline.start(self.seconds)
+
+    def pause(self) -> None:
+        """Wait without a limit: the client is not read."""
+        self._is_paused = True
+        self.deadline.stop()
+
+    def resume(self, *, is_holding: bool) -> None:
+        """The client is read again."""
+        self._is_paused = False
+        if is_holding:
+            self.start()
+
+    def free(self) -> None:
+        """Nothing is held any more."""
+        self.deadline.stop()
+        self.memory.release_all()
+
+
 class RewritingDirection(Direction):
     """What a client sends, where its messages may name models.
 
@@ -59,11 +95,20 @@ class RewritingDirection(Direction):
 
     :param rewrite: returns what is sent in place of a message: the payload itself where nothing changes,
         ``None`` for nothing.
-    :param memory: holds the messages that are not whole.
+    :param limits: of the message that is not whole.
     :param first_only: only the first message names one; those behind it pass as they come.
     """
 
-    __slots__ = ("_first_only", "_held", "_is_plain", "_memory", "_rewrite", "_streams", "passes_others")
+    __slots__ = (
+        "_first_only",
+        "_held",
+        "_is_plain",
+        "_limits",
+        "_progress",
+        "_rewrite",
+        "_streams",
+        "passes_others",
+    )
 
     def __init__(
         self,
@@ -71,7 +116,7 @@ class RewritingDirection(Direction):
         write: Callable[[bytes], None],
         on_end: Callable[[Direction], None],
         rewrite: Callable[[bytes], bytes | None],
-        memory: Reservation,
+        limits: HoldLimits,
         *,
         first_only: bool = False,
     ) -> None:
@@ -83,9 +128,11 @@ class RewritingDirection(Direction):
         self._first_only = first_only
         self._is_plain = False
         self._rewrite = rewrite
-        self._memory = memory
+        self._limits = limits
         self._held: HeldFrames | None = None
         """Of the unfinished message; ``None``: nothing is held."""
+        self._progress = 0
+        """Grows with each part of a message that is held, but not with control frames within it."""
 
     def feed(self, data: bytes) -> None:
         """Take what the client has sent, and pass on what is whole.
@@ -130,6 +177,15 @@ class RewritingDirection(Direction):
         """Let nothing pass any more: the session is over."""
         super().stop()
         self._drop_held()
+        self._limits.deadline.close()
+
+    def on_sender_paused(self) -> None:
+        """Do not count the time in which the client is not read."""
+        self._limits.pause()
+
+    def on_sender_resumed(self) -> None:
+        """Give the client all the time again for the rest of what is held."""
+        self._limits.resume(is_holding=self._held is not None)
 
     @property
     def is_cut(self) -> bool:
@@ -189,9 +245,12 @@ class RewritingDirection(Direction):
             self._write(raw)
 
     def _hold(self, piece: bytes) -> None:
-        if self._held is None:
-            self._held = HeldFrames()
-        held = self._held
+        reader, begins = self._reader, self._held is None
+        held = self._held = self._held or HeldFrames()
+        progress = reader.frames + reader.payload_bytes
+        if begins or progress != self._progress:
+            self._progress = progress
+            self._limits.start()
         size = len(held.raw)
         controls = held.add(piece)
         if controls:
@@ -202,12 +261,12 @@ class RewritingDirection(Direction):
         if len(held.raw) - held.framing_bytes > MAX_MESSAGE_BYTES:
             message = f"a message has more than {MAX_MESSAGE_BYTES} bytes"
             raise GatewayError(Reason.BODY_TOO_LARGE, message)
-        self._memory.reserve(len(held.raw) - size)
+        self._limits.memory.reserve(len(held.raw) - size)
 
     def _drop_held(self) -> None:
         if self._held is not None:
             self._held = None
-            self._memory.release_all()
+            self._limits.free()
 
 
 def _take_none(_: Sequence[Message]) -> None:

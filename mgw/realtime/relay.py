@@ -166,11 +166,13 @@ class SessionRelay:
     def on_upstream_full(self) -> None:
         """The provider takes less than is sent."""
         self._client.pause_reading()
+        self.to_upstream.on_sender_paused()
         self._stall_deadline.start(self._write_stall)
 
     def on_upstream_drained(self) -> None:
         """The provider has taken everything."""
         self._client_has_ended = False  # as far as it has been read
+        self.to_upstream.on_sender_resumed()
         self._client.resume_reading()
         self._stall_deadline.stop()
 
@@ -201,6 +203,13 @@ class SessionRelay:
             self._begin_end(Ending(Side.GATEWAY, refusal=error))
             self._tell(Side.CLIENT, code, error.message)
             self._tell(Side.UPSTREAM, code, "the gateway has refused a message of the client's")
+
+    def give_up_client(self, error: GatewayError) -> None:
+        """End the session with a client that does not go on: for the provider it is as if it had left."""
+        if self._ending is None:
+            self._begin_end(Ending(Side.GATEWAY, refusal=error))
+            self._tell(Side.CLIENT, refusal_code(error), error.message)
+            self._tell(Side.UPSTREAM, *_NEWS[Side.CLIENT])
 
     def abort(self) -> None:
         """Break both connections."""

@@ -31,7 +31,7 @@ from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
 from mgw.realtime.ending import Ending, Side, settle
 from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage
-from mgw.realtime.messages import MAX_MESSAGE_BYTES, RewritingDirection
+from mgw.realtime.messages import MAX_MESSAGE_BYTES, HoldLimits, RewritingDirection
 from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
 from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
@@ -329,17 +329,22 @@ class Session:
         messages, on_end = self._messages, relay.on_direction_end
         if self.exchange.is_restricted:
             reader = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES, every_message=True)
-            return RewritingDirection(reader, write, on_end, self._rewrite, self.memory)
+            return RewritingDirection(reader, write, on_end, self._rewrite, self._hold_limits())
         if not self._rewrites:
             return Direction(FrameReader(masked=True), write, ignore_messages, on_end)
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
         first_only = messages.first_only and not self.exchange.route.model_optional
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
-            reader, write, on_end, self._rewrite, self.memory, first_only=first_only
+            reader, write, on_end, self._rewrite, self._hold_limits(), first_only=first_only
         )
         direction.passes_others = not messages.replaces_http
         return direction
+
+    def _hold_limits(self) -> HoldLimits:
+        exchange = self.exchange
+        deadline = Deadline(exchange.wheel, self._on_message_stopped)
+        return HoldLimits(self.memory, deadline, exchange.generation.config.timeouts.client_body_idle)
 
     @property
     def _rewrites(self) -> bool:
@@ -381,6 +386,13 @@ class Session:
             self._relay.close(Ending(Side.GATEWAY), GOING_AWAY, reason)
         elif self._first is not None:
             self._first.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, reason))
+
+    def _on_message_stopped(self) -> None:
+        """The client sends nothing more of a message that is held."""
+        seconds = self.exchange.generation.config.timeouts.client_body_idle
+        message = f"a message stopped arriving: no more of it came within {seconds:g} s"
+        if self._relay is not None:
+            self._relay.give_up_client(GatewayError(Reason.CLIENT_TOO_SLOW, message))
 
     def _on_relay_end(self, ending: Ending) -> None:
         exchange, relay, target = self.exchange, self._relay, self.exchange.target

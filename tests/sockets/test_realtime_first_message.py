@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.support.gateway import GatewayProcess
+from tests.support.raw_sessions import frame
 from tests.support.raw_upstream import JSON, RawUpstream, counted
 from tests.support.realtime import (
     ANSWER,
@@ -37,7 +38,7 @@ def gateway_config(simulator: SimulatorProcess, upstream: RawUpstream) -> str:
   gonegem: {{kind: gemini, base_url: "{gone}/v1beta", api_key: {GEMINI_KEY}}}
   gone: {{kind: openai, base_url: "{gone}/v1", api_key: {OPENAI_KEY}}}
 """
-    more = "timeouts: {client_idle: 2}"
+    more = "timeouts: {client_idle: 2, client_body_idle: 1}"
     return realtime_config(simulator.url, providers=providers, more=more)
 
 
@@ -132,6 +133,16 @@ class TestRefusedByTheGateway:
         with session(gateway, RESPONSES) as connection:
             code, reason = read_close(connection)
         assert (code, "no message came within 2 s" in reason) == (1008, True)
+        event = traces.event()
+        assert (event["status"], event["http_status"], event["error"]) == ("rejected", 101, "client_timeout")
+
+    def test_a_later_message_that_stops_arriving(self, gateway: GatewayProcess, traces: Traces) -> None:
+        with session(gateway, RESPONSES) as connection:
+            connection.send(create("main/gpt-5"))
+            read_response(connection)
+            connection.socket.sendall(frame(0x01, b'{"type":"response.create",'))
+            code, reason = read_close(connection)
+        assert (code, "no more of it came within 1 s" in reason) == (1008, True)
         event = traces.event()
         assert (event["status"], event["http_status"], event["error"]) == ("rejected", 101, "client_timeout")
 

@@ -11,10 +11,11 @@ from twisted.internet.task import Clock
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
 from mgw.bodies.budget import BodyBudget, Reservation
-from mgw.reactor.deadline import TimerWheel
+from mgw.errors import GatewayError, Reason
+from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.direction import Direction
 from mgw.realtime.ending import Ending
-from mgw.realtime.messages import RewritingDirection
+from mgw.realtime.messages import HoldLimits, RewritingDirection
 from mgw.realtime.relay import CLOSE_SECONDS, SessionRelay
 from mgw.wire.frames import FrameReader, Message
 
@@ -77,12 +78,14 @@ class RelayedSession:
                 FrameReader(masked=True), self.upstream.write, self.metered.extend, relay.on_direction_end
             )
         else:
+            stopped = GatewayError(Reason.CLIENT_TOO_SLOW, "a message stopped arriving")
+            deadline = Deadline(wheel, lambda: relay.give_up_client(stopped))
             relay.to_upstream = RewritingDirection(
                 FrameReader(masked=True, message_limit=1 << 20, head_marker=head_marker),
                 self.upstream.write,
                 relay.on_direction_end,
                 rewrite,
-                Reservation(self.budget),
+                HoldLimits(Reservation(self.budget), deadline, 60.0),
                 first_only=first_only,
             )
             relay.to_upstream.passes_others = head_marker is not None
