@@ -266,10 +266,10 @@ class TestBytes:
     ) -> None:
         to_provider = b"".join(
             (
-                b"\x01\x83abcd\x00\x01\x02",  # text, to be continued; its mask is its own
+                b"\x02\x83abcd\x00\x01\x02",  # binary, to be continued, and no JSON; its mask is its own
                 b"\x89\x85\x00\x00\x00\x00hello",  # a ping between fragments, masked with nothing
                 b"\x80\xfe\x00\x80efgh" + b"\x07" * 128,
-                b"\x82\x80\xff\xff\xff\xff",
+                b"\x81\x80\xff\xff\xff\xff",
                 b"\x8a\x80wxyz",  # a pong that nobody asked for
                 b"\x88\x80zyxw",  # a close without a code
             )
