@@ -1,4 +1,4 @@
-"""Names that some reader takes for another: of members of JSON, parameters of a query and parts of a form.
+"""Names that some readers confuse: JSON members, query parameters and form parts.
 
 RFC 8259, the URL standard and RFC 7578 compare names byte for byte.  Readers differ: Go's decoder of JSON
 and ASP.NET ignore the case of letters, readers in C end a name at a NUL, PHP and others make an array of
