@@ -10,7 +10,9 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-[VERSION] = re.findall(r'__version__ = "(.+)"', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"))
+ABOUT = (HERE / "mgw/__init__.py").read_text(encoding="utf-8")
+[NAME] = re.findall(r'^DISTRIBUTION = "(.+)"$', ABOUT, re.MULTILINE)
+[VERSION] = re.findall(r'^__version__ = "(.+)"$', ABOUT, re.MULTILINE)
 
 TESTS = [
     "docutils>=0.21,<1",
@@ -76,7 +78,7 @@ class BuildWithExamples(build_py):
 
 
 setup(
-    name="mgw",
+    name=NAME,  # not that of the package: `mgw` on PyPI is another project
     version=VERSION,
     description="A multi-dialect model gateway on Twisted",
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),

@@ -12,9 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_implementation, python_version, release
 
+from mgw import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 NGINX = "/usr/sbin/nginx"
-PACKAGES = ("mgw", "twisted", "klein", "treq", "httptools", "msgspec")
+PACKAGES = ("twisted", "klein", "treq", "httptools", "msgspec")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -82,6 +84,7 @@ def description() -> dict[str, str]:
         "load average at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "commit": _commit(),
         "python": f"{python_implementation()} {python_version()}",
+        "mgw": __version__,
         **{name: _installed(name) for name in PACKAGES},
         "nginx": _first(r"nginx/(\S+)", _said(NGINX, "-v")),
         "wrk": _first(r"wrk (\S+ \S+)", _said("wrk", "--version")),

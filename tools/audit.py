@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from mgw import DISTRIBUTION
 from tools.release_build import ToolFailed, run
 from tools.release_trial import EXTRAS
 
@@ -51,7 +52,8 @@ def resolve(folder: Path) -> Path:
 def pinned(report: _Answer) -> str:
     """Return the libraries in pip's report (https://pip.pypa.io/en/stable/reference/installation-report/)."""
     parts = (part["metadata"] for part in report["install"])
-    return "".join(sorted(f"{part['name']}=={part['version']}\n" for part in parts if part["name"] != "mgw"))
+    libraries = (part for part in parts if part["name"] != DISTRIBUTION)
+    return "".join(sorted(f"{part['name']}=={part['version']}\n" for part in libraries))
 
 
 def vulnerabilities(answer: _Answer) -> list[str]:

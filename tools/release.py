@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import structs
 
+from mgw import DISTRIBUTION
 from tools.release_build import (
     ToolFailed,
     build_archives,
@@ -120,7 +121,9 @@ def _release(root: Path, version: Version, now: datetime, folder: Path, *, tag: 
 
 
 def _write_parts(python: Path, version: Version, now: datetime, out: Path) -> None:
-    requirements, bill = out / f"mgw-{version}.requirements.txt", out / f"mgw-{version}.cdx.json"
+    requirements, bill = (
+        out / f"{DISTRIBUTION}-{version}.{ending}" for ending in ("requirements.txt", "cdx.json")
+    )
     write_requirements(python, requirements)
     write_bill(python, str(version), now, bill)
     _say(f"{bill.name} is valid and has {compare(bill, requirements)} libraries")

@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from mgw import DISTRIBUTION
 from tools.release_build import pip_for, run
 
 SPECIFICATION: Final = "1.6"
 """The version of CycloneDX (https://cyclonedx.org/docs/1.6/json/)."""
 _PROJECT: Final = (
-    '[project]\nname = "mgw"\nversion = "{version}"\ndescription = "A multi-dialect model gateway"\n'
+    '[project]\nname = "{name}"\nversion = "{version}"\ndescription = "A multi-dialect model gateway"\n'
 )
 
 
@@ -23,7 +24,9 @@ class PartsMissing(Exception):  # noqa: N818  # read aloud: parts are missing
 
 def write_requirements(python: Path, file: Path) -> None:
     """Write the libraries of an environment, as ``pip install --requirement`` reads them."""
-    file.write_text(run([*pip_for(python), "freeze", "--exclude", "mgw"], file.parent), encoding="utf-8")
+    file.write_text(
+        run([*pip_for(python), "freeze", "--exclude", DISTRIBUTION], file.parent), encoding="utf-8"
+    )
 
 
 def write_bill(python: Path, version: str, now: datetime, file: Path) -> None:
@@ -32,7 +35,7 @@ def write_bill(python: Path, version: str, now: datetime, file: Path) -> None:
     Raises: ``ToolFailed`` if it is not valid, and ``PartsMissing``.
     """
     project = file.with_name("pyproject.toml")
-    project.write_text(_PROJECT.format(version=version), encoding="utf-8")
+    project.write_text(_PROJECT.format(name=DISTRIBUTION, version=version), encoding="utf-8")
     tool = [sys.executable, "-m", "cyclonedx_py", "environment", "--validate", "--output-reproducible"]
     what = ["--sv", SPECIFICATION, "--of", "JSON", "--pyproject", str(project), "--output-file", str(file)]
     run([*tool, *what, python], file.parent, {"SOURCE_DATE_EPOCH": f"{now.timestamp():.0f}"})

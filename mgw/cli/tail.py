@@ -21,6 +21,7 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from mgw.cli.tail_lines import EventRenderer, Filters, harmless
+from mgw.config.extras import pip_install
 
 DEFAULT_URL: Final = "http://127.0.0.1:8787"
 DEFAULT_KEY_ENV: Final = "MGW_KEY"
@@ -181,7 +182,7 @@ class EventSource:
             )
         if status == 404:
             raise TailError(
-                f"{self._shown()} has no dashboard: it needs pip install 'mgw[dashboard]', and no "
+                f"{self._shown()} has no dashboard: it needs {pip_install('dashboard')}, and no "
                 "dashboard: {enabled: false} in its configuration"
             )
         sentence = f"{self._shown()} answers with status {status}{f': {said}' if said else ''}"

@@ -10,7 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from mgw import DISTRIBUTION
 from mgw.config.environment import LoadContext
+from mgw.config.extras import pip_install
 from mgw.config.field_types import OnOff, PlainKey, Variable
 from mgw.config.settings_base import Omittable, Settings, UniqueList, setting
 from mgw.secret import Secret
@@ -26,8 +28,8 @@ class DashboardSettings(Settings):
 
     enabled: Omittable[OnOff] = setting(
         "Whether the dashboard is served",
-        "``true`` is an error if the optional package is not installed: ``pip install mgw[dashboard]``.",
-        shown="``true`` if ``mgw[dashboard]`` is installed",
+        f"``true`` is an error if the optional package is not installed: ``{pip_install('dashboard')}``.",
+        shown=f"``true`` if ``{DISTRIBUTION}[dashboard]`` is installed",
     )
     """Once it is settled, never ``None``."""
     keys: UniqueList[PlainKey] = setting(
@@ -59,5 +61,5 @@ def what_is_missing() -> str | None:
     if not PAGES.is_dir():
         return "this build of mgw has no dashboard: install mgw from its own wheel or source archive"
     if find_spec(NEEDED_PACKAGE) is None:
-        return f"the dashboard needs the package {NEEDED_PACKAGE}: pip install 'mgw[dashboard]'"
+        return f"the dashboard needs the package {NEEDED_PACKAGE}: {pip_install('dashboard')}"
     return None

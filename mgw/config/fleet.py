@@ -17,6 +17,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from mgw.config.checks import REDIS_ADDRESS, checked_host, is_placeholder, text_like
 from mgw.config.environment import LoadContext
+from mgw.config.extras import pip_install
 from mgw.config.field_types import Variable
 from mgw.config.problems import Path
 from mgw.config.quoting import quote
@@ -35,7 +36,7 @@ MAX_WORKERS: Final = 256
 AUTO: Final = "auto"
 REDIS_PORT: Final = 6379
 REDIS_PACKAGE: Final = "hiredis"
-REDIS_MISSING: Final = "the library for Redis is not installed: pip install mgw[redis]"
+REDIS_MISSING: Final = f"the library for Redis is not installed: {pip_install('redis')}"
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9:._/{}-]{1,64}")
 _BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
@@ -182,7 +183,7 @@ class RedisSettings(Settings):
         "use ``url_env`` to keep a password out of this file",
         "Before the host or path stands ``user:password@``, or ``:password@``, where Redis asks for it. The "
         "port is 6379 and the database 0 unless stated. The address is never shown or logged. With TLS, "
-        "certificate and host name are checked. This needs ``pip install mgw[redis]``.",
+        f"certificate and host name are checked. This needs ``{pip_install('redis')}``.",
     )
     url_env: Omittable[Variable] = setting("The environment variable that holds the address")
     prefix: KeyPrefix = setting(

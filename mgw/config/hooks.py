@@ -28,6 +28,7 @@ from mgw.config.checks import (
     text_like,
 )
 from mgw.config.environment import LoadContext
+from mgw.config.extras import pip_install
 from mgw.config.field_types import Connections, DiskBytes, Seconds, Text, Variable, key_or
 from mgw.config.problems import Path
 from mgw.config.quoting import shown
@@ -62,7 +63,7 @@ WEBHOOK_HEADER_NAME: Final = _header_name(OWN_HEADERS)
 OTLP_HEADER_NAME: Final = _header_name(OWN_OTLP_HEADERS)
 STANDARD_STREAMS: Final = ("stdout", "stderr")
 OTLP_PACKAGES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common")
-OTLP_MISSING: Final = "OpenTelemetry's SDK is not installed: pip install mgw[otlp]"
+OTLP_MISSING: Final = f"OpenTelemetry's SDK is not installed: {pip_install('otlp')}"
 
 
 class FromVariable(Struct, frozen=True):
@@ -200,7 +201,7 @@ class OtlpSettings(Settings):
         json_schema_extra=Documentation(
             "The address of an OpenTelemetry collector that takes OTLP over HTTP",
             "Spans are posted to ``<endpoint>/v1/traces`` and metrics to ``<endpoint>/v1/metrics``, as "
-            "protobuf; see ``docs/sinks.rst``. This needs ``pip install mgw[otlp]``.",
+            f"protobuf; see ``docs/sinks.rst``. This needs ``{pip_install('otlp')}``.",
         ),
     )
     """Without a trailing ``/``."""

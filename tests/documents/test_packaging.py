@@ -25,7 +25,7 @@ EXAMPLES = (
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package as the wheel gets it (``lib``), and the metadata (``mgw.egg-info``)."""
+    """The package as the wheel gets it (``lib``), and the metadata (``mgw_gateway.egg-info``)."""
     folder = tmp_path_factory.mktemp("packaging")
     command = ["egg_info", f"--egg-base={folder}", "build_py", f"--build-lib={folder / 'lib'}"]
     subprocess.run(
@@ -57,7 +57,7 @@ def test_the_wheel_holds_every_file_of_the_dashboard(made: Path) -> None:
 
 
 def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> None:
-    listed = set((made / "mgw.egg-info/SOURCES.txt").read_text(encoding="utf-8").splitlines())
+    listed = set((made / "mgw_gateway.egg-info/SOURCES.txt").read_text(encoding="utf-8").splitlines())
     wanted = {"CHANGELOG.rst", "CONTRIBUTING.rst", "LICENSE", "Makefile", "MANIFEST.in", "README.rst"}
     wanted |= {"constraints.txt", "pyproject.toml", "setup.py"}
     wanted |= {f"etc/{name}" for name in EXAMPLES}
@@ -74,9 +74,13 @@ def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> 
 
 
 def test_the_metadata_says_whose_it_is_and_what_it_runs_on(made: Path) -> None:
-    metadata = message_from_string((made / "mgw.egg-info/PKG-INFO").read_text(encoding="utf-8"))
-    assert (metadata["Name"], metadata["Author"], metadata["License"]) == ("mgw", "the mgw authors", "MIT")
+    metadata = message_from_string((made / "mgw_gateway.egg-info/PKG-INFO").read_text(encoding="utf-8"))
+    assert (metadata["Name"], metadata["Author"], metadata["License"]) == (
+        "mgw-gateway",
+        "the mgw authors",
+        "MIT",
+    )
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Twisted" in metadata.get_all("Classifier", [])
-    entry_points = (made / "mgw.egg-info/entry_points.txt").read_text(encoding="utf-8")
+    entry_points = (made / "mgw_gateway.egg-info/entry_points.txt").read_text(encoding="utf-8")
     assert "mgw = mgw.cli.main:main" in entry_points

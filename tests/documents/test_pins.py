@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from mgw import DISTRIBUTION
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = [
     pytest.param(
@@ -39,7 +41,7 @@ def pins(file: str) -> dict[str, Version]:
 
 def wanted(extras: set[str]) -> list[Requirement]:
     """What ``setup.py`` asks for, with these extras and with what the build needs."""
-    said = importlib.metadata.requires("mgw") or []
+    said = importlib.metadata.requires(DISTRIBUTION) or []
     built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     return [*applicable(said, extras), *map(Requirement, built)]
 
@@ -82,7 +84,7 @@ def test_the_pinned_versions_are_among_those_that_are_allowed(file: str, extras:
     asked = (
         wanted(extras)
         if file == "constraints.txt"
-        else applicable(importlib.metadata.requires("mgw") or [], extras)
+        else applicable(importlib.metadata.requires(DISTRIBUTION) or [], extras)
     )
     for one in asked:
         assert one.specifier.contains(pinned[canonicalize_name(one.name)]), one

@@ -260,7 +260,8 @@ def test_without_the_extra_the_operator_is_told_what_to_install(
     assert not has_otlp_packages(["opentelemetry.sdk", "opentelemetry.nothing.of.the.sort"])
     assert not has_otlp_packages(["opentelemetry.nothing"])
     monkeypatch.setattr(otlp, "has_otlp_packages", lambda: False)
-    with pytest.raises(ValueError, match=r"^hooks\.otlp: .* not installed: pip install mgw\[otlp\]$"):
+    command = re.escape("pip install 'mgw-gateway[otlp]'")
+    with pytest.raises(ValueError, match=rf"^hooks\.otlp: .* not installed: {command}$"):
         Sinks(tmp_path)
 
 

@@ -20,7 +20,7 @@ def incomplete(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, 
     """Take away a part of the installation; return the word that a message has to have."""
     if request.param == "package":
         monkeypatch.setattr(dashboard, "NEEDED_PACKAGE", "a_package_that_nobody_has")
-        return "pip install 'mgw[dashboard]'"
+        return "pip install 'mgw-gateway[dashboard]'"
     monkeypatch.setattr(dashboard, "PAGES", tmp_path / "static")
     return "this build of mgw has no dashboard"
 

@@ -136,7 +136,7 @@ def test_redis_without_its_library_is_an_error_that_says_how_to_get_it(
     assert has_redis_package()
     monkeypatch.setattr(fleet, "REDIS_PACKAGE", "no_such_package_at_all")
     assert problem("fleet: {redis: {url: 'redis://h'}}") == (
-        "2: fleet.redis: the library for Redis is not installed: pip install mgw[redis]"
+        "2: fleet.redis: the library for Redis is not installed: pip install 'mgw-gateway[redis]'"
     )
     assert configured("fleet:").fleet.redis is None
 

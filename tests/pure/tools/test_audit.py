@@ -11,7 +11,7 @@ SKIPPED = {"name": "treq", "skip_reason": "not found"}
 
 
 def test_a_report_of_pip_becomes_a_list_without_the_gateway() -> None:
-    names = {"twisted": "26.10.0", "mgw": "0.4.0", "attrs": "26.1"}
+    names = {"twisted": "26.10.0", "mgw-gateway": "0.4.0", "attrs": "26.1"}
     report = {"install": [{"metadata": {"name": name, "version": text}} for name, text in names.items()]}
     assert pinned(report) == "attrs==26.1\ntwisted==26.10.0\n"
 

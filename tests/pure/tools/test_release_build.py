@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tools.release_build import ToolFailed, checksums, level, run
 
-NAMES = st.text("abc/", min_size=1, max_size=5).map(lambda name: f"mgw-1/{name.strip('/') or 'd'}")
+NAMES = st.text("abc/", min_size=1, max_size=5).map(lambda name: f"mgw_gateway-1/{name.strip('/') or 'd'}")
 
 
 def archive(files: dict[str, bytes], time: int, owner: str, mode: int) -> bytes:
@@ -40,7 +40,7 @@ def test_archives_of_the_same_files_are_the_same_bytes(files: dict[str, bytes], 
 
 
 def test_files_keep_their_content_and_whether_they_can_be_run() -> None:
-    files = {"mgw-1/b": b"text", "mgw-1/a": b""}
+    files = {"mgw_gateway-1/b": b"text", "mgw_gateway-1/a": b""}
     for before, after in ((0o600, 0o644), (0o700, 0o755)):
         with tarfile.open(fileobj=io.BytesIO(level(archive(files, 5, "a", before), 7))) as tar:
             found = {one.name: (tar.extractfile(one), one.mode, one.mtime) for one in tar.getmembers()}
