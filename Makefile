@@ -164,12 +164,12 @@ clean:
 	touch $@
 
 .venv-bench/install.stamp: setup.py bench/constraints.txt
-	$(PYTHON) -m venv .venv-bench
+	$(PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/$(PIP) -c bench/constraints.txt '.[bench]'
 	touch $@
 
 .venv-release/install.stamp: setup.py constraints.txt
-	$(PYTHON) -m venv .venv-release
+	$(PYTHON) -m venv --clear .venv-release
 	.venv-release/bin/$(PIP) -c constraints.txt '.[release]'
 	touch $@
 

@@ -224,6 +224,27 @@ def test_an_environment_that_was_there_before_outlives_a_failure(tmp_path: Path)
     assert (tmp_path / "env/bin/python").exists()
 
 
+SHOWN = """case "$3" in
+    show) echo "Name: mgw"; echo "Author: {author}" ;;
+    *) echo "$3 $*" >>"{calls}" ;;
+esac"""
+
+
+@pytest.mark.parametrize(
+    ("author", "expected"), [("the mgw authors", ["uninstall", "install"]), ("Somebody", ["install"])]
+)
+def test_an_environment_with_the_distribution_under_its_old_name_is_rid_of_it_first(
+    tmp_path: Path, author: str, expected: list[str]
+) -> None:
+    """Both would have the same files, so that removing the old one later would remove the new one."""
+    calls = tmp_path / "calls"
+    install(tmp_path).communicate(timeout=WAIT_SECONDS)
+    again = install(tmp_path, SHOWN.format(author=author, calls=calls))
+    again.communicate(timeout=WAIT_SECONDS)
+    assert again.returncode == 0
+    assert [line.split()[0] for line in calls.read_text(encoding="utf-8").splitlines()] == expected
+
+
 def test_make_run_starts_the_demonstration_of_this_repository() -> None:
     made = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", "--always-make", "run"],
