@@ -14,6 +14,7 @@ from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
 from tools import man_page, models_page, room_list, routes_page, settings_reference
+from tools.pictures.files import PICTURES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -27,12 +28,17 @@ class Generated(Struct, frozen=True):
     """Returns the file's text, given the one that it has."""
 
     def read(self) -> str:
-        """Return the text that the file has."""
-        return (ROOT / self.path).read_text(encoding="utf-8")
+        """Return the text that the file has; none if it is new."""
+        file = ROOT / self.path
+        return file.read_text(encoding="utf-8") if file.exists() else ""
 
     def write(self) -> None:
         """Renew the file."""
         (ROOT / self.path).write_text(self.render(self.read()), encoding="utf-8")
+
+
+def _picture(name: str) -> Generated:
+    return Generated(f"docs/images/{name}.svg", lambda _: PICTURES[name]())
 
 
 GENERATED: Final = MappingProxyType(
@@ -46,6 +52,7 @@ GENERATED: Final = MappingProxyType(
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "rooms": Generated("docs/architecture.rst", room_list.render),
+        **{name: _picture(name) for name in PICTURES},
     }
 )
 
