@@ -367,4 +367,4 @@ def test_the_document_explains_every_column_and_no_other() -> None:
 
 def head() -> str:
     text = DOCUMENT.read_text(encoding="utf-8")
-    return text[text.index("What a row says") : text.index("Rows of your own")]
+    return text[text.index("Columns\n-------") : text.index("Add your own rows")]
