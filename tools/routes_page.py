@@ -16,54 +16,61 @@ _HEAD: Final = """\
 Routes
 ======
 
-Every path that the gateway serves, generated from its route table (``make docs``).  Any other path is
-answered with 404, in the format that the path suggests, and is never forwarded.  A wrong method is answered
-with 405.
+This page lists every path that the gateway serves. It is generated from the route table (``make docs``).
+Any other path returns 404, in the format that the path suggests, and is never forwarded. A wrong method
+returns 405.
 
-``routes.deny`` accepts the names of routes and of resources.  The name of the route is also the ``route`` of
+``routes.deny`` accepts the names of routes and of resources. The name of the route is also the ``route`` of
 usage events and metrics.
 
 Which family a path belongs to
 ------------------------------
 
-Some paths exist in several families.  The first of these rules that applies decides:
+Some paths exist in several families. The first of these rules that applies decides:
 
 1. The header ``anthropic-version`` means Anthropic.
 2. ``x-goog-api-key``, ``x-goog-api-client`` or the query parameter ``key`` mean Gemini.
-3. Any header that begins with ``OpenAI-`` means OpenAI.
-4. A provider named by the request (``provider=`` or ``X-Provider``) means its family, if that has the path.
-5. Otherwise it is the family marked *first* below, or else OpenAI.
+3. Any header that starts with ``OpenAI-`` means OpenAI.
+4. A provider named in the request (``provider=`` or ``X-Provider``) means its family, if that family has
+   the path.
+5. Otherwise, the family marked *first* below; if none is marked, OpenAI.
 
-So OpenAI's SDK reaches its agents without any setting, since it sends ``OpenAI-Beta`` there.  It reaches its
-skills if the client has an organization or a project set, or names a provider:
-``OpenAI(..., default_headers={"X-Provider": "openai"})``.  With none of these, ``/v1/skills`` is Anthropic's.
+The OpenAI SDK sends ``OpenAI-Beta`` to the agents routes, so it reaches OpenAI agents without any setting.
+It reaches OpenAI skills if the client has an organization or a project set, or names a provider:
+``OpenAI(..., default_headers={"X-Provider": "openai"})``. With none of these, ``/v1/skills`` is
+Anthropic's.
 
-Gemini's paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha`` alike; what goes upstream has the
-version of the provider's ``base_url``.
+Gemini paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha``. The upstream request uses the version
+in the provider's ``base_url``.
 
 Which provider serves a request
 -------------------------------
 
 The model decides: an alias, ``<provider>/<model>``, or the family's default provider for a model without a
-prefix.  If a route needs no model, the query parameter ``provider`` (removed before the request is
-forwarded) decides, else the header ``X-Provider``, else the family's default.  A model in the body of a
-platform route takes precedence over these if it is an alias or has a prefix.  The provider must be of the
-route's family, unless the table says that the route is translated for others; otherwise it is a 400.
+prefix. If a route needs no model, these decide, in this order: the query parameter ``provider`` (which is
+removed before the request is forwarded), the header ``X-Provider``, the family's default provider. A model
+in the body of a platform route takes precedence over these if it is an alias or has a prefix. The provider
+must belong to the route's family, unless the table says that the route is translated for others; otherwise
+the client gets a 400.
 
-The method *WebSocket* is a GET that asks for an upgrade (`realtime sessions <realtime.rst>`_); without that
-it is a 426.  In the columns *Model* and *Notes*:
+The route tables
+----------------
+
+The method *WebSocket* is a GET that asks for an upgrade (`realtime sessions <realtime.rst>`_); a GET
+without one gets a 426. The columns *Model* and *Notes* contain:
 
 body, form, path, query, message
-    Where the model is; *message* is the first one of a WebSocket.  ``?`` means that it is optional.  Other
-    names are fields inside a JSON body or message; ``[]`` stands for each element of a list.
+    Where the model is; *message* is the first WebSocket message. ``?`` means that it is optional. Other
+    names are fields in a JSON body or message; ``[]`` stands for each element of a list.
 first
     The path belongs to this family if nothing in the request says otherwise.
-needs ``x``
-    A capability that must be on for the provider; otherwise it is a 403, for a WebSocket a 501.
+requires ``x``
+    A capability that must be on for the provider; otherwise the client gets a 403, or a 501 for a
+    WebSocket.
 disk
     Large bodies are stored on disk (``spool``), not in memory.
 address
-    The response contains an address, which is replaced with the gateway's (``rewrite_urls``).
+    The response contains an address, which the gateway replaces with its own (``rewrite_urls``).
 
 """
 
@@ -131,8 +138,8 @@ def _notes(routes: Sequence[Route]) -> str:
 
 
 _WHO_MAY: Final = {
-    **dict.fromkeys(OPEN_ROUTES, "needs no key, even with edge auth"),
-    **dict.fromkeys(GUARDED_ROUTES, "its keys: `dashboard.rst <dashboard.rst>`_"),
+    **dict.fromkeys(OPEN_ROUTES, "no key required, even with ``edge_auth``"),
+    **dict.fromkeys(GUARDED_ROUTES, "keys: see `dashboard.rst <dashboard.rst>`_"),
 }
 
 
@@ -145,7 +152,7 @@ def _notes_of(route: Route) -> Iterable[str]:
         yield _WHO_MAY[route.name]
     needed = REQUIRED.get(route.modality)
     if needed is not None and needed is not Capability.TEXT:
-        yield f"needs ``{needed}``"
+        yield f"requires ``{needed}``"
     others = sorted(route.translated_for - {route.family})
     if others:
         yield f"translated for {', '.join(others)}"
@@ -154,6 +161,6 @@ def _notes_of(route: Route) -> Iterable[str]:
     if route.body is BodyStorage.SPOOL:
         yield "disk"
     if route.url_rewrite is UrlRewrite.UPLOAD_URL:
-        yield "address (``X-Goog-Upload-URL`` and its like)"
+        yield "address (``X-Goog-Upload-URL`` and related headers)"
     elif route.url_rewrite is UrlRewrite.RESULTS_URL:
         yield "address (``results_url``)"
