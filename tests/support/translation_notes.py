@@ -63,13 +63,13 @@ class Note:
 _ANY: Final = r".*"
 NOTHING_LOST: Final = (
     Unsaid("", _ANY, "an empty object has no effect", ({},)),
-    Unsaid("", "model", "names the provider and its model, wherever the dialect puts it"),
+    Unsaid("", "model", "selects the provider and its model, wherever the dialect puts it"),
     Unsaid("", "stream", "not streaming is the default", (False,)),
     Unsaid("chat", r".*\.detail", "the default", ("auto",)),
     Unsaid("chat", "logprobs", "the default", (False,)),
     Unsaid("chat", "modalities", "the default", (["text"],)),
     Unsaid("chat", "response_format", "the default", ({"type": "text"},)),
-    Unsaid("chat", r"stream_options(\.include_usage)?", "the gateway itself follows it"),
+    Unsaid("chat", r"stream_options(\.include_usage)?", "applied by the gateway itself"),
     Unsaid("", r"tools\[.*\]\.strict|tools\[.*\]\.function\.strict", "the default", (False,)),
     Unsaid("chat", r".*\.json_schema\.strict", "always enforced", (True,)),
     Unsaid("chat", r"reasoning\.exclude", "thoughts are shown if requested", (False,)),
@@ -106,14 +106,14 @@ NOTHING_LOST: Final = (
     Unsaid(
         "generateContent",
         r"contents\[user\]\.parts\[\]\.thoughtSignature",
-        "Google signs only parts of the model",
+        "Google signs only the model's parts",
     ),
     Unsaid(
         "generateContent",
         r".*\.functionResponse\.(id|name)",
         "identifies the call to which the result belongs",
     ),
-    Unsaid("generateContent", r".*\.fileData\.mimeType", "whoever fetches a URL learns its type"),
+    Unsaid("generateContent", r".*\.fileData\.mimeType", "the type is known once the URL is fetched"),
     Unsaid("generateContent", r"systemInstruction\.role", "clear from the position"),
     Unsaid("generateContent", r".*\.responseModalities", "the default", (["TEXT"],)),
     Unsaid("generateContent", r".*\.nullable", "the default", (False,)),
@@ -148,7 +148,7 @@ NOTHING_LOST: Final = (
     Unsaid(
         "",
         "thinking",
-        "the model does so by default",
+        "the model does this by default",
         tuple({"type": kind} for kind in ("enabled", "adaptive", "disabled", "between_tools")),
     ),
     Unsaid(
@@ -165,12 +165,12 @@ NOTHING_LOST: Final = (
 _WITH_RESULT: Final = "connects the call and its result"
 _WHERE_IT_FITS: Final = "if the schema follows the rules of the provider's strict mode"
 _BY_NAME: Final = "by name or in tokens, see `models.rst <models.rst>`_"
-_DECOMPOSED: Final = "``data:`` URLs are decomposed, the provider fetches all others"
+_DECOMPOSED: Final = "``data:`` URLs are split into type and data; the provider fetches all others"
 _ONE_RESOLUTION: Final = "one resolution for all images; different ones are dropped"
 _ARGUMENTS: Final = "the parsed JSON object; any other text under the key ``arguments``"
 _FORMAT: Final = "any JSON object, or one with a schema"
-_IN_WORDS: Final = "told in words, not enforced"
-_OWN_THOUGHTS: Final = "a thought of the provider's own becomes a ``reasoning`` item, any other is dropped"
+_IN_WORDS: Final = "described in text, not enforced"
+_OWN_THOUGHTS: Final = "the provider's own thoughts become ``reasoning`` items; others are dropped"
 _TO_RESPONSES: Final[tuple[Note, ...]] = (
     Note("chat", r".*image_url\.detail", "``original`` as ``high``", THROUGH_RESPONSES),
     Note("chat", "logprobs", "as ``message.output_text.logprobs``", THROUGH_RESPONSES),
@@ -215,7 +215,7 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
     Note("responses", r".*\[input_image\]\.detail", _ONE_RESOLUTION, "gemini"),
     Note("responses", r".*\[input_image\]\.detail", "``original`` as ``high``", "openai"),
     Note("responses", r".*\[input_file\]\.file_data", "as a ``data:`` URL", "openai"),
-    Note("responses", r".*\[input_file\]\.file_data", "a ``data:`` URL is decomposed"),
+    Note("responses", r".*\[input_file\]\.file_data", "a ``data:`` URL is split into type and data"),
     Note("responses", r"input\[user\]\.content\[input_text\]\.text", "adjacent texts are joined", "openai"),
     Note("responses", r".*\.arguments", _ARGUMENTS),
     Note("responses", r".*_output\]\.(call_id|id)", _WITH_RESULT),
@@ -226,7 +226,7 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
     Note(
         "responses",
         r"input\[apply_patch_call_output\]\.status",
-        "JSON text with ``status`` and ``output``; ``failed`` is an error, which chat cannot say",
+        "JSON text with ``status`` and ``output``; ``failed`` is an error, which chat cannot express",
         "openai",
     ),
     Note(
@@ -235,14 +235,18 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
         "JSON text with ``status`` and ``output``; ``failed`` is an error",
     ),
     Note(
-        "responses", r"input\[image_generation_call\]\.result", "an image; in the user's turn but for Gemini"
+        "responses", r"input\[image_generation_call\]\.result", "an image, in the user turn except for Gemini"
     ),
     Note("responses", r"input\[image_generation_call\]\.output_format", "as its media type"),
     Note("responses", r"input\[reasoning\]\..*", "if the target's family signed it, otherwise dropped"),
     Note("responses", "include", "log probabilities; anything else is dropped"),
     Note("responses", "parallel_tool_calls", "only ``false`` is sent"),
     Note("responses", r"reasoning\.effort", _BY_NAME),
-    Note("responses", r"reasoning\.(generate_)?summary", "any value asks for thoughts; which, is dropped"),
+    Note(
+        "responses",
+        r"reasoning\.(generate_)?summary",
+        "any value requests thoughts; the value itself is dropped",
+    ),
     Note("responses", r"text\.format", "only one with a schema", "anthropic"),
     Note(
         "responses",
@@ -255,7 +259,7 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
         Note(
             "responses",
             r"tool_choice\[allowed_tools\]\.tools",
-            "the only one that may be called; several are dropped",
+            "if it lists only one tool; several are dropped",
             target,
             partly=True,
         )
@@ -264,11 +268,11 @@ _OF_RESPONSES: Final[tuple[Note, ...]] = (
     Note("responses", r"tool_choice\[custom\]\.name", "the function that stands for the tool"),
     Note("responses", r"tools\[function\]\.strict", _WHERE_IT_FITS, "anthropic", partly=True),
     Note("responses", r"tools\[function\]\.strict", _WHERE_IT_FITS, "openai", partly=True),
-    Note("responses", r"tools\[custom\]\.description", "followed by what the input is"),
+    Note("responses", r"tools\[custom\]\.description", "followed by a description of the input"),
     Note("responses", r"tools\[custom\]\.format.*", _IN_WORDS),
 )
-_FOR_IMAGE_MODELS: Final = "for models whose row has ``images``, otherwise dropped"
-_JOINED: Final = "neighbours of one role are joined, unless ``chat_template`` is ``open``"
+_FOR_IMAGE_MODELS: Final = "for models with ``images`` in their row, otherwise dropped"
+_JOINED: Final = "adjacent messages of one role are joined, unless ``chat_template`` is ``open``"
 NOTES: Final[tuple[Note, ...]] = (
     *_TO_RESPONSES,
     *_OF_RESPONSES,
@@ -294,7 +298,7 @@ NOTES: Final[tuple[Note, ...]] = (
     ),
     Note("chat", r".*image_url\.detail", _ONE_RESOLUTION, "gemini"),
     Note("chat", r".*input_audio\.format", "as a media type"),
-    Note("chat", r".*file\.file_data", "its ``data:`` URL is decomposed"),
+    Note("chat", r".*file\.file_data", "its ``data:`` URL is split into type and data"),
     Note(
         "chat",
         r".*\.arguments",
@@ -378,7 +382,7 @@ NOTES: Final[tuple[Note, ...]] = (
     Note(
         "generateContent", r".*\.responseMimeType", "JSON without a schema; other types are dropped", "openai"
     ),
-    Note("generateContent", r".*\.(ref|nullable|type|example)", "in the spelling of JSON Schema"),
+    Note("generateContent", r".*\.(ref|nullable|type|example)", "in JSON Schema spelling"),
     Note(
         "generateContent",
         r".*\.responseSchema\..*",
