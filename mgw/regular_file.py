@@ -37,7 +37,7 @@ def read_regular_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
             error.filename = os.fspath(path)  # of what is open, no name is known
             raise
     if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", os.fspath(path))
+        raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", os.fspath(path))
     return content
 
 
@@ -72,4 +72,4 @@ def _check(found: os.stat_result, path: str | os.PathLike[str]) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))

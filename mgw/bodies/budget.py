@@ -53,7 +53,7 @@ class BodyBudget:
 
     def overloaded(self) -> GatewayError:
         """Return the refusal of what there is no room for."""
-        message = f"the gateway already holds as many request bodies {self.place} as it may; try again"
+        message = f"the gateway has reached its limit for request bodies held {self.place}; try again"
         return GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
 
 

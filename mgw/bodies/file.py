@@ -100,7 +100,7 @@ class SpoolFile:
         return self._run(work).addTimeout(DISK_SECONDS, self.clock, self._on_timeout)
 
     def _on_timeout(self, _: T | Failure, __: float) -> Failure:
-        error = OSError(errno.ETIMEDOUT, "the disk does not respond")
+        error = OSError(errno.ETIMEDOUT, "the disk is not responding")
         self.report(error)
         return Failure(error)
 
@@ -152,7 +152,7 @@ def _read(descriptor: int, position: int, size: int) -> bytes:
     while size:  # one read is all it takes below 2 GiB (read(2))
         piece = os.pread(descriptor, size, position)
         if not piece:
-            raise OSError(errno.EIO, "a spooled body is shorter than it was written")
+            raise OSError(errno.EIO, "a spooled body is shorter than what was written")
         pieces.append(piece)
         position += len(piece)
         size -= len(piece)

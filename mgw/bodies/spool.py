@@ -198,8 +198,8 @@ class SpooledBody:
             message = "the gateway cannot store the request body on disk; try again"
             self._fail(GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS))
         else:
-            _log.failure("a bug: a request body could not be stored", failure)
-            self._fail(GatewayError(Reason.INTERNAL, "internal error of the gateway; see its log"))
+            _log.failure("internal error: a request body could not be stored", failure)
+            self._fail(GatewayError(Reason.INTERNAL, "internal gateway error; see the gateway's log"))
 
     def _fail(self, error: GatewayError) -> None:
         if self._closed:

@@ -64,7 +64,7 @@ class Client(Struct, eq=False, frozen=True):
         :raises GatewayError: ``UNKNOWN_MODEL``.
         """
         if not self.may_use(asked, provider, model):
-            message = f"no model is named {asked[:200]!r} for this key: ask for one that GET /v1/models lists"
+            message = f"no model is named {asked[:200]!r} for this key: use one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
     def begin(self, now: float) -> Place | Awaitable[Place | Shortage] | None:

@@ -300,7 +300,7 @@ class Fields:
     def missing(self, key: str) -> GatewayError:
         """Return the refusal of the object for the lack of ``key``."""
         place = self.place(key)
-        return self._refused(f"{place}: required, but missing", place)
+        return self._refused(f"{place}: required but missing", place)
 
     def wrong(self, key: str, message: str) -> GatewayError:
         """Return the refusal of ``key``, or of the object, with a sentence that says what to change."""
@@ -360,7 +360,7 @@ def bare_text(block: JsonObject) -> str | None:
 
 def none_of(fields: Fields, key: str, value: str, known: Iterable[str]) -> GatewayError:
     """Return the refusal of a word that is none of ``known``."""
-    return fields.wrong(key, f"{value[:64]!r} is not one of {', '.join(known)}")
+    return fields.wrong(key, f"unknown value {value[:64]!r}; expected one of {', '.join(known)}")
 
 
 @lru_cache(maxsize=512)

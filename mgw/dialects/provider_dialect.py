@@ -47,7 +47,7 @@ def choose_dialect(
         elif asked.row.through_responses is ThroughResponses.ALWAYS:
             raise _responses_off("the model is not served on chat completions", "model")
         elif conversation.tools and asked.row.chat_tools is ChatTools.NEVER:
-            raise _responses_off("the model takes no tools on chat completions", "tools")
+            raise _responses_off("the model does not accept tools on chat completions", "tools")
     return text_dialect(kind.family)
 
 

@@ -99,7 +99,7 @@ def no_addresses(url: str) -> GatewayError:
     message = "this model does not fetch URLs: send the file itself, in base64"
     shown = _BARE_ADDRESS.match(url)
     if shown is not None:
-        message += f", in place of {(shown[1] + shown[2])[:_MOST_SHOWN]!r}"
+        message += f", instead of {(shown[1] + shown[2])[:_MOST_SHOWN]!r}"
     return GatewayError(Reason.MALFORMED, message)
 
 
@@ -113,7 +113,7 @@ def no_base64() -> GatewayError:
     """Return the refusal of embeddings in base64 where the operator has not asked the gateway to write it."""
     message = (
         'encoding_format: this provider returns floats only; pass encoding_format="float" '
-        "(OpenAI's SDKs ask for base64 by default), or have the gateway write base64 "
+        "(the OpenAI SDKs request base64 by default), or let the gateway encode base64 "
         "(translation.base64_embeddings: encode)"
     )
     return GatewayError(Reason.MALFORMED, message, param="encoding_format")

@@ -78,7 +78,7 @@ def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:
     request.skip("model")
     text = request.required_text("input")
     if not text.strip():
-        raise request.wrong("input", "there is nothing to speak")
+        raise request.wrong("input", "no text to speak")
     said = request.text("response_format")
     if said not in {None, PCM, WAV}:
         request.leave("response_format")

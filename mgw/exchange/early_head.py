@@ -118,7 +118,9 @@ class EarlyHead:
             return BufferedResponse(partial(self._read_refusal, plan, head.status), max_bytes=MAX_ERROR_BYTES)
         found = plan.client_response(response, may_try_again=may_try_again)
         if isinstance(found, BufferedResponse) or not self._follows(head):
-            message = "the upstream's response is no stream, but the client was told that one comes"
+            message = (
+                "the upstream's response is not a stream, but the client has already received the head of one"
+            )
             raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.UNREADABLE)
         return found
 
@@ -140,7 +142,7 @@ class EarlyHead:
             if exchange.fault is None:
                 exchange.fault = _fault_of(full.status)
         elif not full.stream:
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is no stream")
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a stream")
         self._is_open = True
         self._channel.forget_request()
         if len(body) > SLICE_BYTES:
@@ -154,7 +156,7 @@ class EarlyHead:
             return
         self._is_open = True
         if not isinstance(error, GatewayError):
-            error = GatewayError(Reason.INTERNAL, "internal error of the gateway")
+            error = GatewayError(Reason.INTERNAL, "internal gateway error")
         self._channel.finish(self._last_translation.new_writer().fail(error))
 
     def close(self) -> None:
@@ -185,7 +187,7 @@ class EarlyHead:
 
 def _fault_of(status: int) -> Fault:
     cause = Cause.UPSTREAM_4XX if status < _FIRST_SERVER_ERROR else Cause.UPSTREAM_5XX
-    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider answered with status {status}")
+    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider returned status {status}")
     return Fault(error.because(cause), status)
 
 

@@ -295,7 +295,7 @@ class Exchange(Struct, eq=False):
             self.settle(Outcome.OK)
             return
         else:
-            word, sentence = _word_of_status(status), f"the provider answered with status {status}"
+            word, sentence = _word_of_status(status), f"the provider returned status {status}"
         if not self.settled and (status >= 500 or status in _OPERATOR_STATUSES):
             self._report_failure(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
@@ -336,7 +336,7 @@ class Exchange(Struct, eq=False):
             sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
             self._report_failure(word_of(error), sentence, error.detail, target)
         elif status is not None:
-            sentence = f"the provider answered with status {status}"
+            sentence = f"the provider returned status {status}"
             self._report_failure(_word_of_status(status), sentence, target=target)
         self.end_upstream_wait()
         self.given_up = self.attempts

@@ -112,7 +112,7 @@ class WorkThreads:
         try:
             self._threads.run(run_unless_cancelled, on_result)
         except OSError:
-            return fail(_overloaded("the system has no thread left for a large request body"))
+            return fail(_overloaded("the system could not start a thread for a large request body"))
         self._waiting += 1
         return done
 

@@ -187,7 +187,7 @@ def not_implemented(path: str) -> GatewayError:
 
 def _not_stored() -> GatewayError:
     """Return the refusal of what is asked of a translated response later (contract 11.2)."""
-    message = "responses of translated requests are not stored: keep what was answered in the client"
+    message = "responses to translated requests are not stored: keep the response in the client"
     return GatewayError(Reason.UNKNOWN_ROUTE, message, param="response_id", code="response_not_found")
 
 

@@ -171,7 +171,7 @@ class ResponseTranslation(ABC):
 
     def _render_error(self, status: int, body: bytes, retry_headers: RawHeaders) -> FullResponse:
         if status < 400:
-            message = f"the upstream answered with status {status}; check the provider's base_url"
+            message = f"the upstream returned status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
         return self.render_refusal(error, retry_headers)
@@ -244,7 +244,7 @@ class StreamTranslation(ResponseTranslation):
             return self.buffer(response, self._replay, stream=True)
         coding = (head.content_encoding or b"identity").strip().lower()
         if coding != b"identity":
-            message = "the upstream compressed a stream although it was asked not to"
+            message = "the upstream compressed a stream although the request did not allow it"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         reader = self.reader()
         if self._renamed is not None:

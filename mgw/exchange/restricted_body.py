@@ -117,7 +117,7 @@ def _check_media(route: Route, request: ClientRequest) -> None:
     """Refuse a ``Content-Type`` by which some provider reads the body in another way."""
     stated = values_of(request.headers, b"content-type")
     if len(stated) > 1:
-        raise _media_error("Content-Type is stated more than once")
+        raise _media_error("Content-Type appears more than once")
     media = media_type(stated[0]) if stated else b""
     if route.model_at is ModelAt.FORM:
         if media not in (FORM, JSON) and not (media == _OFFER and route.query_model):
@@ -172,7 +172,7 @@ def _check_query_repetition(route: Route, request: ClientRequest, opened: Reques
     """Refuse a query whose model is another than the body's: of two, each provider chooses its own."""
     asked = query_value(request.raw_query, MODEL) if route.query_model else None
     if asked is not None and opened.nested and any(one.value != asked for one in opened.nested):
-        raise GatewayError(Reason.MALFORMED, "the query has another model than the body", param=MODEL)
+        raise GatewayError(Reason.MALFORMED, "the query and the body name different models", param=MODEL)
 
 
 def _check_repetition(route: Route, request: ClientRequest, named: tuple[NestedString, ...]) -> None:
@@ -180,7 +180,7 @@ def _check_repetition(route: Route, request: ClientRequest, named: tuple[NestedS
     asked = (request.path_model or "").removeprefix(MODELS)
     for one in named:
         if one.value.removeprefix(MODELS) != asked or route.treatment is Treatment.SPEECH:
-            message = f"the model of {route.path} is in the path: leave it out of the body"
+            message = f"the model for {route.path} is in the path: remove it from the body"
             raise GatewayError(Reason.MALFORMED, message, param=one.name)
 
 

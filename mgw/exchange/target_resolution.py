@@ -94,7 +94,7 @@ def check_query(route: Route, raw_query: bytes | None) -> None:
         or query_value(raw_query, _DEPLOYMENT) is not None
         or has_similar_parameter(raw_query, _DEPLOYMENT)
     ):
-        message = f"the query of {route.path} has a model where this gateway looks for none"
+        message = f"{route.path} does not take a model in the query: remove it"
         raise GatewayError(Reason.MALFORMED, message, param=MODEL)
 
 
@@ -211,7 +211,7 @@ def _long_model() -> GatewayError:
 
 def _missing_model(route: Route) -> GatewayError:
     if route.model_at is ModelAt.QUERY:
-        message = f"{route.path} needs a model: add ?model=<model> to the URL"
+        message = f"{route.path} requires a model: add ?model=<model> to the URL"
     else:
-        message = f"{route.path} needs a model: set the field 'model'"
+        message = f"{route.path} requires a model: set the field 'model'"
     return GatewayError(Reason.MALFORMED, message, param="model")

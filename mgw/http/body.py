@@ -114,7 +114,7 @@ class ChunkedRequestBody:
             self._expected = _Expected.CHUNK_END if self._left else _Expected.TRAILER
         elif self._expected is _Expected.CHUNK_END:
             if line:
-                raise malformed("a chunk is longer than it says")
+                raise malformed("a chunk is longer than its stated size")
             self._expected = _Expected.SIZE
         elif not line:
             self.ended = True
@@ -187,7 +187,7 @@ class ChunkedResponseBody:
         else:
             found = data[at : at + self._left]
             if not _LINE_END[-self._left :].startswith(found):
-                self.fault = "sent a chunk that is longer than it says"
+                self.fault = "sent a chunk that is longer than its stated size"
         self._left -= len(found)
         return at + len(found)
 

@@ -15,8 +15,8 @@ from mgw.http.response_reader import NOT_HTTP
 MAX_CONNECT_HEAD: Final = 32 * 1024
 """Bytes that a proxy may say in all before the tunnel stands."""
 _TOO_LONG: Final = f"sent more than {MAX_CONNECT_HEAD} bytes without opening a tunnel"
-_EARLY: Final = "sent data that nobody had asked for"
-_SWITCHED: Final = "switched to another protocol, which was not asked for"
+_EARLY: Final = "sent unsolicited data"
+_SWITCHED: Final = "switched to another protocol without being asked"
 _BEGINNING: Final = b"HTTP/1."
 _HEAD_END: Final = b"\r\n\r\n"
 _HEAD: Final = re.compile(

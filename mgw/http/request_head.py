@@ -130,7 +130,7 @@ class RequestHeadReader:
         headers = self._line_feeds - (1 if end is None else _OTHER_LINES)
         if self._size > self._max_bytes or headers > self._max_headers:
             limits = f"{self._max_bytes} bytes in {self._max_headers} lines"
-            raise GatewayError(Reason.HEAD_TOO_LARGE, f"the request head is larger than {limits}")
+            raise GatewayError(Reason.HEAD_TOO_LARGE, f"the request head exceeds {limits}")
         return end
 
     def head(self) -> RequestHead:

@@ -26,7 +26,7 @@ _PROTOCOL: Final = b"HTTP/"
 _HTTP_1_1: Final = b"HTTP/1.1 "
 _HTTP_1_0: Final = b"HTTP/1.0 "
 _TOO_LONG: Final = f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes"
-_SWITCHED: Final = "switched to another protocol, which was not asked for"
+_SWITCHED: Final = "switched to another protocol without being asked"
 _NO_CONTENT: Final = (204, 304)
 
 
@@ -235,7 +235,7 @@ def _fault_of_coding(head: ResponseHead) -> str | None:
     if coding is None:
         return None
     if coding.lower() != b"chunked":
-        return "used a transfer coding that was not asked for"
+        return "used a transfer coding that was not requested"
     if not head.raw.startswith(_HTTP_1_1):  # RFC 9112 6.1: its framing is faulty
         return "used a transfer coding, which HTTP/1.0 does not have"
     return None

@@ -71,13 +71,13 @@ def _settle_upstream_end(exchange: Exchange, ending: Ending, provider: str) -> N
         what = f"sent {ending.fault} in a session"
         exchange.refused(upstream_broken(provider, what, phase, Cause.UNREADABLE))
     elif ending.is_stalled:
-        what = "took nothing of what a session sent"
+        what = "stopped reading in the middle of a session"
         exchange.refused(upstream_too_slow(provider, what, phase, Cause.IDLE_TIMEOUT))
     elif ending.is_lost:
         what = "closed the connection in the middle of a session"
         exchange.refused(upstream_broken(provider, what, phase, Cause.TRUNCATED))
     elif ending.code not in _ORDERLY:
-        what = f"ended a session with code {ending.code}"
+        what = f"closed a session with code {ending.code}"
         exchange.refused(upstream_broken(provider, what, phase, Cause.UPSTREAM_ERROR_EVENT))
     else:
         exchange.settle(Outcome.OK)

@@ -165,7 +165,7 @@ class FirstMessage:
 
     def _leave(self, left: Ending) -> None:
         self.left = left
-        self._fail(GatewayError(Reason.MALFORMED, "the client left before its first message"))
+        self._fail(GatewayError(Reason.MALFORMED, "the client disconnected before its first message"))
 
     def _fail(self, error: GatewayError) -> None:
         self._deadline.close()
@@ -173,16 +173,16 @@ class FirstMessage:
             self.whole.errback(error)
 
     def _on_deadline(self) -> None:
-        message = f"no message came within {self._seconds:g} s: the first one has to name the model"
+        message = f"no message arrived within {self._seconds:g} s: the first message must name the model"
         self._fail(GatewayError(Reason.CLIENT_TOO_SLOW, message))
 
 
 def _too_large(what: str) -> GatewayError:
-    return GatewayError(Reason.BODY_TOO_LARGE, f"the first message has more than {what}")
+    return GatewayError(Reason.BODY_TOO_LARGE, f"the first message is larger than {what}")
 
 
 def no_model() -> GatewayError:
     """Return the refusal of a message that names no model."""
     return GatewayError(
-        Reason.MALFORMED, "the first message has to be JSON that names the model", param="model"
+        Reason.MALFORMED, "the first message must be JSON that names the model", param="model"
     )

@@ -129,9 +129,7 @@ class ServerHandshake:
     def __init__(self, headers: RawHeaders) -> None:
         versions = values_of(headers, b"sec-websocket-version")
         if versions != [_VERSION]:
-            message = (
-                "the gateway speaks version 13 of the WebSocket protocol: send Sec-WebSocket-Version: 13"
-            )
+            message = "the gateway supports WebSocket version 13 only: send Sec-WebSocket-Version: 13"
             raise GatewayError(Reason.ONLY_WEBSOCKET, message)
         self._protocol: Any = _SERVER_FACTORY.buildProtocol(_ADDRESS)  # Any: as above
         self._transport = _Transport()
@@ -145,8 +143,8 @@ class ServerHandshake:
             self.close()
             raise GatewayError(
                 Reason.MALFORMED,
-                "the WebSocket handshake is not valid: Sec-WebSocket-Key has to be 16 bytes in base64, and "
-                "each subprotocol is a token and stands once",
+                "the WebSocket handshake is not valid: Sec-WebSocket-Key must be 16 bytes in base64, and "
+                "each subprotocol must be a token that appears once",
             )
 
     def accept(self, subprotocol: str | None, headers: RawHeaders) -> bytes:
@@ -203,7 +201,7 @@ class ClientHandshake:
         except Exception as error:  # Autobahn reads headers as UTF-8, and they may be anything
             raise HandshakeError("answered the handshake with a head that cannot be read") from error
         if self._transport.is_closed:
-            what = "answered the handshake with a wrong Sec-WebSocket-Accept, or with more than was asked"
+            what = "answered the handshake with a wrong Sec-WebSocket-Accept, or with an unrequested option"
             raise HandshakeError(what)
         chosen: str | None = self._protocol.chosen
         return chosen

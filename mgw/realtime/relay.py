@@ -202,7 +202,7 @@ class SessionRelay:
         if self._ending is None:
             self._begin_end(Ending(Side.GATEWAY, refusal=error))
             self._tell(Side.CLIENT, code, error.message)
-            self._tell(Side.UPSTREAM, code, "the gateway has refused a message of the client's")
+            self._tell(Side.UPSTREAM, code, "the gateway rejected a message from the client")
 
     def give_up_client(self, error: GatewayError) -> None:
         """End the session with a client that does not go on: for the provider it is as if it had left."""
@@ -233,7 +233,7 @@ class SessionRelay:
                 self._finish()
         else:
             self._begin_end(Ending(sender, fault=direction.fault))
-            self._tell(sender, PROTOCOL_ERROR, f"the gateway refuses {direction.fault}")
+            self._tell(sender, PROTOCOL_ERROR, f"the gateway rejects {direction.fault}")
             self._leave_other(sender)
 
     # The end
@@ -287,7 +287,7 @@ class SessionRelay:
 
 
 _NEWS: Final = {
-    Side.CLIENT: (GOING_AWAY, "the client has left"),
+    Side.CLIENT: (GOING_AWAY, "the client disconnected"),
     Side.UPSTREAM: (INTERNAL_ERROR, "the connection to the provider broke"),
 }
 """What the other side is told when one has left without a word."""

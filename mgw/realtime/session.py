@@ -257,7 +257,7 @@ class Session:
         answer: Answer = await dial(exchange, self.request, target, ())
         if isinstance(answer, SwitchedUpstream):
             return answer
-        what = f"refused the session with status {answer.status}"
+        what = f"rejected the session with status {answer.status}"
         cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
         raise upstream_broken((exchange.target or target).provider.name, what, Phase.HEAD, cause)
 
@@ -390,7 +390,7 @@ class Session:
     def _on_message_stopped(self) -> None:
         """The client sends nothing more of a message that is held."""
         seconds = self.exchange.generation.config.timeouts.client_body_idle
-        message = f"a message stopped arriving: no more of it came within {seconds:g} s"
+        message = f"a message stopped arriving: nothing more was received for {seconds:g} s"
         if self._relay is not None:
             self._relay.give_up_client(GatewayError(Reason.CLIENT_TOO_SLOW, message))
 

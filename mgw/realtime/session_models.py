@@ -129,7 +129,7 @@ class SessionModels:
         if provider is target.provider:
             return kept + model
         message = (
-            f"this session is with provider {target.provider.name!r}: open another one for "
+            f"this session uses provider {target.provider.name!r}: open another session for "
             f"{asked[:200]!r}, which is a model of provider {provider.name!r}"
         )
         raise GatewayError(Reason.MALFORMED, message, param="model")

@@ -188,7 +188,7 @@ class Sessions:
 
     def _give_slot(self, session: OpenSession, *, is_taken: bool) -> None:
         if not is_taken:
-            message = f"all {self.max_sessions} realtime sessions of the gateway are in use; try again"
+            message = f"all {self.max_sessions} realtime sessions are in use; try again"
             raise GatewayError(Reason.TOO_MANY_SESSIONS, message, retry_after=RETRY_SECONDS)
         self._open[id(session)] = session
         self.observer(session, is_open=True)

@@ -312,7 +312,7 @@ class UpstreamSocket(Protocol):
 
     def _refuse(self, head: ResponseHead, reader: ResponseReader) -> None:
         if head.status < _FIRST_REFUSAL:
-            what = f"answered the handshake with status {head.status} in place of 101"
+            what = f"answered the handshake with status {head.status} instead of 101"
             self._answer(self._broken(what, Cause.UNREADABLE))
         else:
             body = b"".join(reader.pieces)[:MAX_REFUSAL_BYTES]

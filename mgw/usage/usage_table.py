@@ -74,7 +74,7 @@ class UsageTable:
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         elif not os.path.isfile(self.path):
-            raise OSError(errno.EINVAL, "it is no regular file", self.path)
+            raise OSError(errno.EINVAL, "not a regular file", self.path)
         connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()

@@ -122,7 +122,7 @@ class GatewayRequest(Request):
 
     def processingFailed(self, reason: Failure) -> Failure:
         """Log a bug, and respond with 500 or break a response that has started."""
-        _log.failure("a bug: request {path} failed", reason, path=self.path)
+        _log.failure("internal error: request {path} failed", reason, path=self.path)
         if self._disconnected or self.finished:
             return reason
         if self.startedWriting:

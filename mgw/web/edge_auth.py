@@ -49,9 +49,7 @@ _MOST_WORDS: Final = 16
 _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
 """Headers whose words mean what they say, even where a short key is one of them."""
 
-_WANTED: Final = (
-    "this gateway needs one of its own keys: send Authorization: Bearer <key> or x-api-key: <key>"
-)
+_WANTED: Final = "this gateway requires a gateway key: send Authorization: Bearer <key> or x-api-key: <key>"
 
 
 class Caller(Struct, frozen=True):
@@ -278,22 +276,20 @@ def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) 
 
 
 def _of_dashboard(carrier: bytes) -> str:
-    return f"the credential {_shown(carrier)} is a key of the dashboard, which opens nothing else"
+    return f"the credential {_shown(carrier)} is a dashboard key, which is valid only for the dashboard"
 
 
 def _encoded(carrier: bytes) -> str:
-    return (
-        f"the credential {_shown(carrier)} is encoded or has extra characters: send the key exactly as it is"
-    )
+    return f"the credential {_shown(carrier)} is encoded or has extra characters: send the key unchanged"
 
 
 def _visible_flaw(value: bytes, carrier: bytes) -> str | None:
     """Say why a value is nobody's credential, whatever keys there are."""
     if not value:
-        return "the Authorization header is not of the form 'Bearer <key>'"
+        return "the Authorization header does not have the form 'Bearer <key>'"
     flaw = _IN_NO_CREDENTIAL.search(value)
     if flaw is not None:
-        return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which no key does"
+        return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which is not allowed in a key"
     return _encoded(carrier) if any(map(_IN_NO_CREDENTIAL.search, _decodings(value))) else None
 
 

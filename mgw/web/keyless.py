@@ -35,12 +35,12 @@ _PROBED: Final = frozenset({"healthz", "readyz"})
 """What monitors ask, under whatever name."""
 
 _FOREIGN_HOST: Final = (
-    "without edge_auth this gateway answers clients on its own machine only under an IP address or a local "
-    "name, since any web page could have its own name lead here: set public_url to the address that clients "
-    "use, as behind a proxy on this machine, or turn on edge_auth"
+    "without edge_auth, clients on the gateway's machine must use an IP address or a local name, since any "
+    "web page could point its own host name here: set public_url to the address that clients use, such as "
+    "that of a proxy on this machine, or turn on edge_auth"
 )
 _FOREIGN_ORIGIN: Final = (
-    "pages of this origin may not use a gateway without edge_auth: add the origin to cors.origins, set "
+    "pages from this origin may not use a gateway without edge_auth: add the origin to cors.origins, set "
     "public_url if the page is behind the same proxy as the gateway, or turn on edge_auth"
 )
 

@@ -131,7 +131,7 @@ class ChannelFactory(ServerFactory):
         self.refused += 1
         if self._refusal_log.is_due():
             _log.warn(
-                "max_clients: {limit} clients are connected, more are refused "
+                "max_clients: {limit} clients are connected, and new connections are refused "
                 "({before} since the last warning)",
                 limit=self.limits.max_clients,
                 before=self._refusal_log.take_suppressed(),

@@ -372,7 +372,7 @@ class WebServer:
         allowed = config.realtime.origins
         if "*" not in allowed and origin.decode("latin-1").lower() not in allowed:
             self.observer.edge_rejected("origin")
-            message = "pages of this origin may not open sessions: add it to realtime.origins"
+            message = "pages from this origin may not open sessions: add the origin to realtime.origins"
             raise GatewayError(Reason.ORIGIN, message)
 
     def _keyless_rules(self) -> KeylessRules | None:
@@ -430,5 +430,5 @@ def _no_websocket(path: str) -> GatewayError:
 
 
 def _only_websocket(path: str) -> GatewayError:
-    message = f"{path} is a WebSocket: ask for an upgrade, without a body"
+    message = f"{path} is a WebSocket endpoint: send an upgrade request without a body"
     return GatewayError(Reason.ONLY_WEBSOCKET, message)

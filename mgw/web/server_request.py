@@ -138,7 +138,7 @@ class ServerRequest:
         if length > limit:
             own = limit == self.matched.route.max_body_bytes
             whose = "the limit of this route" if own else "max_body_bytes"
-            raise GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose}, {limit} bytes")
+            raise GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose} ({limit} bytes)")
 
     def on_body_data(self, data: bytes) -> None:
         """Keep a piece of the body."""
@@ -289,10 +289,12 @@ class ServerRequest:
             forget_frames(error)
             self._on_error(error)
         elif error is not None:
-            _log.failure("a bug: request {request_id} failed", Failure(error), request_id=self.request_id)
+            _log.failure(
+                "internal error: request {request_id} failed", Failure(error), request_id=self.request_id
+            )
             self._on_error(
                 GatewayError(
-                    Reason.INTERNAL, "internal error of the gateway; find the request's id in its log"
+                    Reason.INTERNAL, "internal gateway error; search the gateway's log for the request id"
                 )
             )
         self._end(self.response.status or CLIENT_CLOSED)

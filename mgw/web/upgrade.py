@@ -252,8 +252,10 @@ class UpgradeRequest:
 
     def _on_refused(self, error: Exception) -> None:
         if not isinstance(error, GatewayError):
-            _log.failure("a bug: request {request_id} failed", Failure(error), request_id=self.request_id)
-            message = "internal error of the gateway; find the request's id in its log"
+            _log.failure(
+                "internal error: request {request_id} failed", Failure(error), request_id=self.request_id
+            )
+            message = "internal gateway error; search the gateway's log for the request id"
             error = GatewayError(Reason.INTERNAL, message)
         forget_frames(error)
         flaw = self.admitted.caller.flaw

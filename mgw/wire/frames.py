@@ -294,7 +294,7 @@ class FrameReader:
             field = data[start + 2 : start + 2 + length_bytes]
             length = int.from_bytes(field, "big")
             if len(field) == length_bytes and not least <= length < 1 << 63:
-                return self._fail("a length that is not written in the least bytes", data, start)
+                return self._fail("a length that is not in its shortest encoding", data, start)
         if body > size:
             return self._hold(data, start)
         return self._read_data_frame(length, data, start, body)
@@ -400,7 +400,7 @@ class FrameReader:
         if length > _MAX_CONTROL_BYTES:
             return self._fail("a control frame of more than 125 bytes", data, start)
         if is_close and length == 1:
-            return self._fail("a close frame with half a code", data, start)
+            return self._fail("a close frame with a truncated code", data, start)
         body = start + 2 + self._mask_bytes
         end = body + length
         if end > len(data):
@@ -417,7 +417,7 @@ class FrameReader:
         try:
             reason = payload[2:].decode()
         except UnicodeDecodeError:
-            return self._fail("a close frame whose reason is not UTF-8", data, start)
+            return self._fail("a close frame with a reason that is not UTF-8", data, start)
         self.close = Close(code, reason)
         return self._end(data, end)
 
@@ -452,5 +452,5 @@ def _describe_first_byte(first: int) -> str:
     if opcode not in _OPCODES:
         return f"the reserved opcode {opcode}"
     if opcode & CONTROL:
-        return "a control frame in fragments"
-    return "a new message within an unfinished one" if opcode else "a continuation of no message"
+        return "a fragmented control frame"
+    return "a new message within an unfinished one" if opcode else "a continuation frame outside a message"

@@ -167,7 +167,7 @@ class FormReader:
         else:  # content that only looks similar
             self._lookalikes += 1
             if self._lookalikes > MAX_LOOKALIKES:
-                raise malformed_form("its boundary occurs in its contents too often")
+                raise malformed_form("its boundary occurs too often in its contents")
             self._state = _State.CONTENT
             self._at = end
         return True
@@ -313,7 +313,7 @@ def _read_name(head: bytes) -> bytes:
     different ones: a header or a parameter that is stated twice, folded lines, and what is no parameter.
     """
     if _BARE_LINE_END.search(head) is not None:
-        raise malformed_form("the head of a part has a line end or a NUL where none belongs")
+        raise malformed_form("the head of a part has a line break or NUL where none is allowed")
     dispositions = _DISPOSITION.findall(head)
     if len(dispositions) > 1:
         raise malformed_form("a part has more than one Content-Disposition")
@@ -322,15 +322,15 @@ def _read_name(head: bytes) -> bytes:
         raise malformed_form("a part has no Content-Disposition: form-data")
     parameters, end = _read_parameters(dispositions[0], kind.end())
     if _NO_PARAMETER.match(dispositions[0], end) is None:
-        raise malformed_form("a part has a Content-Disposition that ends in something else than parameters")
+        raise malformed_form("a part has a Content-Disposition that does not end with its parameters")
     names = [name for name, _ in parameters]
     if len(set(names)) < len(names) or any(name.startswith(_EXTENDED_NAME) for name in names):
-        raise malformed_form("a part states a parameter of its Content-Disposition in two ways")
+        raise malformed_form("a part gives a Content-Disposition parameter more than once")
     name = dict(parameters).get(b"name")
     if name is None:
         raise malformed_form("a part has no name")
     if _ODD_ESCAPE.search(name) is not None:
-        raise malformed_form("the name of a part has a backslash that escapes nothing")
+        raise malformed_form("the name of a part has a stray backslash")
     return _QUOTED_PAIR.sub(rb"\1", name)
 
 

@@ -110,19 +110,19 @@ def quote_model_path(model: str, extra_characters: str = "") -> bytes:
     if _UNSAFE_IN_PATH.search(model.translate(dict.fromkeys(map(ord, extra_characters)))):
         raise GatewayError(
             Reason.MALFORMED,
-            "a model that is sent in a path must not contain '?', '#', '%', ':' or control characters",
+            "a model name sent in a path must not contain '?', '#', '%', ':' or control characters",
             param="model",
         )
     if not {"", ".", ".."}.isdisjoint(model.replace("\\", "/").split("/")):
         raise GatewayError(
             Reason.MALFORMED,
-            "a model that is sent in a path must not have an empty segment, '.' or '..'",
+            "a model name sent in a path must not have an empty segment, '.' or '..'",
             param="model",
         )
     try:
         return quote(model, safe="/" + extra_characters).encode()
     except UnicodeEncodeError:
-        raise GatewayError(Reason.MALFORMED, "the model is not valid Unicode", param="model") from None
+        raise GatewayError(Reason.MALFORMED, "the model name is not valid Unicode", param="model") from None
 
 
 def _parameters(raw_query: bytes | None) -> Iterator[tuple[bytes, str, bytes]]:

@@ -54,10 +54,10 @@ class UnambiguousFormReader(FormReader):
     ) -> None:
         super().__init__(content_type, name, max_bytes)
         if len(_BOUNDARY.findall(content_type)) > 1:
-            message = "Content-Type says something like a boundary more than once"
+            message = "Content-Type has more than one parameter that looks like a boundary"
             raise GatewayError(Reason.MALFORMED, message, param="Content-Type")
         if _WHOLE_BOUNDARY.search(content_type) is None:
-            message = "the boundary has characters at which some servers end it"
+            message = "the boundary contains characters that some servers treat as its end"
             raise GatewayError(Reason.MALFORMED, message, param="Content-Type")
         self._dashes: Final = self.delimiter.lstrip(b"\r\n")
         self._names: Final = {name, _MODEL, _SETS_CHARSET}
@@ -103,9 +103,9 @@ class UnambiguousFormReader(FormReader):
             return True
         text = text.replace("\\", "")
         if any(is_similar(text, wanted) for wanted in self._names):
-            raise malformed_form(f"it has a part with a name like {self._wanted!r}")
+            raise malformed_form(f"it has a part with a name similar to {self._wanted!r}")
         if is_similar_below(text, _MODEL):
-            raise malformed_form(f"it names a further model, in the part {text[:100]!r}")
+            raise malformed_form(f"it names another model in the part {text[:100]!r}")
         return False
 
     def on_value(self, value: bytes, span: Span) -> None:

@@ -227,7 +227,7 @@ class _StrictSearch:
         """Refuse keys in another case alone, and an object without any in place of a string."""
         if odd:
             key = (*place, min(odd))
-            raise _not_one(f"{path_name(key)!r} is spelled in another case", key)
+            raise _not_one(f"{path_name(key)!r} is spelled with different capitalization", key)
         if node.is_end and is_empty:
             raise _not_one(f"{path_name(place)!r} must be {node.described}", place)
 
@@ -244,7 +244,7 @@ class _StrictSearch:
         if literals[0] == literals[1]:
             return
         if not all(literal[:1] == b'"' for literal in literals) or len(set(map(decode_string, literals))) > 1:
-            message = f"{path_name(place)!r} is stated more than once, with different values"
+            message = f"{path_name(place)!r} appears more than once with different values"
             raise _not_one(message, place)
 
     def _array(self, node: _PathNode, position: int, place: Place) -> int:

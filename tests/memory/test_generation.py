@@ -119,7 +119,7 @@ def test_no_named_file_is_waited_for_or_read_without_end(tmp_path: Path, setting
         with file.open("wb") as sparse:
             sparse.truncate(50 * 1024**3)
     tracemalloc.start()
-    with pytest.raises(ValueError, match=r"no regular file|more than \d+ bytes|larger than \d+ bytes"):
+    with pytest.raises(ValueError, match=r"not a regular file|more than \d+ bytes|larger than \d+ bytes"):
         build_generation(
             1, config(settings.replace("FILE", str(file))), MemoryReactorClock(), 0, TokenHosts().sources
         )

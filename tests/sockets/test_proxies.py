@@ -220,7 +220,7 @@ REFUSED: Final = "provider main cannot be reached: its proxy "
         (
             says(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\ncanary"),
             "unreadable",
-            "sent data that nobody had asked for",
+            "sent unsolicited data",
         ),
         (
             says(*[b"HTTP/1.1 102 Processing\r\n\r\n"] * 2000),

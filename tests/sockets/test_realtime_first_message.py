@@ -132,7 +132,7 @@ class TestRefusedByTheGateway:
     def test_no_first_message_in_time(self, gateway: GatewayProcess, traces: Traces) -> None:
         with session(gateway, RESPONSES) as connection:
             code, reason = read_close(connection)
-        assert (code, "no message came within 2 s" in reason) == (1008, True)
+        assert (code, "no message arrived within 2 s" in reason) == (1008, True)
         event = traces.event()
         assert (event["status"], event["http_status"], event["error"]) == ("rejected", 101, "client_timeout")
 

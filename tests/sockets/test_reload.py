@@ -273,7 +273,7 @@ def test_a_pipe_or_an_endless_file_in_place_of_the_configuration_holds_nobody_up
         gateway.config_file.unlink()
         os.mkfifo(gateway.config_file)
         gateway.signal(signal.SIGHUP)
-        assert b"it is no regular file" in gateway.log(b"the configuration was not reloaded", WAIT_SECONDS)
+        assert b"not a regular file" in gateway.log(b"the configuration was not reloaded", WAIT_SECONDS)
         assert send(gateway, "gpt-1") == 200
         gateway.config_file.unlink()
         gateway.config_file.symlink_to("/dev/zero")

@@ -89,4 +89,4 @@ aliases: {{voice: main/gpt-realtime}}
     frames, rest = split_frames(b"".join(received))
     assert rest == b""
     assert [one.first for one in frames] == [0x81, 0x81, 0x88]
-    assert frames[-1].payload == (1001).to_bytes(2, "big") + b"the client has left"
+    assert frames[-1].payload == (1001).to_bytes(2, "big") + b"the client disconnected"

@@ -201,7 +201,7 @@ def test_a_worker_that_cannot_begin_is_told_in_one_readable_line(
     file = str(write_config(tmp_path, text))
     done = twistd("mgw", "-c", file, folder=tmp_path, start=start_with_rows)
     assert done.status == 1
-    assert f"cannot begin: prices.file: {prices} cannot be read: it is no regular file" in done.stderr
+    assert f"cannot begin: prices.file: {prices} cannot be read: not a regular file" in done.stderr
     assert "mgw serves" not in done.stderr
     assert "Traceback" not in done.stderr
     assert list(spool.iterdir()) == []

@@ -133,7 +133,7 @@ def _parse_block(message: Fields, block: Fields, role: Role) -> Sequence[Part]:
     roles, parse = known
     if role not in roles:
         where = " and ".join(one.value for one in roles)
-        raise block.wrong("type", f"{kind} blocks are allowed only in messages of the role {where}")
+        raise block.wrong("type", f"{kind} blocks are allowed only in messages with role {where}")
     return parse(message, block)
 
 

@@ -120,7 +120,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     message = _message_of(error)
     if message is None:
         words = proxy_message(body)
-        message = f"the upstream refused the request with status {status}" + (f": {words}" if words else "")
+        message = f"the upstream rejected the request with status {status}" + (f": {words}" if words else "")
     return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
 
 
@@ -141,14 +141,14 @@ def find_error(document: bytes) -> UpstreamError | None:
     message = _message_of(error)
     if message is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
         return None
-    message = message or "the upstream's response broke off"
+    message = message or "the upstream's response was cut off"
     status = _status_of(error) or implied_status(message, _FAILED)
     return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
     """Parse the error that breaks a stream; its type stands for a status."""
-    words = proxy_message(document) or "the upstream's response broke off"
+    words = proxy_message(document) or "the upstream's response was cut off"
     return find_error(document) or UpstreamError(502, _cut(words))
 
 

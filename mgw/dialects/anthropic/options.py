@@ -62,7 +62,7 @@ def parse_max_tokens(root: Fields) -> int | None:
     limit = root.integer("max_tokens", _LIMIT)
     if limit == 0:
         raise root.wrong(
-            "max_tokens", "0 warms Anthropic's cache, which other families do not have: send 1 or more"
+            "max_tokens", "0 only warms the Anthropic cache, which other families do not have: send 1 or more"
         )
     return limit
 

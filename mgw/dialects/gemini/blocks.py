@@ -163,7 +163,7 @@ def parse_other_part(part: Fields, detail: str | None) -> Media | None:
             return None
     unknown = next((key for key in part if key in part and _camel(key) not in _METADATA), None)
     if unknown is not None:
-        raise part.wrong("", f"parts of the type {unknown[:64]!r} are not supported")
+        raise part.wrong("", f"parts of type {unknown[:64]!r} are not supported")
     return None
 
 

@@ -106,7 +106,7 @@ def _find_start(entries: Sequence[CatalogEntry], token: str) -> int:
         if _render_token(entry) == token:
             return place + 1
     raise GatewayError(
-        Reason.MALFORMED, "this pageToken does not come from this list; start without one", param="pageToken"
+        Reason.MALFORMED, "this pageToken is not from this list; start again without one", param="pageToken"
     )
 
 

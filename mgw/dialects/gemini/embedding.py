@@ -76,7 +76,7 @@ def render_request(request: EmbeddingRequest, options: RenderOptions) -> Rendere
     Raises: :class:`GatewayError` (``MALFORMED``) where there is nothing to embed.
     """
     if not request.inputs:
-        raise GatewayError(Reason.MALFORMED, "there is no text to embed", param="input")
+        raise GatewayError(Reason.MALFORMED, "no text to embed", param="input")
     lost: set[Feature] = set()
     requests = [_render_text(text, request, options, lost) for text in request.inputs]
     if request.single and len(requests) == 1:

@@ -90,7 +90,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]
     contents = request.objects_or_one("contents")
     texts = [text for content in contents for text in _parse_content(content)]
     if not any(text.strip() for text in texts):
-        raise request.wrong("contents", "there is no user text to speak")
+        raise request.wrong("contents", "no user text to speak")
     system = request.nested("systemInstruction")
     instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
     config = request.nested("generationConfig")
@@ -231,7 +231,7 @@ def _refusal_error(candidate: CandidateShape, stop: StopReason) -> UpstreamError
         message = candidate.finish_message or f"The model refused to speak: {word}."
         return UpstreamError(_BLOCKED, message, _BLOCKED_CODE)
     spoke = any(part.text for part in (candidate.content.parts if candidate.content else None) or ())
-    why = "the model answered with text: try again, or use a speech model" if spoke else "ask again"
+    why = "the model answered with text: try again, or use a speech model" if spoke else "try again"
     raise _no_audio(f"the provider's response has no audio ({word}); {why}")
 
 

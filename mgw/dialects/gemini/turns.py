@@ -191,7 +191,7 @@ class _TurnParser:
                 self._joiner.add_text(text or "", signature)
             return
         if "functionResponse" in part:
-            raise part.wrong("functionResponse", "it belongs in a content of role 'user'")
+            raise part.wrong("functionResponse", "it belongs in a content with role 'user'")
         call = part.nested("functionCall")
         if call is not None:
             if signature is not None and may_be_carried(signature):
@@ -222,7 +222,7 @@ class _TurnParser:
         if text is not None:
             return Text(text)
         if "functionCall" in part:
-            raise part.wrong("functionCall", "it belongs in a content of role 'model'")
+            raise part.wrong("functionCall", "it belongs in a content with role 'model'")
         response = part.nested("functionResponse")
         if response is not None:
             return parse_result(response, self._detail, self._calls)

@@ -212,7 +212,7 @@ class ChoiceReader:
         self._reason = reason
         if reason in _FAILURES:
             self._is_closed = True
-            message = "the upstream broke off its response"
+            message = "the upstream cut off its response"
             events.append(Broke(UpstreamError(_FAILURES[reason], message, reason)))
 
     def close(self, events: list[ReplyEvent]) -> None:

@@ -63,7 +63,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingReque
 def _parse_short_text(request: Fields, key: str, feature: Feature) -> str | None:
     value = request.text(key, feature)
     if value is not None and len(value) > MAX_TITLE_CHARS:
-        raise request.wrong(key, f"at most {MAX_TITLE_CHARS} characters")
+        raise request.wrong(key, f"at most {MAX_TITLE_CHARS} characters are allowed")
     return value
 
 
@@ -76,11 +76,11 @@ def _parse_inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
     if type(value) is not list:
         raise request.mistyped("input", list, value)
     if not value:
-        raise request.wrong("input", "at least one text is required")
+        raise request.wrong("input", "at least one string is required")
     if len(value) > MAX_INPUTS:
-        raise request.wrong("input", f"at most {MAX_INPUTS} texts, found {len(value)}")
+        raise request.wrong("input", f"at most {MAX_INPUTS} strings are allowed, found {len(value)}")
     if any(type(item) is not str for item in value):
-        raise request.wrong("input", "must be a text or an array of texts; tokens cannot be translated")
+        raise request.wrong("input", "must be a string or an array of strings; tokens cannot be translated")
     return tuple(value), False
 
 

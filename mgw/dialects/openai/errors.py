@@ -133,7 +133,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     error = _unwrap(_decode(body))
     message, code = _message_and_code(error)
     if not message:
-        message = f"the upstream answered with status {status}"
+        message = f"the upstream returned status {status}"
         if words := proxy_message(body):
             message = f"{message}: {words}"
     return UpstreamError(status, cut_message(message), code, _numbers_of(error))

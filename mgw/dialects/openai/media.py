@@ -165,7 +165,7 @@ def parse_url_field(fields: Fields, key: str, url: str, kind: MediaKind, detail:
     """
     media = parse_url(url, kind)
     if media is None:
-        raise fields.wrong(key, "must be an https: URL or a data: URL in base64")
+        raise fields.wrong(key, "must be an https: URL or a base64 data: URL")
     if media.media_type is not None:  # LiteLLM takes documents here, too
         kind = kind_of(media.media_type)
     return Media(kind, media.media_type, media.data, media.url, detail=detail)

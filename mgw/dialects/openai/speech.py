@@ -143,7 +143,7 @@ def _join_events(body: bytes) -> tuple[bytes, TokenUsage]:
             if found.audio:
                 pieces.append(b64decode(found.audio, validate=True))
         except (MsgspecError, ValueError, RecursionError):  # UnicodeDecodeError is a ValueError, too
-            raise _no_audio("the provider's audio came in events that cannot be read") from None
+            raise _no_audio("the provider's audio events cannot be read") from None
         if found.type == "error":
             raise _no_audio(f"the upstream failed: {parse_stream_error(event.data).message}")
         if found.usage is not None:

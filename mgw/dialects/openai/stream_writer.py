@@ -161,7 +161,7 @@ class ChatStreamWriter(StreamWriter):
         choice.thoughts.add(event.text)
         self._held += choice.thoughts.held - before
         if self._held > MAX_HELD:
-            self._break(GatewayError(Reason.UPSTREAM_BROKEN, "a thought in the response is too long"))
+            self._break(GatewayError(Reason.UPSTREAM_BROKEN, "the reasoning in the response is too long"))
             return
         self._write_delta(choice, {"reasoning_content": event.text})
 
@@ -255,7 +255,7 @@ class ChatStreamWriter(StreamWriter):
     def on_finish(self) -> None:
         """Write usage, if the client asked for it, and ``[DONE]``; an error where a choice has not ended."""
         if not self._choices or not all(choice.ended for choice in self._choices):
-            self._break(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response has no end"))
+            self._break(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response has no finish reason"))
             return
         if self._context.options.include_usage:
             usage = _ENCODER.encode(render_usage(self._usage))

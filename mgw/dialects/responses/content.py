@@ -111,7 +111,7 @@ def _parse_part(block: Fields, holder: Holder) -> ContentPart | None:
         block.ledger.note(Feature.REFUSAL, f"{block.path().removesuffix('[]')}[refusal]")
         return Refusal(block.required_text("refusal"))
     if kind not in _MEDIA_TYPES:
-        raise block.wrong("type", f"parts of type {kind[:LONGEST_SHOWN]!r} are not known here")
+        raise block.wrong("type", f"parts of type {kind[:LONGEST_SHOWN]!r} are not supported")
     path = f"{block.path().removesuffix('[]')}[{kind}]"
     if holder is Holder.SYSTEM:
         block.unread.clear()

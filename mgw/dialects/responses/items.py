@@ -65,9 +65,11 @@ _REFERENCE: Final = "item_reference"
 _IMAGE: Final = "image_generation_call"
 _STORE: Final = (
     "items are not stored: set store: false (Vercel AI SDK: providerOptions.openai.store) so that the client "
-    "sends them whole"
+    "sends them in full"
 )
-_COMPACTION: Final = "only OpenAI's servers can read or make it: leave it out, and send the messages"
+_COMPACTION: Final = (
+    "only OpenAI's servers can read or create it: leave it out, and send the messages instead"
+)
 
 
 class ItemParser:
@@ -244,7 +246,7 @@ class ItemParser:
         if call_id is None:
             raise item.missing("call_id")
         if not self.turns.has_call(call_id):
-            message = f"there is no call {call_id[:LONGEST_SHOWN]!r} before this output: send the call, too"
+            message = f"no call {call_id[:LONGEST_SHOWN]!r} precedes this output: send the call as well"
             raise item.wrong("call_id", message)
         return call_id
 

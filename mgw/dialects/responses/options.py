@@ -46,8 +46,8 @@ _NEUTRAL: Final = MappingProxyType(
 _REFUSED: Final = MappingProxyType(
     {
         "previous_response_id": "responses are not stored: leave it out, and send the whole conversation",
-        "conversation": "conversations are not stored: leave it out, and send all of it as input",
-        "prompt": "prompts are not stored: leave it out, and send its own text as instructions",
+        "conversation": "conversations are not stored: leave it out, and send the whole history as input",
+        "prompt": "prompts are not stored: leave it out, and send its text as instructions",
     }
 )
 """What lies with OpenAI, and what to send in its place."""
@@ -116,7 +116,7 @@ def refuse_state(request: Fields) -> None:
         if key in request:
             raise unsupported(request, key, message, PARAMETER)
     if request.flag("background"):
-        message = "the response could not be fetched later: send false, and read the response as it comes"
+        message = "responses are not stored: send false, and read the response from this request"
         raise unsupported(request, "background", message, PARAMETER)
 
 

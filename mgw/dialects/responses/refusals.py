@@ -27,12 +27,12 @@ def unsupported(fields: Fields, key: str, message: str, code: str) -> GatewayErr
 def hosted_tool(tool: Fields, kind: str, key: str = "") -> GatewayError:
     """Return the refusal of a tool that only OpenAI's servers run."""
     message = (
-        f"tools of type {kind[:LONGEST_SHOWN]!r} run on OpenAI's servers only: leave the tool out, have the "
-        "gateway do so (translation.responses.hosted_tools: drop), or use a provider of OpenAI's"
+        f"tools of type {kind[:LONGEST_SHOWN]!r} run on OpenAI's servers only: remove the tool, let the "
+        "gateway drop it (translation.responses.hosted_tools: drop), or use an OpenAI provider"
     )
     return unsupported(tool, key, message, TOOL)
 
 
 def not_encodable(fields: Fields, key: str) -> GatewayError:
     """Return the refusal of a value that cannot be written as JSON again."""
-    return fields.wrong(key, "is nested too deeply, or contains what JSON cannot represent")
+    return fields.wrong(key, "is nested too deeply, or contains a value that JSON cannot represent")

@@ -92,7 +92,7 @@ def _parse_input(request: Fields, tools: ToolSet) -> _Input:
     if type(value) is str or value is None:
         request.skip("input")
         if not value and not system:
-            raise request.wrong("input", "input or instructions are required")
+            raise request.wrong("input", "input or instructions is required")
         turns = (Turn(_USER, (Text(value),)),) if value else ()
         return system, turns, _NO_UPDATE, _finish_tools(request, tools)
     if value == []:

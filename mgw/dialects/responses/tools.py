@@ -204,7 +204,7 @@ class ToolSet:
         kind = opened.required_text("type")
         if kind == "namespace":
             if group.namespace is not None:
-                raise opened.wrong("type", "a namespace cannot hold another one")
+                raise opened.wrong("type", "a namespace cannot contain another namespace")
             return self._read_namespace(opened, tool, group)
         parse = _PARSERS.get(kind) if group.namespace is None or kind in _INNER else None
         found = None if parse is None else parse(opened)
@@ -229,7 +229,7 @@ class ToolSet:
                 return False
         elif key in self._declared:
             second = holder.open_element("tools", index, {})
-            raise second.wrong("name", f"two tools of one kind are named {tool.name[:LONGEST_SHOWN]!r}")
+            raise second.wrong("name", f"two tools of the same type are named {tool.name[:LONGEST_SHOWN]!r}")
         if group.description:
             said = BETWEEN.join(filter(None, (group.description, tool.description)))
             tool, group.description = replace(tool, description=said), None

@@ -93,7 +93,7 @@ def test_a_disk_that_does_not_answer_refuses_the_body_in_time_and_says_so_once_a
         assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
         assert (uploader.memory.held, uploader.body.held) == (0, 0)
         assert len(logged) == expected
-    assert {event["reason"] for event in logged} == {"the disk does not respond"}
+    assert {event["reason"] for event in logged} == {"the disk is not responding"}
     uploader.disk.run()
     assert uploader.held == (0, 0)
     assert uploader.paused

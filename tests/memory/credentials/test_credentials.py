@@ -138,7 +138,7 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
 def test_a_pipe_in_place_of_a_token_file_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "token"
     os.mkfifo(path)
-    with pytest.raises(GatewayError, match="cannot be read: it is no regular file"):
+    with pytest.raises(GatewayError, match="cannot be read: not a regular file"):
         result_of(TokenFile("p", str(path), Clock(), run_inline).obtain(None))
 
 

@@ -115,8 +115,8 @@ def answers(status: bytes) -> Callable[[Asked], None]:
         (None, falls_silent, "idle_timeout", "was silent for 300 s in the middle of the response"),
         (None, greets, "not_http", "provider main sent something that is not HTTP"),
         (None, mumbles, "unreadable", "provider main sent an unreadable response"),
-        (None, answers(b"503 Busy"), "upstream_5xx", "the provider answered with status 503"),
-        (None, answers(b"429 Slow"), "upstream_4xx", "the provider answered with status 429"),
+        (None, answers(b"503 Busy"), "upstream_5xx", "the provider returned status 503"),
+        (None, answers(b"429 Slow"), "upstream_4xx", "the provider returned status 429"),
     ],
 )
 def test_a_failure_is_one_word_in_the_event_and_the_clients_sentence_in_the_log(

@@ -137,8 +137,8 @@ def payload(size: int) -> bytes:
 @pytest.mark.parametrize(
     ("make", "limit", "said"),
     [
-        (headers, MAX_FRAMING_BYTES, "the first message has more than 262144 bytes of headers and pings"),
-        (payload, 1000, "the first message has more than 1000 bytes"),
+        (headers, MAX_FRAMING_BYTES, "the first message is larger than 262144 bytes of headers and pings"),
+        (payload, 1000, "the first message is larger than 1000 bytes"),
     ],
     ids=["headers", "payload"],
 )

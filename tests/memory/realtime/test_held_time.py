@@ -84,9 +84,9 @@ def check_is_given_up(harness: SessionHarness) -> None:
 def check_closes(to_client: list[SeenFrame], to_provider: list[SeenFrame]) -> None:
     """Each side has its close, and nothing else."""
     assert [(one.code, one.payload[2:]) for one in to_client] == [
-        (1008, b"a message stopped arriving: no more of it came within 60 s")
+        (1008, b"a message stopped arriving: nothing more was received for 60 s")
     ]
-    assert [(one.code, one.payload[2:]) for one in to_provider] == [(1001, b"the client has left")]
+    assert [(one.code, one.payload[2:]) for one in to_provider] == [(1001, b"the client disconnected")]
 
 
 @EVERY_HOLDER

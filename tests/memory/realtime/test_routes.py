@@ -62,7 +62,7 @@ def test_these_are_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/v1/realtime", 400, b"needs a model"),
+        ("/v1/realtime", 400, b"requires a model"),
         ("/v1/realtime?model=", 400, b"the model is empty"),
         ("/v1/realtime?model", 400, b"the model is empty"),
         ("/v1/realtime/translations?model=", 400, b"the model is empty"),

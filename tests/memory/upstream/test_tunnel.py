@@ -194,7 +194,7 @@ def test_a_refusal_is_told_by_its_status_alone(status: int, said: str) -> None:
     ("answer", "said", "cause"),
     [
         (b"SSH-2.0-canary\r\n", "sent something that is not HTTP", Cause.NOT_HTTP),
-        (OPENED + b"canary", "sent data that nobody had asked for", Cause.UNREADABLE),
+        (OPENED + b"canary", "sent unsolicited data", Cause.UNREADABLE),
         (b"HTTP/1.1 101 S\r\n\r\n", "switched to another protocol", Cause.UNREADABLE),
         (b"HTTP/1.1 200 " + b"x" * MAX_CONNECT_HEAD, f"more than {MAX_CONNECT_HEAD} bytes", Cause.UNREADABLE),
     ],

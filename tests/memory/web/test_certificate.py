@@ -28,7 +28,7 @@ def test_the_end_is_that_of_the_certificate_in_use(tmp_path: Path) -> None:
     assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)
     os.mkfifo(tmp_path / "pipe")
     piped = files[0].model_copy(update={"key_file": str(tmp_path / "pipe")})
-    with pytest.raises(ValueError, match=r"^tls\.key_file: .* cannot be read: it is no regular file$"):
+    with pytest.raises(ValueError, match=r"^tls\.key_file: .* cannot be read: not a regular file$"):
         Certificate.read(piped)
     broken = files[0].model_copy(update={"key_file": files[1].key_file})
     with pytest.raises(ValueError, match="does not belong"):

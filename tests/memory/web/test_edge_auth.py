@@ -276,9 +276,9 @@ def test_what_vendors_hand_out_as_credentials_stays_as_it_is(value: bytes) -> No
     ("headers", "query", "words"),
     [
         ([(b"Authorization", b"Bearer my key")], None, "after Bearer contains a space"),
-        ([(b"Authorization", b"Bearer\tkey")], None, "not of the form 'Bearer <key>'"),
-        ([(b"Authorization", b"key")], None, "not of the form 'Bearer <key>'"),
-        ([(b"Authorization", b"Bearer ")], None, "not of the form 'Bearer <key>'"),
+        ([(b"Authorization", b"Bearer\tkey")], None, "does not have the form 'Bearer <key>'"),
+        ([(b"Authorization", b"key")], None, "does not have the form 'Bearer <key>'"),
+        ([(b"Authorization", b"Bearer ")], None, "does not have the form 'Bearer <key>'"),
         ([(b"Authorization", b'Bearer "key"')], None, "after Bearer contains a quotation mark"),
         ([(b"X-Api-Key", b"one, two")], None, "in x-api-key contains a comma"),
         ([(b"x-goog-api-key", b"k\xe9y")], None, "x-goog-api-key contains a character outside visible ASCII"),

@@ -68,7 +68,7 @@ def test_snake_case_is_read_and_reported_as_spelled() -> None:
         (b'{"m":[{"t":[]}]}', "m[0].t", "expected a string, found an array"),
         (b'{"m":[{"t":"a"},7]}', "m[1]", "expected an object, found a number"),
         (b'{"m":{}}', "m", "expected an array, found an object"),
-        (b'{"m":[{}]}', "m[0].t", "required, but missing"),
+        (b'{"m":[{}]}', "m[0].t", "required but missing"),
     ],
 )
 def test_a_wrong_type_is_refused_with_its_place(body: bytes, place: str, what: str) -> None:
@@ -101,7 +101,7 @@ def test_what_is_no_json_object_is_a_clear_refusal(body: bytes) -> None:
 
 def test_an_unknown_word_is_told_with_the_known_ones() -> None:
     error = none_of(opened(b"{}"), "mode", "x" * 500, ("auto", "none"))
-    assert error.message.endswith("is not one of auto, none")
+    assert error.message.endswith("; expected one of auto, none")
     assert len(error.message) < 120
 
 

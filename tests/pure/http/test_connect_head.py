@@ -10,9 +10,9 @@ from mgw.http.connect_head import MAX_CONNECT_HEAD, ConnectReader, authority_of,
 from mgw.http.response_reader import NOT_HTTP
 
 OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 proxy\r\n\r\n"
-EARLY = "sent data that nobody had asked for"
+EARLY = "sent unsolicited data"
 TOO_LONG = f"sent more than {MAX_CONNECT_HEAD} bytes without opening a tunnel"
-SWITCHED = "switched to another protocol, which was not asked for"
+SWITCHED = "switched to another protocol without being asked"
 
 
 def read(*pieces: bytes) -> ConnectReader:

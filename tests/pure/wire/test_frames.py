@@ -320,8 +320,8 @@ def test_nothing_of_an_illegal_frame_goes_on_once_it_is_known(
     [
         (frame(0xC1), "reserved bits that are set"),
         (frame(0x83), "the reserved opcode 3"),
-        (frame(0x09), "a control frame in fragments"),
-        (frame(0x80), "a continuation of no message"),
+        (frame(0x09), "a fragmented control frame"),
+        (frame(0x80), "a continuation frame outside a message"),
         (frame(0x01) + frame(0x81), "a new message within an unfinished one"),
         (frame(0x88, _close(1005)), "a close frame with the code 1005"),
     ],

@@ -81,7 +81,7 @@ def test_no_part_has_a_name_that_some_server_takes_for_model(name: str) -> None:
 @pytest.mark.parametrize("name", ["svg[model]", "svg[Model]", "svg[reasoning][model]", "svg%5Bmodel%5D"])
 def test_no_part_names_a_further_model(name: str) -> None:
     refusal = refusal_of(form(part("model", b"a"), part(name, b"b")))
-    assert "further model" in refusal.message
+    assert "another model" in refusal.message
 
 
 def read_further(*parts: bytes) -> UnambiguousFormReader:
@@ -101,7 +101,7 @@ def test_further_models_are_found_where_the_route_has_them() -> None:
     assert (found.value, len(found.spans)) == ("a", 1)
     with pytest.raises(GatewayError, match=r"'svg\[model\]' more than once"):
         read_further(part("svg[model]", b"b"), part("svg[model]", b"c"))
-    with pytest.raises(GatewayError, match="further model"):
+    with pytest.raises(GatewayError, match="another model"):
         read_further(part("svg[model]", b"b"), part("svg[Model]", b"b"))
 
 

@@ -36,11 +36,11 @@ def test_the_vendors_words_are_kept() -> None:
         (b'{"detail": "down"}', "down"),
         (
             b"<html><h1>Bad Gateway</h1></html>",
-            "the upstream refused the request with status 502: Bad Gateway",
+            "the upstream rejected the request with status 502: Bad Gateway",
         ),
-        (b"", "the upstream refused the request with status 502"),
-        (b'{"error": {"type": "x"}}', "the upstream refused the request with status 502"),
-        (b"[" * 100_000, "the upstream refused the request with status 502"),
+        (b"", "the upstream rejected the request with status 502"),
+        (b'{"error": {"type": "x"}}', "the upstream rejected the request with status 502"),
+        (b"[" * 100_000, "the upstream rejected the request with status 502"),
     ],
     ids=["message", "text", "detail", "html", "nothing", "no words", "nested"],
 )

@@ -187,7 +187,7 @@ def test_a_model_that_fetches_no_addresses_is_asked_for_none(url: str, shown: st
     conversation = Conversation((turn(USER, Media(MediaKind.IMAGE, url=url)),))
     with pytest.raises(GatewayError) as caught:
         render_request(conversation, RenderOptions(ADAPTIVE, Kind.ANTHROPIC, row))
-    assert caught.value.message.endswith(f"send the file itself, in base64, in place of {shown}")
+    assert caught.value.message.endswith(f"send the file itself, in base64, instead of {shown}")
 
 
 MARK, LATER = {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}

@@ -364,8 +364,12 @@ def test_what_is_unknown_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> No
         (b'data: {"detail":"down"}\n\n', 502, "down"),
         (b"event: error\ndata: upstream connect error\n\n", 502, "upstream connect error"),
         (b"data: upstream connect error\n\n", 502, "upstream connect error"),
-        (b'event: error\ndata: {"type":"error"}\n\n', 502, "the upstream's response broke off"),
-        (b'event: error\ndata: {"type":"error","error":null}\n\n', 502, "the upstream's response broke off"),
+        (b'event: error\ndata: {"type":"error"}\n\n', 502, "the upstream's response was cut off"),
+        (
+            b'event: error\ndata: {"type":"error","error":null}\n\n',
+            502,
+            "the upstream's response was cut off",
+        ),
     ],
 )
 def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, status: int, words: str) -> None:

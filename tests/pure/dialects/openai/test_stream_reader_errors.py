@@ -35,7 +35,7 @@ BROKE = "the upstream's stream ended with an error"
         ),
         (sse({"error": "it broke"}), UpstreamError(502, "it broke")),
         (b'event: error\ndata: {"message":"late","type":"x"}\n\n', UpstreamError(502, "late", "x")),
-        (chunk(finish="error"), UpstreamError(502, "the upstream broke off its response", "error")),
+        (chunk(finish="error"), UpstreamError(502, "the upstream cut off its response", "error")),
         (
             sse({"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}),
             UpstreamError(400, "too long", "BadRequestError"),

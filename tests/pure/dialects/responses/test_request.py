@@ -465,7 +465,7 @@ def test_a_namespace_in_a_namespace_is_refused_for_what_it_is() -> None:
     inner = {"type": "namespace", "name": "b", "tools": [{"type": "function", "name": "f"}]}
     tools = [{"type": "namespace", "name": "a", "tools": [inner]}]
     body = json.dumps({"model": "m", "input": "Hi", "tools": tools}).encode()
-    with pytest.raises(GatewayError, match=r"tools\[0\]\.tools\[0\]\.type: a namespace cannot hold"):
+    with pytest.raises(GatewayError, match=r"tools\[0\]\.tools\[0\]\.type: a namespace cannot contain"):
         parse_request(body, RequestContext("m"))
 
 
