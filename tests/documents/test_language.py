@@ -22,7 +22,6 @@ PLACES: Final = (
 """Pages, examples, the dashboard, and the modules: their strings are messages, help and descriptions."""
 STILL_TO_READ: Final[frozenset[str]] = frozenset(
     {
-        "CHANGELOG.rst",
         "CONTRIBUTING.rst",
         "README.rst",
         "docs/architecture.rst",
