@@ -43,7 +43,7 @@ LINT = [
 ]
 REDIS = ["hiredis>=3.3,<4"]  # the parser of Redis' protocol, by the makers of Redis
 DASHBOARD = ["itsdangerous>=2.2,<3"]
-DOCS = ["docutils>=0.21,<1", "furo>=2025.12", "sphinx>=9,<10"]
+DOCS = ["docutils>=0.21,<1", "furo>=2025.12", "sphinx>=9,<10", "sphinx-copybutton>=0.5.2,<1"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
 BENCH = [
     "autobahn[twisted]==26.10.2",

@@ -11,7 +11,7 @@ import mgw  # noqa: E402  # the sources' own, not one that is installed
 project = "mgw"
 author = "the mgw authors"
 version = release = mgw.__version__
-extensions = ["tools.site"]
+extensions = ["tools.site", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = ["*.rst", "docs/*.rst", "docs/man/*.rst"]
 highlight_language = "none"
@@ -25,3 +25,8 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
+
+# A session in a shell: the button copies what is typed, without the prompts, and not what is printed.
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
+copybutton_copy_empty_lines = False

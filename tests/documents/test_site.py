@@ -51,6 +51,7 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     built = build(ROOT, site)
     assert built.returncode == 0, built.stderr
     assert (site / "index.html").is_file()
+    assert "copybutton.js" in (site / "docs/quickstart.html").read_text(encoding="utf-8")
     for page in PAGES:
         file = site / page.relative_to(ROOT).with_suffix(".html")
         addresses = Addresses()
