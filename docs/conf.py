@@ -15,8 +15,8 @@ extensions = ["tools.site", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = ["*.rst", "docs/*.rst", "docs/man/*.rst"]
 highlight_language = "none"
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_style = "default"
+pygments_dark_style = "github-dark"
 smartquotes = False
 
 html_theme = "furo"
@@ -25,6 +25,8 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 # A session in a shell: the button copies what is typed, without the prompts, and not what is printed.
 copybutton_prompt_text = "$ "

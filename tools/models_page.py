@@ -19,6 +19,9 @@ from mgw.vocabulary import Effort, Family
 
 _PART: Final = re.compile(r"^\.\. models: (\w+)\n(?:.*\n)*?\.\. end of models$", re.MULTILINE)
 
+_NOTHING: Final = "–"
+"""Not a hyphen, which alone in a cell begins a list."""
+
 Column = tuple[str, Callable[[ModelRow], str]]
 
 
@@ -32,7 +35,7 @@ def _responses_efforts(row: ModelRow) -> str:
 
 def _range(efforts: tuple[Effort, ...]) -> str:
     if not efforts:
-        return "-"
+        return _NOTHING
     every = tuple(Effort)
     first, last = every.index(efforts[0]), every.index(efforts[-1])
     if len(efforts) > 2 and efforts == every[first : last + 1]:
@@ -41,7 +44,7 @@ def _range(efforts: tuple[Effort, ...]) -> str:
 
 
 def _budget(row: ModelRow) -> str:
-    return "-" if row.budget is None else f"{row.budget[0]} to {row.budget[1]}"
+    return _NOTHING if row.budget is None else f"{row.budget[0]} to {row.budget[1]}"
 
 
 def _yes(name: str) -> Callable[[ModelRow], str]:
@@ -49,7 +52,7 @@ def _yes(name: str) -> Callable[[ModelRow], str]:
 
 
 def _word(name: str) -> Callable[[ModelRow], str]:
-    return lambda row: "-" if getattr(row, name) is None else str(getattr(row, name))
+    return lambda row: _NOTHING if getattr(row, name) is None else str(getattr(row, name))
 
 
 _FIRST: Final[tuple[Column, ...]] = (("match", lambda row: f"``{row.match}``"), ("efforts", _efforts))

@@ -2,12 +2,14 @@
 
 Pages link one another as ``name.rst <name.rst>``, which leads to the file where a forge or an editor shows
 them.  Here such a link leads to the page, and a link to a page that is not there is a warning.  What the
-index links, section by section, is what the site lists beside every page: there is no second list.
+index links, section by section and in its words, is what the site lists beside every page: there is no second
+list.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,10 @@ from sphinx.util.logging import getLogger
 
 _LOGGER: Final = getLogger(__name__)
 _ENTRY: Final = '<!DOCTYPE html><title>mgw</title><meta http-equiv="refresh" content="0; url={address}">\n'
+_NAME: Final = re.compile(r'(?<=<span class="pre">)[^<]{12,}(?=</span>)')
+_JOINT: Final = re.compile(r"(?<=[\w\]}])([._/|,:=\[](?=[\w{])|-(?=[a-z]))")
+_MANY: Final = 10
+"""Columns; a table with more has its headings upright."""
 _HERE: Final = 210
 """Before the transform that reads what the lists of pages refer to, behind the one that finds targets."""
 
@@ -47,22 +53,28 @@ class ListOfPages(SphinxTransform):
         for section in self.document.findall(nodes.section):
             if isinstance(section.parent, nodes.section):
                 pages = _pages_in(section, self.env.docname)
+                for entries in section.findall(nodes.definition_list):
+                    entries["classes"].append("pages")  # site.css sets them in two columns
                 section.append(_list_of(section[0].astext(), pages, self.env.docname))
 
 
-def _pages_in(section: nodes.section, page: str) -> list[str]:
-    links = [node["refuri"] for node in section.findall(nodes.reference) if "refuri" in node]
-    found = [name for link in links if (name := page_of(link, page)) is not None]
-    return list(dict.fromkeys(found))
+def _pages_in(section: nodes.section, page: str) -> dict[str, str]:
+    """Return the pages, each with the words of its first link."""
+    found: dict[str, str] = {}
+    for link in section.findall(nodes.reference):
+        name = page_of(link.get("refuri", ""), page)
+        if name is not None:
+            found.setdefault(name, link.astext())
+    return found
 
 
-def _list_of(caption: str, pages: list[str], page: str) -> toctree:
+def _list_of(caption: str, pages: dict[str, str], page: str) -> toctree:
     return toctree(
         parent=page,
         caption=caption,
         rawcaption=caption,
-        entries=[(None, name) for name in pages],
-        includefiles=pages,
+        entries=[(words, name) for name, words in pages.items()],
+        includefiles=list(pages),
         maxdepth=1,
         glob=False,
         hidden=True,
@@ -91,6 +103,28 @@ def lead_to_pages(app: Sphinx, document: nodes.document, page: str) -> None:
         node["internal"] = True
 
 
+def break_names(body: str) -> str:
+    """Let long names in a page break behind their dots, slashes and underscores, where a line is full.
+
+    >>> break_names('<span class="pre">stream_options.include_usage</span>')
+    '<span class="pre">stream_<wbr>options.<wbr>include_<wbr>usage</span>'
+    """
+    return _NAME.sub(lambda found: _JOINT.sub(r"\1<wbr>", found[0]), body)
+
+
+def break_names_of_page(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _: Any) -> None:
+    """Do so in a page that is about to be written; ``Any``: as Sphinx calls this."""
+    if "body" in context:
+        context["body"] = break_names(context["body"])
+
+
+def mark_wide_tables(_app: Sphinx, document: nodes.document) -> None:
+    """Mark tables of many columns, which ``site.css`` sets narrower."""
+    for columns in document.findall(nodes.tgroup):
+        if columns["cols"] > _MANY:
+            columns.parent["classes"].append("many-columns")
+
+
 def lead_to_index(app: Sphinx, failure: Exception | None) -> None:
     """Write ``index.html``, since the index is not at the top of the site."""
     if failure is None and app.builder.format == "html":
@@ -101,6 +135,8 @@ def lead_to_index(app: Sphinx, failure: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Join Sphinx, which calls this."""
     app.add_transform(ListOfPages)
+    app.connect("doctree-read", mark_wide_tables)
     app.connect("doctree-resolved", lead_to_pages)
+    app.connect("html-page-context", break_names_of_page)
     app.connect("build-finished", lead_to_index)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

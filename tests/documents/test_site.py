@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tests.support.waiting import WAIT_SECONDS
+from tools.site import break_names
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst")]
@@ -51,7 +52,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     built = build(ROOT, site)
     assert built.returncode == 0, built.stderr
     assert (site / "index.html").is_file()
-    assert "copybutton.js" in (site / "docs/quickstart.html").read_text(encoding="utf-8")
+    first = (site / "docs/quickstart.html").read_text(encoding="utf-8")
+    assert 'href="../README.html">Overview</a>' in first, "the list beside a page has the words of the index"
+    assert "copybutton.js" in first
+    assert '<table class="many-columns ' in (site / "docs/models.html").read_text(encoding="utf-8")
+    assert '<dl class="simple pages">' in (site / "docs/index.html").read_text(encoding="utf-8")
     for page in PAGES:
         file = site / page.relative_to(ROOT).with_suffix(".html")
         addresses = Addresses()
@@ -70,7 +75,8 @@ def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_w
     (tmp_path / "docs").mkdir()
     (tmp_path / "mgw").symlink_to(ROOT / "mgw")
     (tmp_path / "tools").symlink_to(ROOT / "tools")
-    (tmp_path / "docs/conf.py").write_bytes((ROOT / "docs/conf.py").read_bytes())
+    for name in ("conf.py", "site.css"):
+        (tmp_path / "docs" / name).write_bytes((ROOT / "docs" / name).read_bytes())
     index = "Index\n=====\n\nUse\n---\n\n`a <a.rst>`_ `b <b.rst>`_ `c <c.rst#none>`_ `d <d.txt>`_\n"
     (tmp_path / "docs/index.rst").write_text(index, encoding="utf-8")
     for name in ("a", "c", "e"):
@@ -85,3 +91,18 @@ def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_w
     ):
         assert words in built.stderr
     assert "a.rst" not in built.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces"),
+    [
+        ("stream_options.include_usage", ["stream_", "options.", "include_", "usage"]),
+        ("/v1/agents/{agent_id}", ["/v1/", "agents/", "{agent_", "id}"]),
+        ("messages[user].content", ["messages[", "user].", "content"]),
+        ("claude-*-[5-9]-[0-9]", ["claude-*-[5-9]-[0-9]"]),
+        ("short.name", ["short.name"]),
+    ],
+)
+def test_a_long_name_breaks_where_a_reader_expects_it(name: str, pieces: list[str]) -> None:
+    body = f'<code><span class="pre">{name}</span></code> and <a href="https://a.example/a_b/c_d">more.or.less</a>'
+    assert break_names(body) == body.replace(name, "<wbr>".join(pieces))
