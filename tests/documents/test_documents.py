@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from docutils import nodes
 from docutils.core import publish_doctree
 
 from tools.generate import GENERATED
@@ -24,6 +26,29 @@ def test_every_document_is_well_formed(document: Path) -> None:
 def test_every_document_is_named_in_the_index(document: Path) -> None:
     index = (ROOT / "docs/index.rst").read_text(encoding="utf-8")
     assert document.name == "index.rst" or f"<{document.name}>`_" in index
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_picture_on_a_page_exists_and_is_described_in_words(document: Path) -> None:
+    for image in publish_doctree(
+        document.read_text(encoding="utf-8"), settings_overrides={"report_level": 5}
+    ).findall(nodes.image):
+        assert (document.parent / image["uri"]).is_file()
+        assert len(image.get("alt", "")) > 40
+
+
+def test_every_picture_is_on_a_page() -> None:
+    pages = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    pictures = [path.name for path in (ROOT / "docs/images").iterdir()]
+    assert pictures
+    assert not [name for name in pictures if f"images/{name}\n" not in pages]
+
+
+def test_no_page_draws_with_characters() -> None:
+    """A drawing is a file of ``tools/pictures``: legible on a phone, and for who cannot see it."""
+    assert not [
+        document.name for document in DOCUMENTS if re.search("[─│┌└►▼◄]", document.read_text("utf-8"))
+    ]
 
 
 def test_the_readme_names_the_index() -> None:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tools.pictures import overview
+from tools.pictures import fleet, overview, realtime, request, translation, workers
 
-PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType({"overview": overview.render})
+PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "overview": overview.render,
+        "workers": workers.render,
+        "fleet": fleet.render,
+        "request": request.render,
+        "translation": translation.render,
+        "realtime": realtime.render,
+    }
+)
 """A function for each file, by its name without ``.svg``; it returns the file's text."""

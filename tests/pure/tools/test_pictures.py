@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tools.pictures.diagram import arrow, line, node, words
 from tools.pictures.files import PICTURES
 from tools.pictures.svg import Box, Color, Gradient, Picture, Style, curve, rectangle, text
 
@@ -104,3 +105,32 @@ def test_a_box_knows_its_edges_and_its_middle() -> None:
     box = Box(1, 2, 30, 40)
     assert (box.right, box.bottom, box.middle, box.center) == (31, 42, 16, 22)
     assert 'class="fill-surface stroke-edge"' in rectangle(box, Color.SURFACE, Color.EDGE)
+
+
+def test_an_arrow_ends_in_a_head_where_it_points() -> None:
+    path, head = arrow((0, 10), (100, 10)).split("\n")
+    assert 'd="M0 10L95.1 10"' in path, "the line ends within the head"
+    assert 'points="100 10 93 13.9 93 6.1"' in head
+    assert arrow((0, 10), (0, 100), is_both=True).count("<polygon") == 2
+
+
+def test_an_arrow_that_arrives_at_a_slant_is_an_error() -> None:
+    with pytest.raises(ValueError, match="cannot arrive at 10 10 from 0 0: neither level nor upright"):
+        arrow((0, 0), (10, 10))
+
+
+def test_a_line_is_round_at_its_corners() -> None:
+    assert 'd="M0 0L12 0Q20 0 20 8L20 30"' in line((0, 0), (20, 0), (20, 30))
+    assert 'd="M0 0L2 0Q4 0 4 2L4 4"' in line((0, 0), (4, 0), (4, 4)), "at most half of a short piece"
+
+
+def test_a_name_of_the_code_in_a_box_is_monospaced() -> None:
+    shapes = node(Box(0, 0, 200, 80), "Heading", ("plain", "`code"))
+    assert shapes.count("mono") == 1
+    assert ">code</text>" in shapes
+
+
+def test_words_stand_with_their_middle_at_a_place_unless_told_otherwise() -> None:
+    assert 'x="50" y="10"' in words("here", (50, 10), 100)
+    assert 'text-anchor="middle"' in words("here", (50, 10), 100)
+    assert "text-anchor" not in words("here", (50, 10), 100, anchor="start")
