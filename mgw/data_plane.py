@@ -157,7 +157,7 @@ class DataPlane:
             )
         await self._drained(seconds)
         if self.server.in_flight:
-            _log.warn("the drain time is over: {count} requests are cut off", count=self.server.in_flight)
+            _log.warn("the drain timed out: aborting {count} requests", count=self.server.in_flight)
         self.server.abort_requests()
         await self.channels.last_requests()
 
@@ -165,7 +165,7 @@ class DataPlane:
         """End a drain that has begun with what is left of it; return whether one has."""
         if self._cut_short is None:
             return False
-        _log.warn("asked to stop again: {count} requests are cut off", count=self.server.in_flight)
+        _log.warn("stopped again during the drain: aborting {count} requests", count=self.server.in_flight)
         self._cut_short()
         return True
 
@@ -182,7 +182,7 @@ class DataPlane:
 
     def _delayed(self, delay: float, seconds: float) -> Deferred[float]:
         """Go on for a time; fire with how long the drain may take: no time after :meth:`cut_short`."""
-        _log.info("no longer ready; requests are still taken for {seconds:g} s", seconds=delay)
+        _log.info("no longer ready; still accepting requests for {seconds:g} s", seconds=delay)
         over: Deferred[float] = Deferred()
         limit = self._reactor.callLater(delay, over.callback, seconds)
 

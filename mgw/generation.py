@@ -77,8 +77,8 @@ class UnknownStopLog:
             return
         self._seen.add(seen)
         _log.warn(
-            "provider {provider} ended a response with the unknown reason {word!r}, which is treated as a "
-            "normal end",
+            "provider {provider} sent the unknown finish reason {word!r}, which is treated as a normal "
+            "finish",
             provider=provider,
             word=seen[1],
         )
@@ -333,8 +333,8 @@ def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[st
         if KINDS[provider.kind].family is Family.GEMINI:
             where = dotted_path(("providers", name))
             problems.append(
-                f"{where}: its profile has tools or cloak.system, and requests to providers of kind "
-                f"{provider.kind} cannot be changed so"
+                f"{where}: its profile has tools or cloak.system, which providers of kind {provider.kind} do "
+                "not support"
             )
         found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
     return found

@@ -221,7 +221,7 @@ class GatewayService(Service):
     def _announce(self) -> None:
         """Say that we serve."""
         _log.info(
-            "mgw {version} has started (Python {python}, Twisted {twisted})",
+            "mgw {version} started (Python {python}, Twisted {twisted})",
             version=__version__,
             python=python_version(),
             twisted=twisted.__version__,
@@ -275,7 +275,7 @@ class GatewayService(Service):
             self._begin_reload()
 
     def _on_bug(self, failure: Failure) -> None:
-        _log.failure("a bug: the configuration was not reloaded", failure)
+        _log.failure("internal error: the configuration was not reloaded", failure)
 
     async def _prepare(self) -> Prepared | None:
         """Read the configuration anew and build what it asks for; ``None``: it stays as it was."""
@@ -311,7 +311,9 @@ class GatewayService(Service):
 
     def _not_reloaded(self, reason: str) -> None:
         self.telemetry.metrics.reload_failed()
-        _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=reason)
+        _log.error(
+            "the configuration was not reloaded; the previous one stays in use:\n{error}", error=reason
+        )
 
     def _use(self, prepared: Prepared) -> None:
         config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
@@ -410,8 +412,8 @@ class GatewayService(Service):
     def _warn_of_restart(self, config: Config) -> None:
         before = self.plane.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
-            _log.warn("a change of listen, or of tls from on to off, needs a restart")
+            _log.warn("changing listen, or turning tls on or off, requires a restart")
         if (config.workers is None) != (before.workers is None):
-            _log.warn("a change of workers from or to none needs a restart")
+            _log.warn("turning workers on or off requires a restart")
         if config.fleet.redis is not None and self._fleet is None:
-            _log.warn("fleet.redis, where there was none, needs a restart")
+            _log.warn("adding fleet.redis requires a restart")

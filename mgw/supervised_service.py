@@ -152,7 +152,7 @@ class SupervisedService(GatewayService):
 
     def on_lost(self) -> None:
         """No more workers can be forked: end in order, so that a service manager starts anew."""
-        _log.critical("no worker can be replaced any more: the service stops")
+        _log.critical("workers can no longer be replaced: stopping the service")
         self._stop_failed()
 
     async def _attach(self, slot: int, channel: Channel) -> None:
@@ -197,7 +197,7 @@ class SupervisedService(GatewayService):
         await super()._stop()
         lost = self._workers.records_dropped - before
         if lost:
-            _log.error("workers: {lost} usage events could not be handed over and are lost", lost=lost)
+            _log.error("workers: {lost} usage events could not be handed over and were lost", lost=lost)
             self.events_lost += lost
 
     async def _drain(self) -> None:
@@ -254,7 +254,7 @@ class SupervisedService(GatewayService):
                 await reload(channel)
             except (ValueError, ChannelError) as error:
                 # One that replaced it would have nothing better to begin with, so it serves on as it is.
-                _log.error("a worker could not go back to the configuration before: {error}", error=error)
+                _log.error("a worker could not return to the previous configuration: {error}", error=error)
 
         return go_back
 

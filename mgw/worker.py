@@ -160,7 +160,7 @@ class Worker:
         """Nobody is there any more who counts and writes: end what is under way, and exit."""
         self._lost.callback(None)
         if not self._is_stopping:
-            _log.error("the supervisor's process has gone: worker {slot} stops", slot=self.slot)
+            _log.error("the supervisor has exited: stopping worker {slot}", slot=self.slot)
             self._drain()
 
     def on_sigterm(self) -> None:
@@ -233,7 +233,7 @@ class Worker:
     def _reload(self, message: Reload) -> ChannelMessage | Deferred[ChannelMessage]:
         serving = self._serving
         if serving is None:
-            return Failed("the worker does not serve")
+            return Failed("the worker is not ready")
         if self._is_stopping:  # by a signal of its own: the others need not go back because of that
             return Done()
         return Deferred.fromCoroutine(self._reload_with(serving, message))
@@ -259,7 +259,7 @@ class Worker:
     async def _state(self) -> ChannelMessage:
         serving = self._serving
         if serving is None:
-            return Failed("the worker does not serve yet")
+            return Failed("the worker is not ready yet")
         for _ in range(serving.records.slices):
             serving.records.write_slice()
             await deferLater(self.reactor, 0)
@@ -294,7 +294,7 @@ class Worker:
         self.reactor.stop()
 
     def _on_bug(self, failure: Any) -> None:  # Any: a Failure of anything
-        _log.failure("a bug: worker {slot} could not stop in order", failure, slot=self.slot)
+        _log.failure("internal error: worker {slot} could not stop cleanly", failure, slot=self.slot)
         self.reactor.stop()
 
     def _known_secrets(self) -> list[Secret]:

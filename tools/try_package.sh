@@ -170,7 +170,7 @@ say "kill one of them"
 killed=$(worker 0)
 [ "$(cat "/proc/$killed/oom_score_adj")" = 100 ] || fail "the kernel would not choose a worker first"
 kill -KILL "$killed"
-wait_for "worker 0 (pid .*) has ended: SIGKILL" "$work/service.log"
+wait_for "worker 0 (pid .*) exited: SIGKILL" "$work/service.log"
 for _ in $(seq 300); do
     replaced=$(worker 0)
     if [ -n "$replaced" ] && [ "$replaced" != "$killed" ]; then break; fi

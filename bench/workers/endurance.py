@@ -81,7 +81,7 @@ def kill_workers(gateways: Gateways) -> Section:
     with PacedClient(gateway.address, [request(), request(STREAM, stream=True)], CONNECTIONS, USES) as client:
         killer = _Killer(gateway, client, time.monotonic() + KILL_SECONDS)
         outcome = client.run(RATE, KILL_SECONDS, killer.between)
-    restarts = gateway.log().count(") serves") - KILL_WORKERS
+    restarts = gateway.log().count(") is ready") - KILL_WORKERS
     gateways.stop(gateway)
     section = Section(
         f"a worker of {KILL_WORKERS} is killed every second, {RATE} requests/s, half of them streams",

@@ -165,14 +165,14 @@ class Channel(StreamProtocol):
             frame = _ENCODER.encode((kind, number, message))
         except Exception as error:  # whatever a message may hold: telling never raises
             _log.error(
-                "a bug: a {message} could not be encoded ({kind})",
+                "internal error: a {message} could not be encoded ({kind})",
                 message=type(message).__name__,
                 kind=type(error).__name__,
             )
             return False
         if len(frame) > MAX_FRAME_BYTES:
             _log.error(
-                "a bug: a {message} of {count} bytes was not sent, which is too long",
+                "internal error: a {message} of {count} bytes is too long and was not sent",
                 message=type(message).__name__,
                 count=len(frame),
             )
@@ -207,7 +207,7 @@ class Channel(StreamProtocol):
             try:
                 self._handler.on_message(message)
             except Exception:  # a bug in the handler must not lose the channel, and with it a whole worker
-                _log.failure("a bug: a {message} was not taken", message=type(message).__name__)
+                _log.failure("internal error: a {message} was not handled", message=type(message).__name__)
         elif kind == _ASK:
             self._answer(number, message)
         elif kind == _ANSWER:
@@ -270,7 +270,7 @@ class Channel(StreamProtocol):
 
     def _abort(self) -> None:
         """End a connection on which something came that is no message."""
-        _log.error("a frame could not be read, so its channel is closed")
+        _log.error("closing a channel because a frame on it could not be read")
         self._is_open = False
         transport: Any = self.transport  # Any: ITransport has no such method, all of its kind have
         transport.abortConnection()

@@ -166,7 +166,7 @@ class ForkServer:
         Fails with :class:`ForkError`.
         """
         if self._is_lost or self._stopped is not None:
-            return fail(ForkError("the fork server has ended"))
+            return fail(ForkError("the fork server has exited"))
         ours, theirs = socket.socketpair()
         forked: Deferred[ForkedProcess] = Deferred()
         self._waiting.append((forked, ours))
@@ -176,7 +176,7 @@ class ForkServer:
             except OSError as error:
                 self._waiting.pop()
                 ours.close()
-                return fail(ForkError(f"the fork server cannot be asked: {error.strerror}"))
+                return fail(ForkError(f"the fork server cannot be reached: {error.strerror}"))
         return forked
 
     def kill(self, pid: int, number: int) -> None:
@@ -216,7 +216,7 @@ class ForkServer:
             case [b"forked", pid]:
                 self._on_forked(int(pid), files[0])
             case [b"failed", error]:
-                self._fail_next(f"the system gives no process: {os.strerror(int(error))}")
+                self._fail_next(f"the system could not create a process: {os.strerror(int(error))}")
             case [b"exited", pid, status]:
                 self._forget(int(pid))
                 self._on_exit(int(pid), ProcessEnding(int(status)))
@@ -246,7 +246,7 @@ class ForkServer:
         self.reactor.removeReader(self._control_reader)
         self.control.close()
         while self._waiting:
-            self._fail_next("the fork server has ended")
+            self._fail_next("the fork server has exited")
 
     def _on_end(self) -> None:
         """Take notice that the server has ended, asked to or not."""
@@ -258,7 +258,7 @@ class ForkServer:
         if self._stopped is not None:
             self._stopped.callback(None)
             return
-        _log.error("the fork server has ended: no worker can be started any more")
+        _log.error("the fork server has exited: workers can no longer be started")
         while self._read():
             pass
         self._close()

@@ -196,6 +196,6 @@ def _client_of(address: IAddress, request_id: str, *, is_secure: bool) -> Forwar
 
 def _broken(error: GatewayError) -> GatewayError:
     """Return the refusal of a request that the hub has not answered."""
-    message = "the process of the gateway that answers this does not respond; try again"
+    message = "the gateway process that handles this request is not responding; try again"
     refusal = GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
     return refusal if error.cause is None else refusal.because(error.cause)

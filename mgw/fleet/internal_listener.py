@@ -105,7 +105,7 @@ class InternalListener:
                 continue
             self._directory = os.path.dirname(path)
             return path
-        raise ValueError(f"cannot make a socket for the workers: {'; '.join(problems)}")
+        raise ValueError(f"cannot create a socket for the workers: {'; '.join(problems)}")
 
     async def stop(self) -> None:
         """Take no more connections, let those that there are end, and remove the socket."""
@@ -144,7 +144,7 @@ def make_socket_path(directory: str) -> str:
     path = os.path.join(made, _SOCKET)
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         os.rmdir(made)
-        raise OSError(0, f"the path of a socket has at most {MAX_PATH_BYTES} bytes")
+        raise OSError(0, f"a socket path may have at most {MAX_PATH_BYTES} bytes")
     return path
 
 

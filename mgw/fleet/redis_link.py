@@ -52,7 +52,7 @@ MAX_RETRY_SECONDS: Final = 5.0
 
 _JOINED: Final = b"joined"
 """What a host publishes that has come up, so that all know at once how many there are."""
-GIVEN_UP: Final = "it had given this host up"
+GIVEN_UP: Final = "it had dropped this host"
 _NEVER_UP: Final = "never"
 _log: Final = Logger()
 T = TypeVar("T")
@@ -170,7 +170,7 @@ class RedisLink:
     def run(self, script: Script[T], keys: Iterable[str], *arguments: Argument) -> Deferred[T]:
         """Run a script; what it answers, or :class:`RedisError`, within :data:`ANSWER_SECONDS`."""
         if not self._is_up:
-            return fail(RedisError("Redis is away"))
+            return fail(RedisError("Redis is unavailable"))
         return self._run(script, keys, *arguments)
 
     def tell(self, *command: Argument) -> None:
@@ -189,7 +189,7 @@ class RedisLink:
     def _send(self, read: Callable[[Any], T], *command: Argument) -> Deferred[T]:
         protocol = self._protocol
         if protocol is None:
-            return fail(RedisError("Redis is away"))
+            return fail(RedisError("Redis is unavailable"))
         answer = protocol.send(*command).addCallback(_readable, read)
         limit = self.reactor.callLater(ANSWER_SECONDS, self._too_late, protocol)
 
@@ -247,7 +247,7 @@ class RedisLink:
         elif protocol.is_made:
             self.on_made(protocol)
         else:
-            self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "TLS took too long to begin")
+            self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "the TLS handshake timed out")
 
     def on_made(self, protocol: RedisProtocol) -> None:
         """As in :class:`mgw.fleet.redis_protocol.Listener`."""
@@ -296,7 +296,7 @@ class RedisLink:
         if self._must_say == _NEVER_UP:
             _log.info("limits are shared through Redis by {hosts} hosts", hosts=self.hosts)
         elif self._must_say:
-            _log.info("Redis is there again: limits hold for all {hosts} hosts together", hosts=self.hosts)
+            _log.info("Redis is available again: limits are shared by {hosts} hosts", hosts=self.hosts)
         self._must_say = ""
         self._timer = self.reactor.callLater(HEARTBEAT_SECONDS, self._beat)
         self.tell("PUBLISH", self.channel, _JOINED)
@@ -357,7 +357,7 @@ class RedisLink:
         if self._away.is_due():
             self._must_say = "again"
             _log.warn(
-                "Redis is away ({reason}): this host keeps to its share of all limits, one of {hosts}",
+                "Redis is unavailable ({reason}): this host enforces its share of all limits, 1 of {hosts}",
                 reason=reason,
                 hosts=self.hosts,
             )
@@ -385,7 +385,7 @@ def _words(error: BaseException) -> str:
         case TimeoutError() | CancelledError():
             return f"it did not accept a connection within {CONNECT_SECONDS:g} s"
         case _:
-            return "it could not be connected to"
+            return "the connection failed"
 
 
 def _readable(reply: Any, read: Callable[[Any], T]) -> T:  # Any: what Redis says

@@ -24,7 +24,7 @@ from mgw.fleet.redis_replies import ReplyGuard, UnreadableReplyError
 _CODE: Final = re.compile("[A-Z]{2,20}")
 
 Argument = str | int | bytes
-UNREADABLE: Final = "its answer is unreadable"
+UNREADABLE: Final = "its reply cannot be read"
 
 
 class RedisError(Exception):
@@ -119,7 +119,7 @@ class RedisProtocol(Protocol):
         elif isinstance(reply, ReplyError):
             code = _CODE.match(str(reply))
             word = "ERR" if code is None else code[0]
-            self._waiting.popleft().errback(RedisError(f"Redis answers {word}"))
+            self._waiting.popleft().errback(RedisError(f"Redis replied {word}"))
         else:
             self._waiting.popleft().callback(reply)
 

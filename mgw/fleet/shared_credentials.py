@@ -68,7 +68,7 @@ def answer_token_question(question: TokenQuestion, sources: CredentialSources) -
 async def _answer(question: TokenQuestion, sources: CredentialSources) -> ChannelMessage:
     source = sources.find_token(question.identity)
     if source is None:
-        return Failed("no provider of the present configuration has this identity")
+        return Failed("no provider in the current configuration has this identity")
     try:
         token = await source.lend(question.refused)
     except TokenRequestError as error:
@@ -77,7 +77,7 @@ async def _answer(question: TokenQuestion, sources: CredentialSources) -> Channe
 
 
 _UNANSWERED: Final = (
-    "the process of the gateway that renews tokens did not answer, and no other may use a refresh token: "
+    "the gateway process that renews tokens did not respond, and no other process may use a refresh token: "
     "try again"
 )
 

@@ -166,7 +166,7 @@ class Supervisor:
         for worker in workers:
             await self._until_begun(worker)
             if not worker.is_there:
-                reason = worker.reason or f"worker {worker.slot.number} has ended: {worker.ending}"
+                reason = worker.reason or f"worker {worker.slot.number} exited: {worker.ending}"
                 await self.stop(0)
                 raise WorkerStartError(reason)
         self._is_starting = False
@@ -262,7 +262,7 @@ class Supervisor:
         if worker.stage is Stage.STARTING and worker.ending is None and not worker.is_lost:
             _cancel(worker.limit)
             self._set_stage(worker, Stage.SERVING)
-            _log.info("worker {slot} (pid {pid}) serves", slot=worker.slot.number, pid=worker.pid)
+            _log.info("worker {slot} (pid {pid}) is ready", slot=worker.slot.number, pid=worker.pid)
             self._tell_waiters(worker)
 
     def _on_cannot_begin(self, failure: Failure, worker: _Worker) -> None:
@@ -270,11 +270,11 @@ class Supervisor:
             self._give_up(worker, str(failure.value))
 
     def _on_begin_limit(self, worker: _Worker) -> None:
-        self._give_up(worker, f"it was not ready in {BEGIN_SECONDS:g} s")
+        self._give_up(worker, f"it was not ready within {BEGIN_SECONDS:g} s")
 
     def _give_up(self, worker: _Worker, reason: str) -> None:
         _cancel(worker.limit)
-        worker.reason = f"worker {worker.slot.number} cannot begin: {reason}"
+        worker.reason = f"worker {worker.slot.number} failed to start: {reason}"
         _log.error("{reason}", reason=worker.reason)
         self._kill(worker)
 
@@ -323,7 +323,7 @@ class Supervisor:
             return
         say = _log.info if worker.stage is Stage.DRAINING and worker.ending.is_orderly else _log.warn
         say(
-            "worker {slot} (pid {pid}) has ended: {ending}",
+            "worker {slot} (pid {pid}) exited: {ending}",
             slot=worker.slot.number,
             pid=worker.pid,
             ending=str(worker.ending),
@@ -357,7 +357,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         for pid, worker in list(self._pids.items()):
             _log.warn(
-                "worker {slot} (pid {pid}) has not ended in time: it is killed",
+                "worker {slot} (pid {pid}) did not exit in time; killing it",
                 slot=worker.slot.number,
                 pid=pid,
             )
@@ -407,7 +407,7 @@ class Supervisor:
     def _on_stuck(self, worker: _Worker) -> None:
         if worker.killing is None:
             _log.error(
-                "worker {slot} (pid {pid}) is stuck: it has not answered for {seconds:g} s, so it is killed",
+                "worker {slot} (pid {pid}) is stuck (no answer for {seconds:g} s); killing it",
                 slot=worker.slot.number,
                 pid=worker.pid,
                 seconds=STUCK_PINGS * PING_SECONDS,

@@ -24,7 +24,7 @@ _FORMATS: Final = (
     "Could not reserve EMFILE",
 )
 _WARNING: Final = (
-    "a connection could not be accepted: the process or the machine has no file descriptors or memory left "
+    "a connection could not be accepted: the process or the machine is out of file descriptors or memory "
     "({before} more since the last warning); lower max_clients or raise the limit"
 )
 LARGE_BYTES: Final = 512 * 1024

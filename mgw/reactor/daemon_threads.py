@@ -52,7 +52,7 @@ class DaemonThreads:
     def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
         """Run ``work`` in a thread; ``then`` gets its result, or what it raised, on the reactor's thread.
 
-        :raises OSError: the system gives no thread at all; the next call asks it again.
+        :raises OSError: the system could not start a thread at all; the next call asks it again.
         """
 
         def attempt() -> None:
@@ -104,7 +104,7 @@ class DaemonThreads:
                 break
             self._threads.append(thread)
         if not self._threads:
-            raise OSError(errno.EAGAIN, "the system gives no thread")
+            raise OSError(errno.EAGAIN, "the system could not start a thread")
 
 
 def _run_queue(queue: SimpleQueue[Callable[[], None] | None]) -> None:

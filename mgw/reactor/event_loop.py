@@ -89,7 +89,7 @@ class EventLoop:
         except Exception as error:  # whatever another release of Twisted's may come to
             self.restore()
             _log.warn(
-                "fast_event_loop: the trial failed, so events are dispatched by Twisted ({kind}: {error})",
+                "fast_event_loop: the self-check failed; events are dispatched by Twisted ({kind}: {error})",
                 kind=type(error).__name__,
                 error=error,
             )

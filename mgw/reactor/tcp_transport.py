@@ -181,12 +181,12 @@ def choose_transport(theirs: type[Server]) -> type[Server]:
             expected = vars(_tried(theirs, one)).keys() - _SPARED
             found = vars(_tried(TcpTransport, other)).keys()
         except Exception as error:  # whatever another release of Twisted's may come to
-            problem = f"cannot be had ({type(error).__name__}: {error})"
+            problem = f"cannot be loaded ({type(error).__name__}: {error})"
         else:
             if found == expected:
                 return TcpTransport
-            problem = f"has other attributes: {', '.join(sorted(found ^ expected))}"
-    _log.warn("TCP connections are made by Twisted, since its transport {problem}", problem=problem)
+            problem = f"has unexpected attributes: {', '.join(sorted(found ^ expected))}"
+    _log.warn("using Twisted's TCP transport, because the gateway's own {problem}", problem=problem)
     return theirs
 
 

@@ -53,7 +53,7 @@ def dialler_to(
     by the same.
 
     :raises ProxyNameError: TLS cannot be spoken with a proxy of this name.
-    :raises ValueError: TLS cannot be spoken with a host of this name.
+    :raises ValueError: TLS cannot be used with this host name.
     """
     tcp: Dialler
     if proxy is None:
@@ -72,7 +72,7 @@ def _proxy_dialler(proxy: ProxyAddress, reactor: Any, context: SSLContext | None
     try:
         return TlsDialler(tcp, proxy.host, context)
     except ValueError:
-        raise ProxyNameError("TLS cannot be spoken with a host of this name") from None
+        raise ProxyNameError("TLS cannot be used with this host name") from None
 
 
 def proxy_name_of(endpoint: object) -> str | None:
@@ -123,7 +123,7 @@ def _classify(error: Exception) -> tuple[str, Cause]:
         case ConnectionClosed():
             return "closed the connection before it could be used", Cause.RESET
         case _:
-            return "could not be connected to", Cause.REFUSED_CONNECTION
+            return "could not be reached", Cause.REFUSED_CONNECTION
 
 
 def _tcp_dialler(host: str, port: int, reactor: Any) -> TcpDialler | NameDialler:  # Any: as above

@@ -381,7 +381,7 @@ class Connection(Protocol):
         elif self._response is not None:
             what = f"was silent for {limits.idle:g} s in the middle of the response"
             if not self._response.claimed:
-                what = f"responded, but nobody read the response for {UNCLAIMED_SECONDS:g} s"
+                what = f"responded, but the response was not read for {UNCLAIMED_SECONDS:g} s"
             self._fail_body(
                 self._response, upstream_too_slow(self._provider, what, Phase.BODY, Cause.IDLE_TIMEOUT)
             )

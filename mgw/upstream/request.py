@@ -163,7 +163,7 @@ class BodyProducer:
             return
         self.stop()
         if not isinstance(failure.value, (BodyGoneError, OSError)):
-            _log.failure("a bug: a body could not be sent", failure)
+            _log.failure("internal error: a request body could not be sent", failure)
         self._on_unreadable()
 
 

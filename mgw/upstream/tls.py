@@ -195,5 +195,5 @@ def _find_name_problem(certificate: bytes | None, identity: DNS_ID | IPAddress_I
     except VerificationError:
         return "that is not valid for its host name"
     except Exception:  # no names at all, one that cannot be read, a bug in the library: all the same to us
-        return "whose names (subjectAltName) are missing or cannot be read"
+        return "without readable names (subjectAltName)"
     return None if matches else "that is not valid for its host name"

@@ -251,7 +251,7 @@ class LineWriter:
 
     def _on_bug(self, error: Exception) -> WriteResult:
         failure = Failure(error)
-        _log.failure("a bug: lines of {name} were not written", failure=failure, name=self.name)
+        _log.failure("internal error: lines of {name} were not written", failure=failure, name=self.name)
         self.dropped += len(self._in_flight)
         return WriteResult(sum(map(len, self._in_flight)), None)
 

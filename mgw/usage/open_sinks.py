@@ -33,7 +33,9 @@ def _say_lost(name: str, sink: Sink, before: int) -> int:
     """Say how many events a sink that was closed has lost since; return the number."""
     lost = sink.dropped - before + sink.waiting  # what waits is with a thread that hangs
     if lost:
-        _log.error("hooks.{name}: {lost} usage events could not be kept and are lost", name=name, lost=lost)
+        _log.error(
+            "hooks.{name}: {lost} usage events could not be stored and were lost", name=name, lost=lost
+        )
     return lost
 
 

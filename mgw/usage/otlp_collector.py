@@ -101,8 +101,8 @@ class Collector:
         if 200 <= status < 300:
             return await self._accepted(response.body)
         if status < 400 or status in _RETRYABLE:
-            return Result(Verdict.RETRY, f"the receiver answered {status}")
-        return Result(Verdict.REFUSED, f"the receiver answered {status}")
+            return Result(Verdict.RETRY, f"the receiver returned status {status}")
+        return Result(Verdict.REFUSED, f"the receiver returned status {status}")
 
     async def _accepted(self, body: bytes | None) -> Result:
         """Read how many spans were refused; metrics have their count in the same place."""
@@ -111,7 +111,9 @@ class Collector:
         refused = await self._in_thread(lambda encoder: encoder.rejected(body))
         if isinstance(refused, Exception) or refused <= 0:  # it is not said how many
             return DELIVERED
-        return Result(Verdict.DELIVERED, f"the receiver refused {refused} of a batch", refused)
+        return Result(
+            Verdict.DELIVERED, f"the receiver rejected {refused} spans or points of a batch", refused
+        )
 
     def _in_thread(self, work: Callable[[OtlpEncoder], T]) -> Deferred[T | Exception]:
         done: Deferred[T | Exception] = Deferred()

@@ -432,6 +432,7 @@ def _describe(failure: Failure) -> Result:
     """A try that was ended, or a bug; of the error only its kind is told."""
     if not failure.check(CancelledError):
         _log.error(
-            "a bug: a batch of usage events could not be tried: {kind}", kind=type(failure.value).__name__
+            "internal error: a batch of usage events could not be sent: {kind}",
+            kind=type(failure.value).__name__,
         )
-    return Result(Verdict.RETRY, "a bug")
+    return Result(Verdict.RETRY, "internal error")

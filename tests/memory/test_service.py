@@ -211,7 +211,7 @@ def test_an_invalid_file_leaves_all_as_it_is(log: Log) -> None:
             config("providers: {}")
         harness.reload(wrong.value)
         assert harness.service.server.generation is before
-        assert log.has("the configuration was not reloaded, the old one stays")
+        assert log.has("the configuration was not reloaded; the previous one stays")
         harness.reload(config())
         assert harness.service.server.generation.number == 2
 
@@ -357,7 +357,7 @@ def test_asking_twice_ends_the_delay_of_the_drain_and_the_drain(log: Log) -> Non
     transport = harness.request(UPLOADING)
     done = harness.stop()
     harness.service.asked_to_stop()
-    assert log.has("asked to stop again: 1 requests are cut")
+    assert log.has("stopped again during the drain: aborting 1")
     harness.reactor.advance(0)
     assert transport.value().startswith(b"HTTP/1.1 503 ")
     harness.hang_up()
@@ -372,7 +372,7 @@ def test_asking_twice_cuts_what_is_left(log: Log) -> None:
     done = harness.stop()
     harness.service.asked_to_stop()
     assert harness.reactor.stops == 1
-    assert log.has("asked to stop again: 1 requests are cut")
+    assert log.has("stopped again during the drain: aborting 1")
     assert transport.value().startswith(b"HTTP/1.1 503 ")
     harness.hang_up()
     harness.until(done)
@@ -416,7 +416,7 @@ def test_a_change_of_the_address_is_warned_about(log: Log) -> None:
         harness.reload(config())
         assert not log.has("needs a restart")
         harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
-        assert log.has("a change of listen, or of tls from on to off, needs a restart")
+        assert log.has("changing listen, or turning tls on or off, requires a restart")
 
 
 def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_run_serves_in_the_foreground_and_leaves_nothing_behind(tmp_path: Path) 
     folder.mkdir()
     with running("run", "-c", str(file), folder=folder, start=start_program) as (process, stdout, stderr):
         port = int(stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")[1])
-        assert f"mgw {__version__} has started (Python {sys.version.split()[0]}".encode() in stderr.data
+        assert f"mgw {__version__} started (Python {sys.version.split()[0]}".encode() in stderr.data
         metrics = ask(port, "/metrics").body.decode()
         [build] = re.findall(r"^mgw_build_info{(.*)} 1\.0$", metrics, re.MULTILINE)
         assert f'version="{__version__}"' in build

@@ -153,7 +153,7 @@ def test_a_stream_that_outlasts_the_drain_ends_visibly_broken(upstream: RawUpstr
         running.drain()
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
         assert running.gateway.process.wait(WAIT_SECONDS) == 0
-        assert b"the drain time is over: 1 requests are cut off" in running.gateway.stderr.data
+        assert b"the drain timed out: aborting 1 requests" in running.gateway.stderr.data
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["stream"]) == ("rejected", 200, True)
     assert event["ttft_ms"]
@@ -193,7 +193,7 @@ def test_a_second_signal_ends_the_drain(upstream: RawUpstream) -> None:
         running.gateway.signal(signal.SIGINT)
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
         assert running.gateway.process.wait(WAIT_SECONDS) == 0
-        running.gateway.log(b"asked to stop again: 1 requests are cut")
+        running.gateway.log(b"stopped again during the drain: aborting 1")
 
 
 def test_sighup_in_a_drain_changes_nothing(upstream: RawUpstream) -> None:

@@ -38,7 +38,7 @@ def test_events_on_a_full_disk_are_said_with_their_number_at_the_end(workers: st
         gateway.process.send_signal(signal.SIGTERM)
         status = gateway.process.wait(WAIT_SECONDS)
         gateway.stderr.whole(WAIT_SECONDS)
-        assert b"hooks.jsonl: 3 usage events could not be kept and are lost" in last_line(gateway)
+        assert b"hooks.jsonl: 3 usage events could not be stored and were lost" in last_line(gateway)
         assert status == 1
 
 
@@ -54,7 +54,7 @@ def test_events_without_room_in_the_spool_are_said_with_their_number_at_the_end(
             gateway.process.send_signal(signal.SIGTERM)
             status = gateway.process.wait(WAIT_SECONDS)
             gateway.stderr.whole(WAIT_SECONDS)
-            assert b"hooks.webhook: 4 usage events could not be kept and are lost" in last_line(gateway)
+            assert b"hooks.webhook: 4 usage events could not be stored and were lost" in last_line(gateway)
             assert status == 1
 
 
@@ -66,4 +66,4 @@ def test_events_that_wait_in_files_are_not_lost(tmp_path: Path, workers: str) ->
         with start_gateway(f"{PROVIDER}{workers}{hooks}", ENVIRON) as gateway:
             leave(gateway, 4)
             assert gateway.stop() == 0
-            assert b"could not be kept" not in gateway.stderr.data
+            assert b"could not be stored" not in gateway.stderr.data

@@ -154,7 +154,7 @@ def test_a_batch_that_the_collector_refuses_is_counted_as_dropped(
         wait_until(
             lambda: gateway.metric('mgw_usage_events_dropped_total{sink="otlp"}') == 10, "the dropped events"
         )
-        gateway.log(b"usage events to hooks.otlp: the receiver answered 400")
+        gateway.log(b"usage events to hooks.otlp: the receiver returned status 400")
     assert not stored(tmp_path)
 
 

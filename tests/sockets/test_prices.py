@@ -106,7 +106,7 @@ def test_the_file_is_read_again_on_sighup_and_a_bad_one_changes_nothing(
     chat(gateway, "gpt-5")
     prices.write_text(PRICES % {"input": "cheap"})
     gateway.signal(signal.SIGHUP)
-    log = gateway.log(b"the old one stays in use").decode()
+    log = gateway.log(b"the previous one stays in use").decode()
     assert f"{prices}:2: rows.0.input: expected a price in US dollars" in log
     chat(gateway, "gpt-5")
     before, after, last = gateway.events(3)

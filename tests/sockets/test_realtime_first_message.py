@@ -142,7 +142,7 @@ class TestRefusedByTheGateway:
             read_response(connection)
             connection.socket.sendall(frame(0x01, b'{"type":"response.create",'))
             code, reason = read_close(connection)
-        assert (code, "no more of it came within 1 s" in reason) == (1008, True)
+        assert (code, "nothing more was received for 1 s" in reason) == (1008, True)
         event = traces.event()
         assert (event["status"], event["http_status"], event["error"]) == ("rejected", 101, "client_timeout")
 

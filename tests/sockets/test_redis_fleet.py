@@ -222,9 +222,9 @@ def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: Re
         assert shortages([(1, await hosts.begin(1)) for _ in range(5)]) == ["max_in_flight"] * 2
 
     said = run(server, work, Limits(max_in_flight=6))
-    assert sum("Redis is away" in text for text in said) == 3  # one for each host
-    assert "this host keeps to its share of all limits, one of 3" in " ".join(said)
-    assert sum("Redis is there again" in text for text in said) == 3
+    assert sum("Redis is unavailable" in text for text in said) == 3  # one for each host
+    assert "this host enforces its share of all limits, 1 of 3" in " ".join(said)
+    assert sum("Redis is available again" in text for text in said) == 3
 
 
 def test_requests_under_way_to_a_redis_that_hangs_are_decided_alone_in_time(server: RedisServer) -> None:
@@ -283,7 +283,7 @@ def test_the_numbers_say_whether_redis_is_there(server: RedisServer) -> None:
     ("host", "said"),
     [
         ("localhost", "limits are shared through Redis by 1 hosts"),
-        ("127.0.0.1", "Redis is away (it has a certificate that is not valid for its host name)"),
+        ("127.0.0.1", "Redis is unavailable (it has a certificate that is not valid for its host name)"),
     ],
 )
 def test_tls_checks_whose_certificate_it_is(

@@ -79,7 +79,7 @@ fleet: {{redis: {{url: "redis://127.0.0.1:{port}"}}}}
                 with RawClient(gateway.port) as client:
                     client.send(chat("gpt-1", b"Authorization: Bearer " + KEY))
                     assert client.read_response().status == 200
-            log = gateway.log(b"Redis is away (its answer is unreadable)", WAIT_SECONDS)
+            log = gateway.log(b"Redis is unavailable (its reply cannot be read)", WAIT_SECONDS)
             assert b"Traceback" not in log
-            assert log.count(b"Redis is away") == 1
+            assert log.count(b"Redis is unavailable") == 1
             assert most_memory(gateway.process.pid) - before < 100 * 1024

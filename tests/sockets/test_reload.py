@@ -65,7 +65,7 @@ def refused_reload(gateway: GatewayProcess, text: str) -> str:
     """Have a gateway refuse a changed file; return its log."""
     gateway.rewrite(text)
     gateway.signal(signal.SIGHUP)
-    return gateway.log(b"the configuration was not reloaded, the old one stays").decode()
+    return gateway.log(b"the configuration was not reloaded; the previous one stays").decode()
 
 
 def send(gateway: GatewayProcess, model: str, *headers: bytes) -> int:
@@ -217,7 +217,7 @@ def test_a_changed_address_waits_for_a_restart_and_the_log_says_so(
     gateway: GatewayProcess, upstream: RawUpstream
 ) -> None:
     reload(gateway, configuration(upstream).replace("127.0.0.1:0", "127.0.0.1:1"))
-    assert b"a change of listen, or of tls from on to off, needs a restart" in gateway.stderr.data
+    assert b"changing listen, or turning tls on or off, requires a restart" in gateway.stderr.data
     assert send(gateway, "gpt-1") == 200
 
 

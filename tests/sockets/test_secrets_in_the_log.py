@@ -47,7 +47,7 @@ WORDS: Final = [
     *("canary-user-secret", "canary-user-refresh", "canary-profile-secret"),
     *("canary-store-access", "canary-store-refresh"),
 ]
-_UNKNOWN: Final = b" ended a response with the unknown reason "
+_UNKNOWN: Final = b" sent the unknown finish reason "
 TARGETS: Final = ("file", "renewed", "account")
 
 
@@ -122,5 +122,5 @@ def test_no_line_shows_a_secret_of_a_file_or_a_token(
         gateway.log(b"the configuration was reloaded: generation 2\n")
         repeat_all(gateway, provider, words)
         said = gateway.stderr.data.decode()
-        assert said.count("unknown reason '[redacted]'") == 2 * len(words)
+        assert said.count("unknown finish reason '[redacted]'") == 2 * len(words)
         assert not [word for word in words if word in said]

@@ -237,7 +237,5 @@ def test_no_line_of_a_worker_shows_a_key(workers: Workers, upstream: RawUpstream
         with workers.connect(slot) as client:
             client.send(request(asking("main/gpt-1", max_tokens=9), bearer(PLAIN), path="/v1/messages"))
             assert client.read_response().status == 200
-        log = workers.gateway.log(
-            b"[worker %d] provider main ended a response with the unknown reason" % slot
-        )
+        log = workers.gateway.log(b"[worker %d] provider main sent the unknown finish reason" % slot)
         assert key.encode() not in log

@@ -151,7 +151,7 @@ def test_workers_end_by_themselves_where_the_process_that_has_them_is_killed(
     streaming.gateway.process.kill()
     streaming.gateway.process.wait(WAIT_SECONDS)
     for slot in (0, 1):
-        streaming.gateway.log(b"the supervisor's process has gone: worker %d stops" % slot)
+        streaming.gateway.log(b"the supervisor has exited: stopping worker %d" % slot)
     streaming.finish()
     wait_until(streaming.is_gone, "the end of all processes")
     with socket.create_server(("127.0.0.1", streaming.gateway.port)):
@@ -166,7 +166,7 @@ def test_workers_end_by_themselves_where_the_process_that_has_them_is_killed(
 def test_a_gateway_that_can_fork_no_more_stops_so_that_it_is_started_anew(streaming: Streaming) -> None:
     (fork_server,) = [pid for pid in streaming.processes if name_of(pid) == "mgw-fork"]
     os.kill(fork_server, signal.SIGKILL)
-    streaming.gateway.log(b"no worker can be replaced any more: the service stops")
+    streaming.gateway.log(b"workers can no longer be replaced: stopping the service")
     streaming.finish()
     assert streaming.gateway.process.wait(WAIT_SECONDS) == 1
     assert streaming.is_gone()
@@ -201,7 +201,7 @@ def test_a_worker_that_cannot_begin_is_told_in_one_readable_line(
     file = str(write_config(tmp_path, text))
     done = twistd("mgw", "-c", file, folder=tmp_path, start=start_with_rows)
     assert done.status == 1
-    assert f"cannot begin: prices.file: {prices} cannot be read: not a regular file" in done.stderr
+    assert f"failed to start: prices.file: {prices} cannot be read: not a regular file" in done.stderr
     assert "mgw serves" not in done.stderr
     assert "Traceback" not in done.stderr
     assert list(spool.iterdir()) == []

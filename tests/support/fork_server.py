@@ -163,7 +163,7 @@ def fork_program(
         with _adopting():
             socket.send_fds(channel, [request], [end.theirs for end in ends])
             pid = channel.recv(16)
-            assert pid, "the fork server has ended; its standard error says why"
+            assert pid, "the fork server has exited; its standard error says why"
             assert channel.recv(16) == b"forked"
     finally:
         for end in ends:

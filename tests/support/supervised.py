@@ -23,7 +23,7 @@ from tests.support.raw_upstream import COMPLETION, JSON, RawUpstream, Turn, coun
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 HEALTH: Final = request(None, path="/healthz", method="GET")
-_SERVES: Final = re.compile(rb"worker (\d+) \(pid (\d+)\) serves")
+_SERVES: Final = re.compile(rb"worker (\d+) \(pid (\d+)\) is ready")
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     message = next((text for key in _MESSAGE_KEYS if type(text := error.get(key)) is str and text), "")
     status = status or _status_of(error) or implied_status(message, _BROKEN)
     if not message:
-        message = f"the provider answered {name if type(name) is str else status}"
+        message = f"the provider returned status {name if type(name) is str else status}"
     details = error.get("details")
     name = find_code([error.get("code"), error.get("type")]) or name
     return UpstreamError(
@@ -181,7 +181,7 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
 
 
 def _error_of_status(status: int, words: str = "") -> UpstreamError:
-    message = f"the provider answered {status}"
+    message = f"the provider returned status {status}"
     return UpstreamError(status, f"{message}: {words}" if words else message)
 
 

@@ -70,8 +70,8 @@ class Webhook:
         if 200 <= response.status < 300:
             return DELIVERED
         if response.status == 410:
-            return Result(Verdict.REFUSED, "the receiver answered 410, so a batch is dropped")
-        return Result(Verdict.RETRY, f"the receiver answered {response.status}")
+            return Result(Verdict.REFUSED, "the receiver returned status 410; dropping a batch")
+        return Result(Verdict.RETRY, f"the receiver returned status {response.status}")
 
 
 def signature(secret: Secret, body: bytes) -> bytes:

@@ -253,7 +253,7 @@ def test_what_is_no_message_closes_the_channel_and_is_not_quoted(
     assert pair.far_transport.aborting
     assert not pair.far.is_open
     (event,) = logged
-    assert event["log_format"] == "a frame could not be read, so its channel is closed"
+    assert event["log_format"] == "closing a channel because a frame on it could not be read"
     assert SECRET not in str(event)
 
 

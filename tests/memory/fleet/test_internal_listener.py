@@ -69,7 +69,7 @@ def test_the_directory_that_systemd_clears_comes_first(runtime: str, first: str)
 
 
 def test_without_a_place_it_says_why(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"cannot make a socket for the workers: .*absent: No such file"):
+    with pytest.raises(ValueError, match=r"cannot create a socket for the workers: .*absent: No such file"):
         listener([str(tmp_path / "absent")]).start()
 
 

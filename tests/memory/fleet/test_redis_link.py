@@ -233,7 +233,7 @@ def test_an_unreadable_decision_is_decided_alone_and_said_once(data: bytes) -> N
             host.wait(0.5)
     assert [isinstance(place, Place) for place in host.found] == [True] * 20
     assert len(warnings(events)) == 1
-    assert "Redis is away (its answer is unreadable)" in warnings(events)[0]
+    assert "Redis is unavailable (its reply cannot be read)" in warnings(events)[0]
     assert not [event for event in events if event["log_level"] > LogLevel.warn]
 
 

@@ -254,7 +254,7 @@ def test_a_worker_never_uses_a_refresh_token(hub: Hub, how: str) -> None:
     with capturedLogs() as events, pytest.raises(TokenRequestError) as caught:
         result_of(obtain(found))
     assert caught.value.code == "credential_source_failed"
-    assert "did not answer" in caught.value.message
+    assert "did not respond" in caught.value.message
     assert "canary" not in f"{events} {caught.value.message} {caught.value.detail} {found!r}"
     assert not hosts.posts()
     assert not hub.hosts.posts()

@@ -177,7 +177,7 @@ def test_the_start_fails_with_the_reason_of_a_worker_that_cannot_begin(house: Ho
     assert house.drained == [100]
     assert not started.called
     house.end(100, 0)
-    with pytest.raises(WorkerStartError, match="worker 1 cannot begin: the certificate cannot be read"):
+    with pytest.raises(WorkerStartError, match="worker 1 failed to start: the certificate cannot be read"):
         result_of(started)
     house.advance(60)
     assert len(house.forks.pids) == 2
@@ -209,7 +209,7 @@ def test_one_that_served_for_long_is_replaced_at_once(house: House, lines: list[
     house.start(2)
     house.advance(11)
     house.end(101, -signal.SIGSEGV)
-    assert lines == ["worker 1 (pid 101) has ended: SIGSEGV"]
+    assert lines == ["worker 1 (pid 101) exited: SIGSEGV"]
     assert house.detached == [1]
     assert house.stages == [(0, 100, Stage.SERVING), (1, 102, Stage.STARTING)]
     house.serve(102)
@@ -283,7 +283,7 @@ def test_one_that_does_not_get_ready_is_killed_and_replaced(house: House, lines:
     assert not house.forks.kills
     house.clock.advance(0.5)
     assert house.forks.kills == [(101, signal.SIGTERM)]
-    assert lines[-1] == "worker 0 cannot begin: it was not ready in 60 s"
+    assert lines[-1] == "worker 0 failed to start: it was not ready within 60 s"
     house.end(101, -signal.SIGTERM)
     house.clock.advance(1)
     assert house.stages == [(0, 102, Stage.STARTING)]
@@ -418,7 +418,7 @@ def test_stopping_drains_all_and_replaces_nobody(house: House, lines: list[str])
     assert not stopped.called
     house.end(100, 0)
     result_of(stopped)
-    assert lines == ["worker 1 (pid 101) has ended: exit code 1"]
+    assert lines == ["worker 1 (pid 101) exited: exit code 1"]
     assert not house.clock.getDelayedCalls()
 
 

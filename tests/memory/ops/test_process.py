@@ -41,7 +41,7 @@ def test_a_storm_is_one_line_a_minute() -> None:
         for text in TWISTED:
             observer(event(text))
     assert len(lines) == 1
-    assert "no file descriptor" in lines[0]
+    assert "out of file descriptors" in lines[0]
     clock.advance(60)
     observer(event(TWISTED[3]))
     assert "399 more since the last warning" in lines[1]

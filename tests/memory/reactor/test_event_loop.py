@@ -476,5 +476,5 @@ def test_a_reactor_that_works_otherwise_keeps_its_loop(turns: Turns, log: Log, n
     setattr(turns.reactor, name, before)
     assert not any(name in vars(turns.reactor) for name in NAMES)
     (text,) = log.texts
-    assert text.startswith("fast_event_loop: the trial failed, so events are dispatched by Twisted")
+    assert text.startswith("fast_event_loop: the self-check failed; events are dispatched by Twisted")
     assert why in text

@@ -66,7 +66,7 @@ def test_what_is_no_base_address_is_refused(base_url: str) -> None:
         (TimeoutError(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
         (TcpTimedOut(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
         (ValueError("sk-canary"), Reason.UPSTREAM_BROKEN, "host name that is not valid"),
-        (RuntimeError("sk-canary"), Reason.UPSTREAM_BROKEN, "could not be connected to"),
+        (RuntimeError("sk-canary"), Reason.UPSTREAM_BROKEN, "could not be reached"),
     ],
 )
 def test_a_failed_attempt_is_told_in_plain_words(error: Exception, reason: Reason, words: str) -> None:

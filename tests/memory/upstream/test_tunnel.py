@@ -229,7 +229,7 @@ def test_a_proxy_that_closes_is_told(answer: bytes, reason: Exception) -> None:
     [
         (Refused(), "its proxy refused the connection", Cause.REFUSED_CONNECTION),
         (DNSLookupError(), "its proxy cannot be found: its host name has no address", Cause.DNS),
-        (RuntimeError("canary"), "its proxy could not be connected to", Cause.REFUSED_CONNECTION),
+        (RuntimeError("canary"), "its proxy could not be reached", Cause.REFUSED_CONNECTION),
         (TcpTimedOut(), "did not accept a connection through its proxy within 10 s", Cause.CONNECT_TIMEOUT),
     ],
 )

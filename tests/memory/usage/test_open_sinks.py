@@ -47,8 +47,8 @@ def test_what_is_lost_at_the_end_is_said_for_each_sink_and_summed(monkeypatch: p
         assert result_of(found.close()) == 9
     said = [event["log_format"].format(**event) for event in events]
     assert said == [
-        "hooks.jsonl: 3 usage events could not be kept and are lost",
-        "hooks.sqlite: 6 usage events could not be kept and are lost",
+        "hooks.jsonl: 3 usage events could not be stored and were lost",
+        "hooks.sqlite: 6 usage events could not be stored and were lost",
     ]
 
 

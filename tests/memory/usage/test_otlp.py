@@ -125,7 +125,7 @@ def test_metrics_that_fail_are_counted_and_told_and_sent_with_the_next(sinks: Si
         sinks.answer(404, b"canary answer", b"/v1/metrics")
     assert sinks.sink.errors == 2
     assert sinks.sink.dropped == 0
-    assert [log["reason"] for log in logs] == ["the receiver answered 503"]
+    assert [log["reason"] for log in logs] == ["the receiver returned status 503"]
     assert "canary" not in str(logs)
     assert "canary" not in repr(sinks.sink)
     sinks.hosts.clock.advance(10)
@@ -155,12 +155,12 @@ def test_any_2xx_is_the_end_of_it(sinks: Sinks, status: int) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 429, 502, 503, 504])
 def test_what_may_pass_is_tried_again_and_no_redirect_is_followed(sinks: Sinks, status: int) -> None:
-    assert verdict(sinks, status) == Result(Verdict.RETRY, f"the receiver answered {status}")
+    assert verdict(sinks, status) == Result(Verdict.RETRY, f"the receiver returned status {status}")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 500, 501])
 def test_any_other_status_ends_the_batch(sinks: Sinks, status: int) -> None:
-    assert verdict(sinks, status) == Result(Verdict.REFUSED, f"the receiver answered {status}")
+    assert verdict(sinks, status) == Result(Verdict.REFUSED, f"the receiver returned status {status}")
 
 
 def test_spans_that_the_collector_rejects_are_counted_as_dropped(sinks: Sinks) -> None:

@@ -144,7 +144,7 @@ def test_any_other_status_is_tried_again_and_no_redirect_is_followed(status: int
     hosts = TokenHosts()
     done = webhook(hosts).deliver(KEY, LINES)
     hosts.newest(ORIGIN).answer(b"", status, "Location: http://elsewhere.example/\r\n")
-    assert result_of(done) == Result(Verdict.RETRY, f"the receiver answered {status}")
+    assert result_of(done) == Result(Verdict.RETRY, f"the receiver returned status {status}")
     assert set(hosts.endpoints) == {ORIGIN}
 
 
@@ -204,7 +204,7 @@ def test_a_failing_receiver_is_told_of_in_the_log_without_anything_secret(tmp_pa
         hosts.newest(ORIGIN).answer(b"canary answer", 500)
         hosts.clock.advance(1)
         hosts.newest(ORIGIN).answer(b"canary answer", 500)
-    assert [log["reason"] for log in logs] == ["the receiver answered 500"]
+    assert [log["reason"] for log in logs] == ["the receiver returned status 500"]
     assert "canary" not in str(logs)
     assert "canary" not in repr(sink)
     assert (sink.errors, sink.dropped) == (2, 0)

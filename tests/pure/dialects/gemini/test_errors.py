@@ -52,14 +52,14 @@ def test_the_time_to_wait_is_read_from_the_details(details: Any, seconds: float 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>Bad <b>gateway</b></html>", "the provider answered 502: Bad gateway"),
-        (b"upstream connect error", "the provider answered 502: upstream connect error"),
-        (b"", "the provider answered 502"),
-        (b"[]", "the provider answered 502"),
+        (b"<html>Bad <b>gateway</b></html>", "the provider returned status 502: Bad gateway"),
+        (b"upstream connect error", "the provider returned status 502: upstream connect error"),
+        (b"", "the provider returned status 502"),
+        (b"[]", "the provider returned status 502"),
         (b'{"error":"no"}', "no"),
-        (b'{"error":{"status":"INTERNAL"}}', "the provider answered INTERNAL"),
-        (b'{"error":{"message":5}}', "the provider answered 502"),
-        (b'{"error":null}', "the provider answered 502"),
+        (b'{"error":{"status":"INTERNAL"}}', "the provider returned status INTERNAL"),
+        (b'{"error":{"message":5}}', "the provider returned status 502"),
+        (b'{"error":null}', "the provider returned status 502"),
     ],
 )
 def test_what_says_nothing_is_told_by_its_status(body: bytes, message: str) -> None:
