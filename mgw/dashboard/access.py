@@ -39,18 +39,19 @@ _OF_PROXIES: Final = re.compile(
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _BEARER: Final = b"bearer"
 
-_WANTED: Final = "the dashboard needs a key: sign in at /ui, or send Authorization: Bearer <key>"
-_UNRESTRICTED: Final = "; a key of edge_auth with models or limits does not open it"
+_WANTED: Final = "the dashboard requires a key: sign in at /ui, or send Authorization: Bearer <key>"
+_UNRESTRICTED: Final = "; an edge_auth key with models or limits is not accepted"
 _ONLY_LOCAL: Final = (
-    "without a key the dashboard answers only clients on the same machine, not behind a proxy: set "
-    "dashboard.keys, or edge_auth with a key that has neither models nor limits"
+    "without a key, the dashboard is available only to clients on the same machine that do not use a proxy: "
+    "set dashboard.keys, or turn on edge_auth with a key that has neither models nor limits"
 )
 _FOREIGN_HOST: Final = (
-    "without a key the dashboard answers only to localhost, 127.0.0.1 and [::1]: use one of these, or set "
-    "dashboard.keys"
+    "without a key, the dashboard is available only at localhost, 127.0.0.1 and [::1]: use one of these "
+    "addresses, or set dashboard.keys"
 )
 _FOREIGN_ORIGIN: Final = (
-    "pages of another origin may not use the dashboard; if this is its own behind a proxy, set public_url"
+    "pages from another origin may not use the dashboard: if this is its own page behind a proxy, set "
+    "public_url"
 )
 
 

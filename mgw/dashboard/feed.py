@@ -60,7 +60,9 @@ def parse_kinds(text: str | None) -> frozenset[EventKind]:
     known = {kind.value: kind for kind in EventKind}
     for word in words:
         if word not in known:
-            message = f"kinds: expected some of {', '.join(known)}, separated by commas, found {word[:64]!r}"
+            message = (
+                f"kinds: unknown value {word[:64]!r}; expected a comma-separated list of {', '.join(known)}"
+            )
             raise GatewayError(Reason.MALFORMED, message, param="kinds")
     return frozenset(known[word] for word in words) or ALL_KINDS
 
@@ -237,7 +239,7 @@ class Feed:
             message = "the gateway is shutting down; try another instance"
             raise GatewayError(Reason.DRAINING, message, retry_after=RETRY_SECONDS)
         if len(self._readers) >= self.max_readers:
-            message = f"{self.max_readers} clients read the events already; try again"
+            message = f"{self.max_readers} clients are already reading events; try again"
             raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
 
     def _deliver(self) -> None:
@@ -264,7 +266,7 @@ class Feed:
         try:
             return reader.send(self.ring)
         except Exception:  # a bug: this one is ended, as it would fail for ever
-            _log.failure("a bug: a reader of events got none")
+            _log.failure("internal error: an event could not be sent to a reader")
             reader.end(complete=True)
             return False
 

@@ -104,7 +104,9 @@ class LoginFlow:
         """
         request, pasted = self._request, self._pasted
         if request is None or pasted is None:
-            message = f"the login to {self.login.name!r} wants no code now: its state is {self.state.value}"
+            message = (
+                f"the login to {self.login.name!r} does not expect a code: its state is {self.state.value}"
+            )
             raise GatewayError(Reason.MALFORMED, message, param="code")
         try:
             code = request.pasted_code(text)
@@ -172,7 +174,7 @@ class LoginFlow:
     async def _with_device(self, endpoints: ProfileEndpoints) -> StoredCredential:
         def show(code: DeviceCode) -> None:
             self._device = code
-            self._show(code.seconds, "open the page on any device, and enter the code")
+            self._show(code.seconds, "open the page on any device and enter the code")
 
         accounts = self.accounts
         return await DeviceLogin(endpoints, accounts.clock, accounts.wall, show).run()
@@ -185,8 +187,8 @@ class LoginFlow:
         try:
             code = await pasted.addTimeout(CODE_SECONDS, accounts.clock)
         except TimeoutError:
-            raise LoginExpiredError("nobody pasted a code in time") from None
-        self.message, self._expires = "the code is exchanged for tokens", None
+            raise LoginExpiredError("no code was entered in time") from None
+        self.message, self._expires = "exchanging the code for tokens", None
         return await endpoints.log_in(request.grant(code), accounts.wall())
 
     def _show(self, seconds: float, message: str) -> None:
@@ -201,9 +203,7 @@ class LoginFlow:
             return
         self.state, self.message = state, message
         self._device = self._request = self._pasted = self._expires = self._work = None
-        _log.info(
-            "the login to {name} in the dashboard has ended: {state}", name=self.login.name, state=state.value
-        )
+        _log.info("dashboard login to {name} finished: {state}", name=self.login.name, state=state.value)
         self.on_end(self)
         self._wake()
 
@@ -217,16 +217,16 @@ class LoginFlow:
         """Log a bug; whoever cancelled has said so already."""
         if failure.check(CancelledError) and self.state is not FlowState.PENDING:
             return
-        _log.failure("a bug: the login to {name} in the dashboard failed", failure, name=self.login.name)
-        self._end(FlowState.FAILED, "an internal error of the gateway; see its log")
+        _log.failure("internal error: the dashboard login to {name} failed", failure, name=self.login.name)
+        self._end(FlowState.FAILED, "internal gateway error; see the gateway's log")
 
 
 def _how_to_paste(profile: Profile) -> str:
     if profile.redirect.pasted_url is not None:
         return (
-            "log in on the page, and paste the code that it shows, or the address of the page that shows it"
+            "log in on the page, then paste the code that it shows, or the address of the page that shows it"
         )
     return (
-        "log in on the page, and paste the address to which the browser is sent then: that page does not "
-        f"load, since nobody answers at {pasted_redirect(profile)}"
+        "log in on the page, then paste the address that the browser is sent to; that page does not load, "
+        f"because nothing listens at {pasted_redirect(profile)}"
     )

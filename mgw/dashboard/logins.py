@@ -152,7 +152,7 @@ class Logins:
 
     def _start(self, name: str, kind: FlowKind | None) -> LoginFlow:
         if self._stopped:
-            raise GatewayError(Reason.DRAINING, "the gateway is stopping: no login begins")
+            raise GatewayError(Reason.DRAINING, "the gateway is stopping: no new logins")
         entry = self._entry(name)
         kind = _choose(name, entry, kind)
         self._forget(name)
@@ -167,7 +167,7 @@ class Logins:
             return
         ended = next((name for name in self._timers), None)
         if ended is None:
-            message = f"{MAX_FLOWS} logins are under way: finish or cancel one"
+            message = f"{MAX_FLOWS} logins are already in progress: finish or cancel one"
             raise GatewayError(Reason.OVERLOADED, message)
         self._forget(ended)
 
@@ -186,7 +186,7 @@ class Logins:
         flow = self._flows.get(name)
         if flow is None:
             self._entry(name)
-            raise _not_found(f"no login to {name!r} is under way: begin one with POST")
+            raise _not_found(f"no login to {name!r} is in progress: start one with POST")
         return flow
 
     def _entry(self, name: str) -> _Entry:
@@ -194,7 +194,7 @@ class Logins:
         entry = entries.get(name)
         if entry is None:
             known = ", ".join(sorted(entries)[:_MAX_NAMES]) or "none"
-            raise _not_found(f"no provider uses an entry of that name (known: {known})")
+            raise _not_found(f"no provider uses an entry with that name (known: {known})")
         return entry
 
     def _entries(self) -> dict[str, _Entry]:
@@ -216,7 +216,7 @@ def _parse(body: Mapping[str, Any]) -> _Wanted:  # Any: JSON
     try:
         return msgspec.convert(body, _Wanted)
     except msgspec.ValidationError:
-        message = 'expected {"flow": "device"}, {"flow": "pkce"} or {"code": "what the browser showed"}'
+        message = 'expected {"flow": "device"}, {"flow": "pkce"} or {"code": "code from the browser"}'
         raise GatewayError(Reason.MALFORMED, message) from None
 
 
@@ -226,7 +226,7 @@ def _choose(name: str, entry: _Entry, kind: FlowKind | None) -> FlowKind:
     :raises GatewayError: ``MALFORMED`` where the profile says too little for it.
     """
     if len(entry.profiles) != 1:
-        message = f"providers use {name!r} with several profiles: mgw auth login {name} --profile PROFILE"
+        message = f"providers use {name!r} with several profiles: run mgw auth login {name} --profile PROFILE"
         raise GatewayError(Reason.MALFORMED, message)
     kinds = entry.kinds
     if kind is None and kinds:
@@ -236,7 +236,9 @@ def _choose(name: str, entry: _Entry, kind: FlowKind | None) -> FlowKind:
     profile, asked = entry.login.profile, WAYS if kind is None else (kind,)
     missing = " or ".join(filter(None, (missing_for(WAYS[one], profile) for one in asked)))
     has = ", ".join(kinds) or "none"
-    message = f"profile {entry.login.profile_name!r} has no such flow (it has: {has}): set {missing}"
+    message = (
+        f"profile {entry.login.profile_name!r} does not support this flow (supported: {has}): set {missing}"
+    )
     raise GatewayError(Reason.MALFORMED, message, param="flow")
 
 

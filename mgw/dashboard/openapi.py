@@ -191,10 +191,10 @@ SCHEMAS: Final[Json] = {
 """What is answered, by name."""
 
 _REFUSED: Final[Json] = {
-    "description": "The request is refused.",
+    "description": "The request was rejected.",
     "content": {"application/json": {"schema": _ref("error")}},
 }
-_RETRY: Final[Json] = {"Retry-After": {"description": "Seconds.", "schema": _COUNT}}
+_RETRY: Final[Json] = {"Retry-After": {"description": "Seconds to wait before a retry.", "schema": _COUNT}}
 
 
 def _unavailable(why: str) -> Json:
@@ -203,26 +203,26 @@ def _unavailable(why: str) -> Json:
 
 _UNAVAILABLE: Final[Json] = {
     "usage": _unavailable(
-        "Too many queries wait, or the file of usage events cannot be read now or takes too long."
+        "Too many queries are waiting, or the usage events cannot be read or take too long to add up."
     ),
-    "events": _unavailable("Too many clients read events, or the gateway is stopping."),
-    "login": _unavailable("Too many logins are under way, or the gateway is stopping."),
+    "events": _unavailable("Too many clients are reading events, or the gateway is stopping."),
+    "login": _unavailable("Too many logins are in progress, or the gateway is stopping."),
 }
 """Why a part may answer 503.  With workers, each may: the process that answers does not respond."""
 _LINES: Final = (
-    "The last lines of the process log, of which the newest comes last. The lines `usage` and `http` are not "
-    "among them, nor those from before the dashboard was switched on, nor more than 1 MiB in all. Secrets "
-    "are redacted as in the log. There are none if twistd sends its log elsewhere."
+    "The last lines of the process log, oldest first, up to 1 MiB in total. `usage` and `http` lines are "
+    "not included, nor are lines from before the dashboard was turned on. Secrets are redacted as in the "
+    "log. The list is empty if twistd sends its log elsewhere."
 )
 _READS: Final[tuple[tuple[str, str, Json], ...]] = (
-    ("profiles", "The gateway, its providers, aliases, models and logins.", {}),
+    ("profiles", "The gateway and its providers, aliases, models and logins.", {}),
     (
         "usage",
-        "What usage events add up to.",
+        "Totals of the usage events, as a time series and by group.",
         {"since": _TIME, "until": _TIME, "step": _COUNT, "by": _one_of("provider model client status")},
     ),
-    ("requests", "The requests under way, of which the oldest comes first.", {}),
-    ("sessions", "The realtime sessions.", {}),
+    ("requests", "The requests in progress, oldest first.", {}),
+    ("sessions", "The open realtime sessions.", {}),
     ("logs", _LINES, {"lines": {**_COUNT, "maximum": MAX_LINES, "default": DEFAULT_LINES}}),
 )
 
@@ -240,8 +240,8 @@ def describe_api(parts: Collection[str]) -> bytes:
     if "events" in parts:
         stream = _response("Server-sent events.", _TEXT, "text/event-stream")
         summary = (
-            "Usage events, log lines, states of providers and sessions, as they come. The stream ends with "
-            "the session or the key of its client, and when the gateway stops."
+            "Usage events, log lines, and changes to providers and sessions, as they happen. The stream ends "
+            "when the client's session ends, when its key is removed, and when the gateway stops."
         )
         last_id = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
         asked = [*_query({"kinds": _TEXT}), last_id]
@@ -250,8 +250,8 @@ def describe_api(parts: Collection[str]) -> bytes:
         }
     if "oauth" in parts:
         paths["/v1/dashboard/oauth/{entry}"] = _logins()
-    whole = _response("This description.", {"type": "object"})
-    paths["/v1/dashboard/openapi.json"] = {"get": _operation("This description.", whole, [])}
+    whole = _response("The OpenAPI document.", {"type": "object"})
+    paths["/v1/dashboard/openapi.json"] = {"get": _operation("This OpenAPI document.", whole, [])}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -298,7 +298,11 @@ def _query(parameters: Json) -> list[Json]:
 
 def _logins() -> Json:
     begin = _operation(
-        "Begin a login, or continue it with a code (200).", _json("login"), [], "201", _UNAVAILABLE["login"]
+        "Start a login (201), or continue one with a code (200).",
+        _json("login"),
+        [],
+        "201",
+        _UNAVAILABLE["login"],
     )
     begin["responses"]["200"] = _json("login")
     body = _object("", flow=_one_of("device pkce"), code=_TEXT)
@@ -308,5 +312,5 @@ def _logins() -> Json:
         "parameters": [entry],
         "get": _operation("The state of a login.", _json("login"), []),
         "post": begin,
-        "delete": _operation("Cancel a login.", {"description": "Cancelled."}, [], "204"),
+        "delete": _operation("Cancel a login.", {"description": "The login was cancelled."}, [], "204"),
     }

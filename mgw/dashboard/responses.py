@@ -77,4 +77,4 @@ def body_of(request: Request) -> dict[str, Any]:  # Any: JSON
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise GatewayError(Reason.MALFORMED, "the body is not a JSON object") from None
+        raise GatewayError(Reason.MALFORMED, "the body must be a JSON object") from None

@@ -28,7 +28,7 @@ _FORM: Final = b"application/x-www-form-urlencoded"
 _TO_PAGE: Final = b"../ui"
 """From ``/ui/login``; relative, since a proxy may serve us below a path."""
 _TO_PAGE_AFTER_FAILURE: Final = b"../ui#failed"
-_WRONG: Final = "this key does not open the dashboard"
+_WRONG: Final = "this key does not give access to the dashboard"
 
 
 @dataclass(slots=True)
@@ -140,5 +140,5 @@ def _key_in(request: Request) -> bytes:
     else:
         found = body_of(request).get("key")
     if not isinstance(found, str) or not found:
-        raise GatewayError(Reason.MALFORMED, "expected a key", param="key")
+        raise GatewayError(Reason.MALFORMED, "a key is required", param="key")
     return found.strip().encode("latin-1", "replace")

@@ -68,7 +68,7 @@ def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
     since = None if "since" not in parameters else _time("since", parameters["since"])
     first = until - DEFAULT_SECONDS * _MILLISECONDS if since is None else since
     if max(first, _FIRST) >= until:
-        raise _wrong("since", "since has to be before until, which is now where it is not given")
+        raise _wrong("since", "since must be before until, which defaults to now")
     step = _step(parameters["step"]) if "step" in parameters else _usual_step(until - first)
     if since is None:
         first = max(first - first % (step * _MILLISECONDS), _FIRST)  # the first step is a whole one
@@ -82,8 +82,8 @@ def _check_points(first: int, until: int, step: int, most: int) -> None:
     points = (until - 1) // (step * _MILLISECONDS) - first // (step * _MILLISECONDS) + 1
     if points > most:
         fitting = -((first - until) // ((most - 1) * _MILLISECONDS))
-        message = f"step {step} makes {points} points, and at most {most} can be had"
-        raise _wrong("step", f"{message}: step {fitting} makes no more")
+        message = f"step {step} gives {points} points, and the maximum is {most}"
+        raise _wrong("step", f"{message}: use step {fitting} or more")
 
 
 def rfc3339(milliseconds: int) -> str:
@@ -102,7 +102,7 @@ def _time(name: str, text: str) -> int:
     except (ValueError, OverflowError):
         # What a query holds is not repeated: it may be anything.
         raise _wrong(
-            name, f"{name} has to be a time as in RFC 3339, such as 2026-01-31T12:00:00Z; a + is written %2B"
+            name, f"{name} must be an RFC 3339 time, such as 2026-01-31T12:00:00Z; write a + as %2B"
         ) from None
     return int(seconds) * _MILLISECONDS + moment.microsecond // 1000
 
@@ -110,14 +110,14 @@ def _time(name: str, text: str) -> int:
 def _step(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= _MAX_STEP_DIGITS and int(text) > 0:
         return int(text)
-    raise _wrong("step", "step has to be a whole number of seconds, at least 1")
+    raise _wrong("step", "step must be a whole number of seconds, at least 1")
 
 
 def _by(text: str | None) -> By | None:
     try:
         return None if text is None else By(text)
     except ValueError:
-        raise _wrong("by", f"by has to be one of {', '.join(By)}") from None
+        raise _wrong("by", f"by must be one of {', '.join(By)}") from None
 
 
 def _usual_step(milliseconds: int) -> int:

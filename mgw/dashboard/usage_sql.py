@@ -91,7 +91,7 @@ class UsageFile:
         try:
             self.runner.run(work, on_result)
         except OSError:
-            done.errback(_overloaded("the system has no thread left for this query; try again"))
+            done.errback(_overloaded("the system could not start a thread for this query; try again"))
             return done
         self._queries += 1
         return done
@@ -111,12 +111,12 @@ class UsageFile:
             return error
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
             return _overloaded(
-                f"these events take more than {self.seconds:g} s to add up; ask for a shorter time, "
-                "or use `mgw usage`, which has no limit"
+                f"adding up these events takes more than {self.seconds:g} s: choose a shorter time range, "
+                "or use `mgw usage`, which has no time limit"
             )
         # SQLite's words speak of files and tables, never of values.
-        _log.warn("the dashboard cannot read the file of hooks.sqlite: {error}", error=str(error))
-        return _overloaded("the file of hooks.sqlite cannot be read; the process log says why")
+        _log.warn("the dashboard cannot read the hooks.sqlite file: {error}", error=str(error))
+        return _overloaded("the hooks.sqlite file cannot be read; see the process log")
 
 
 def _overloaded(message: str) -> GatewayError:

@@ -187,4 +187,4 @@ def test_a_gateway_stops_at_once_though_logins_are_pending(desk: Desk) -> None:
         begun = time.monotonic()
         assert gateway.stop() == 0
         assert time.monotonic() - begun < 5, "none of the polls, and no time limit"
-        assert b"the login to a in the dashboard has ended: cancelled" in gateway.stderr.data
+        assert b"dashboard login to a finished: cancelled" in gateway.stderr.data

@@ -548,4 +548,4 @@ def test_a_key_of_the_dashboard_is_nobodys_own_credential() -> None:
     gate = EdgeGate(config.edge_auth, None, config.dashboard.keys)
     caller = gate.admit(Family.OPENAI, [(b"Authorization", b"Bearer " + KEY.encode())], None)
     assert caller.key is None
-    assert "key of the dashboard" in (caller.flaw or "")
+    assert "is a dashboard key" in (caller.flaw or "")

@@ -33,7 +33,7 @@ def test_a_device_login_shows_its_code_and_is_in_use_when_somebody_has_approved(
         "entry": "work",
         "flow": "device",
         "state": "pending",
-        "message": "open the page on any device, and enter the code",
+        "message": "open the page on any device and enter the code",
         "user_code": "UC-1",
         "verification_uri": "http://idp.example/activate",
         "verification_uri_complete": "http://idp.example/activate?code=UC-1",
@@ -232,7 +232,7 @@ def test_no_answer_log_line_or_repr_holds_a_token_or_a_code(play: LoginPlay) -> 
     said += [_text_of(event) for event in events]
     for secret in (*CANARIES, verifier, asked["state"]):
         assert not [text for text in said if secret in text]
-    assert any("the login to home in the dashboard has ended: complete" in text for text in said)
+    assert any("dashboard login to home finished: complete" in text for text in said)
     logged = "".join(_text_of(event) for event in events)
     assert "UC-1" not in logged
 

@@ -70,7 +70,7 @@ def test_a_cancelled_login_asks_no_more_and_says_so_until_it_is_forgotten(play: 
     play.clock.advance(60)
     assert len(play.hosts.posts()) == 2
     play.cancel()
-    with pytest.raises(GatewayError, match="no login to 'work' is under way"):
+    with pytest.raises(GatewayError, match="no login to 'work' is in progress"):
         play.cancel()
 
 
@@ -87,7 +87,7 @@ def test_the_end_of_a_login_is_kept_for_a_while(play: LoginPlay) -> None:
     play.clock.advance(KEPT_SECONDS - 1)
     assert play.state() == "cancelled"
     play.clock.advance(1)
-    with pytest.raises(GatewayError, match="begin one with POST") as refused:
+    with pytest.raises(GatewayError, match="start one with POST") as refused:
         play.seen()
     assert refused.value.status == 404
 
@@ -125,10 +125,10 @@ def test_an_entry_that_nobody_uses_is_unknown(play: LoginPlay) -> None:
 @pytest.mark.parametrize(
     ("text", "flow", "said"),
     [
-        (PROFILE + PASTE, "device", r"it has: pkce\): set device.url"),
-        (PROFILE + DEVICE, "pkce", r"it has: device\): set authorization.url"),
+        (PROFILE + PASTE, "device", r"supported: pkce\): set device.url"),
+        (PROFILE + DEVICE, "pkce", r"supported: device\): set authorization.url"),
         (BOTH.replace("{port: 14555}", "{port: 0}"), "pkce", "set redirect.pasted_url or redirect.port"),
-        (PROFILE, None, r"it has: none\): set device.url or authorization.url"),
+        (PROFILE, None, r"supported: none\): set device.url or authorization.url"),
     ],
 )
 def test_a_flow_that_the_profile_does_not_allow_is_refused(

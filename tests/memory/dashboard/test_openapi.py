@@ -29,7 +29,7 @@ def test_what_may_be_unavailable_says_so() -> None:
 
 def test_the_log_says_what_it_leaves_out() -> None:
     (get,) = described()["paths"]["/v1/dashboard/logs"].values()
-    for words in ("`usage` and `http`", "before the dashboard was switched on", "redacted"):
+    for words in ("`usage` and `http`", "before the dashboard was turned on", "redacted"):
         assert words in get["summary"]
     (lines,) = get["parameters"]
     assert lines["schema"] == {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}

@@ -54,7 +54,7 @@ def test_a_query_that_takes_too_long_is_given_up(file: str) -> None:
     reader = UsageFile(AtOnce(), seconds=20, timer=lambda: next(times), instructions=100)
     error = refusal_of(reader.answer(file, QUERY))
     assert error.reason is Reason.OVERLOADED
-    assert error.message.startswith("these events take more than 20 s to add up; ask for a shorter time")
+    assert error.message.startswith("adding up these events takes more than 20 s: choose a shorter")
     assert requests(result_of(UsageFile(AtOnce()).answer(file, QUERY))) == 3000
 
 
