@@ -88,6 +88,7 @@ pins: .venv-pins/install.stamp
 	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(LOOK_UP) setup.py - --extra dev --extra release -o constraints.txt
 	$(LOOK_UP) setup.py --extra bench -o bench/constraints.txt
 	$(LOOK_UP) tests/agents/requirements.txt -o tests/agents/constraints.txt
+	$(LOOK_UP) tests/agents/requirements-older.txt -o tests/agents/constraints-older.txt
 
 schema routes: $(VENV)/run.stamp
 	$(BIN)/python -m tools.generate $@
@@ -151,11 +152,13 @@ dist: $(VENV)/run.stamp
 clean:
 	rm -rf $(VENV) .venv-bench .venv-dist .venv-newest .venv-pins .venv-release .portkey .agents .browser build dist *.egg-info
 
-.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt tests/agents/constraints.txt
+.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt tests/agents/constraints.txt tests/agents/requirements-older.txt tests/agents/constraints-older.txt
 	mkdir -p .agents && cp $^ .agents/
 	npm ci --prefix .agents --ignore-scripts --no-audit --no-fund
 	$(PYTHON) -m venv .agents/python
 	.agents/python/bin/$(PIP) -c .agents/constraints.txt -r .agents/requirements.txt
+	$(PYTHON) -m venv .agents/older
+	.agents/older/bin/$(PIP) -c .agents/constraints-older.txt -r .agents/requirements-older.txt
 	touch $@
 
 .browser/install.stamp: tests/browser/package.json tests/browser/package-lock.json

@@ -21,6 +21,7 @@ ENVIRONMENTS = [
     ),
     pytest.param("bench/constraints.txt", [".venv-bench/install.stamp"], id="bench"),
     pytest.param("tests/agents/constraints.txt", [".agents/install.stamp"], id="agents"),
+    pytest.param("tests/agents/constraints-older.txt", [".agents/install.stamp"], id="agents, older"),
 ]
 
 
@@ -90,9 +91,11 @@ def test_the_pinned_versions_are_among_those_that_are_allowed(file: str, extras:
         assert one.specifier.contains(pinned[canonicalize_name(one.name)]), one
 
 
-def test_the_sdks_of_agents_are_pinned_as_they_are_asked_for() -> None:
-    pinned = pins("tests/agents/constraints.txt")
-    for line in (ROOT / "tests/agents/requirements.txt").read_text(encoding="utf-8").splitlines():
+@pytest.mark.parametrize("suffix", ["", "-older"])
+def test_the_sdks_of_agents_are_pinned_as_they_are_asked_for(suffix: str) -> None:
+    pinned = pins(f"tests/agents/constraints{suffix}.txt")
+    requirements = (ROOT / f"tests/agents/requirements{suffix}.txt").read_text(encoding="utf-8")
+    for line in requirements.splitlines():
         one = Requirement(line)
         assert one.specifier.contains(pinned[canonicalize_name(one.name)]), line
 
