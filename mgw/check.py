@@ -14,6 +14,7 @@ from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse, read_text
+from mgw.config.location import describe_unreadable
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
@@ -27,7 +28,6 @@ from mgw.upstream.address import call_url
 from mgw.usage.prices import PriceTable
 from mgw.vocabulary import Family
 
-DEFAULT_FILE = "/etc/mgw.yaml"
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""
 
@@ -56,9 +56,12 @@ def reader_of(file: str) -> Callable[[], Config]:
     return read
 
 
-def check(read: Callable[[], Config]) -> int:
-    """Print what is to be said of a configuration; return the exit status."""
-    config = read_or_tell(read)
+def check(read: Callable[[], Config], command: str = "mgw check") -> int:
+    """Print what is to be said of a configuration; return the exit status.
+
+    :param command: what was called, for messages.
+    """
+    config = read_or_tell(read, command)
     if config is None:
         return 1
     from twisted.internet import reactor  # here, since importing it installs one
@@ -165,14 +168,17 @@ def _accounts(config: Config) -> list[str]:
     return found
 
 
-def read_or_tell(read: Callable[[], Config]) -> Config | None:
-    """Return a configuration, or ``None`` after its problems have been printed."""
+def read_or_tell(read: Callable[[], Config], command: str) -> Config | None:
+    """Return a configuration, or ``None`` after its problems have been printed.
+
+    :param command: what was called, for messages.
+    """
     try:
         return read()
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
     except OSError as error:
-        sys.stderr.write(f"mgw: the configuration file {error.filename} cannot be read: {error.strerror}\n")
+        sys.stderr.write(f"mgw: {describe_unreadable(str(error.filename), error, command)}\n")
     return None
 
 

@@ -13,7 +13,8 @@ from twisted.application.service import IService
 from twisted.python import usage
 
 from mgw import __version__
-from mgw.check import DEFAULT_FILE, check, read_or_tell, reader_of
+from mgw.check import check, read_or_tell, reader_of
+from mgw.config.location import DEFAULT_FILE
 from mgw.config.settings import Config
 
 if TYPE_CHECKING:
@@ -24,17 +25,28 @@ if TYPE_CHECKING:
 class Options(usage.Options):
     """The command line behind ``twistd mgw``."""
 
-    synopsis = "[options]"
-    longdesc = "A multi-dialect model gateway."
-    optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the configuration file"]]
+    synopsis = "[options] [FILE]"
+    longdesc = "A gateway between clients and providers of language models. FILE is the configuration file."
+    optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the same, as an option"]]
     optFlags: ClassVar = [
         ["check", None, "check the configuration, print where requests will go, and exit"],
         [
             "demo",
             None,
-            "also start the simulator at the first provider's address, and print what to try",
+            "also start the simulator at the first provider's address, and print requests to try",
         ],
     ]
+
+    def parseArgs(self, file: str | None = None) -> None:
+        """Take the configuration file as an argument, too.
+
+        :raises UsageError: the option names another one.
+        """
+        if file is None:
+            return
+        if self["config"] not in (DEFAULT_FILE, file):
+            raise usage.UsageError(f"two configuration files, {file} and -c {self['config']}: name only one")
+        self["config"] = file
 
     def opt_version(self) -> None:
         """Print the version and exit."""
@@ -47,7 +59,7 @@ class Options(usage.Options):
         :raises SystemExit: always with ``--check``; 0 for a valid file, 1 for one with problems.
         """
         if self["check"]:
-            raise SystemExit(check(reader_of(self["config"])))
+            raise SystemExit(check(reader_of(self["config"]), "mgw check"))
 
 
 def makeService(options: Options) -> IService:
@@ -60,7 +72,7 @@ def makeService(options: Options) -> IService:
     from mgw.ops.logs import LogFile
 
     read = reader_of(options["config"])
-    config = read_or_tell(read)
+    config = read_or_tell(read, "mgw run")
     if config is None:
         raise SystemExit(1)
     if options["demo"]:

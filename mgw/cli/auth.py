@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mgw.check import read_or_tell, reader_of
+from mgw.cli.arguments import HelpFormatter, add_file_option, examples
 from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
@@ -34,6 +35,7 @@ _WAYS: Final = {
     Way.PASTE: "a pasted code",
     Way.DEVICE: "a code for another device",
 }
+_PROFILE_HELP: Final = "the profile; needed if the configuration leaves a choice"
 _MAX_IMPORT_BYTES: Final = 1024 * 1024
 _MILLISECONDS: Final = 1e11
 """Numbers above are unix milliseconds; as seconds they would be in the year 5138."""
@@ -83,7 +85,7 @@ def run(said: argparse.Namespace) -> int:
     try:
         if getattr(said, "name", None) is not None:
             checked_entry_name(said.name)
-        config = read_or_tell(reader_of(said.config))
+        config = read_or_tell(reader_of(said.config), "-c")
         if config is None:
             return _FAILED
         problems: list[str] = []
@@ -133,7 +135,10 @@ def list_entries(setup: Setup, said: argparse.Namespace) -> int:
     if said.json:
         sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
-    _print_table(rows, ("name", "profile", "account", "state"))
+    if rows:
+        _print_table(rows, ("name", "profile", "account", "state"))
+    else:
+        sys.stderr.write(_no_accounts(setup))
     return 0
 
 
@@ -143,6 +148,8 @@ def show_status(setup: Setup, said: argparse.Namespace) -> int:
     used = {name for provider in setup.config.providers.values() for name in provider.subscriptions}
     names = [said.name] if said.name is not None else sorted({*entries, *used})
     now, good = time.time(), True
+    if not names:
+        sys.stderr.write(_no_accounts(setup))
     for name in names:
         entry = entries.get(name)
         if entry is None:
@@ -165,6 +172,10 @@ def show_status(setup: Setup, said: argparse.Namespace) -> int:
             if value:
                 sys.stdout.write(f"  {what}: {value}\n")
     return 0 if good else _FAILED
+
+
+def _no_accounts(setup: Setup) -> str:
+    return f"no accounts yet in {setup.store.path}; to add one: mgw auth login NAME\n"
 
 
 def log_out(setup: Setup, said: argparse.Namespace) -> int:
@@ -348,38 +359,82 @@ def _tell(problem: str, status: int) -> int:
     return status
 
 
-def add_commands(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    add_file: Callable[[argparse.ArgumentParser], None],
-) -> None:
+def show_commands(said: argparse.Namespace) -> int:
+    """``mgw auth`` alone: print its commands; return the exit status."""
+    parser: argparse.ArgumentParser = said.parser
+    parser.print_help(sys.stderr)
+    return _WRONG_CALL
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
     """Describe the commands below ``mgw auth``."""
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def add(
-        name: str, action: Callable[[Setup, argparse.Namespace], int], does: str
+        name: str, action: Callable[[Setup, argparse.Namespace], int], does: str, *shown: str
     ) -> argparse.ArgumentParser:
-        parser = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
-        parser.set_defaults(action=action, command=run)
-        add_file(parser)
-        return parser
+        below = commands.add_parser(
+            name,
+            help=does,
+            description=f"{does[0].upper()}{does[1:]}.",
+            epilog=examples(*shown),
+            formatter_class=HelpFormatter,
+        )
+        below.set_defaults(action=action, command=run, parser=below)
+        return below
 
-    login = add("login", log_in, "log in to an account, and keep its tokens in the credential store")
-    login.add_argument("name", metavar="NAME", help="the entry's name")
-    login.add_argument("--profile", metavar="PROFILE", help="if it is not clear from the configuration")
-    ways = login.add_mutually_exclusive_group()
-    ways.add_argument("--device", action="store_true", help="with a code that is typed in on another device")
-    ways.add_argument("--paste", action="store_true", help="with a code that is pasted here")
-    login.add_argument(
-        "--timeout", metavar="SECONDS", type=float, default=300.0, help="for the whole login (%(default)g)"
+    _add_login(
+        add(
+            *("login", log_in, "log in to an account, and keep its tokens in the credential store"),
+            "mgw auth login work             # with a browser on this machine",
+            "mgw auth login work --paste     # with a browser elsewhere",
+            "mgw auth login work --device    # with a code that you enter on another device",
+        )
     )
-    importing = add("import", import_entry, "take over tokens that another program has got, from a JSON file")
-    importing.add_argument("name", metavar="NAME", help="the entry's name")
-    importing.add_argument("file", metavar="FILE", nargs="?", default="-", help="standard input if left out")
-    importing.add_argument("--profile", metavar="PROFILE", help="if it is not clear from the configuration")
-    importing.add_argument("--at", metavar="KEY.KEY", help="where in the file the tokens are")
-    listing = add("list", list_entries, "list the accounts in the credential store")
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    status = add("status", show_status, "show whether accounts can be used; exit with 1 if one cannot")
-    status.add_argument("name", metavar="NAME", nargs="?", help="of one entry; else all are shown")
-    logout = add("logout", log_out, "remove an account, and revoke its tokens if the profile says where")
-    logout.add_argument("name", metavar="NAME", help="the entry's name")
-    logout.add_argument("--keep-tokens", action="store_true", help="do not revoke them")
+    _add_import(
+        add(
+            *("import", import_entry, "import the tokens of another program from a JSON file"),
+            "mgw auth import work tokens.json",
+            "mgw auth import work tokens.json --at accounts.main",
+        )
+    )
+    listing = add("list", list_entries, "list the accounts in the credential store", "mgw auth list --json")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    status = add(
+        *("status", show_status, "show whether accounts can be used; exit with 1 if one cannot"),
+        "mgw auth status",
+        "mgw auth status work",
+    )
+    status.add_argument("name", metavar="NAME", nargs="?", help="only this account (default: all)")
+    logout = add(
+        *("logout", log_out, "remove an account, and revoke its tokens if the profile says where"),
+        "mgw auth logout work",
+    )
+    logout.add_argument("name", metavar="NAME", help="the name of the account in the credential store")
+    logout.add_argument("--keep-tokens", action="store_true", help="do not revoke its tokens")
+    for below in commands.choices.values():
+        add_file_option(below)
+
+
+def _add_login(login: argparse.ArgumentParser) -> None:
+    login.add_argument("name", metavar="NAME", help="a name for the account in the credential store")
+    login.add_argument("--profile", metavar="PROFILE", help=_PROFILE_HELP)
+    ways = login.add_mutually_exclusive_group()
+    ways.add_argument("--device", action="store_true", help="enter a code on another device")
+    ways.add_argument("--paste", action="store_true", help="paste the code from the browser here")
+    login.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        default=300.0,
+        help="give up after this time (default: %(default)g)",
+    )
+
+
+def _add_import(importing: argparse.ArgumentParser) -> None:
+    importing.add_argument("name", metavar="NAME", help="a name for the account in the credential store")
+    importing.add_argument(
+        "file", metavar="FILE", nargs="?", default="-", help="the JSON file (default: standard input)"
+    )
+    importing.add_argument("--profile", metavar="PROFILE", help=_PROFILE_HELP)
+    importing.add_argument("--at", metavar="KEY.KEY", help="where the tokens are in the file")

@@ -7,7 +7,8 @@ import sys
 from typing import Final
 
 from mgw.check import read_or_tell, reader_of
-from mgw.cli.output import FORMATS, Cell, write_rows
+from mgw.cli.arguments import add_file, add_format
+from mgw.cli.output import FORMATS, Cell, print_rows
 from mgw.clients.client import Client, ClientRegistry
 from mgw.config.quoting import quote, shown, shown_model
 from mgw.config.settings import Config
@@ -17,18 +18,16 @@ from mgw.routing.resolve import Resolver
 COLUMNS: Final = ("id", "provider", "upstream_model", "capabilities", "targets")
 
 
-def add_arguments(parser: argparse.ArgumentParser, default_file: str) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
-    parser.add_argument(
-        "-c", "--config", metavar="FILE", default=default_file, help="the configuration file (%(default)s)"
-    )
+    add_file(parser)
     parser.add_argument("--key", metavar="NAME", help="only models that the gateway key of this name may use")
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(%(default)s)")
+    add_format(parser, FORMATS)
 
 
 def report(said: argparse.Namespace) -> int:
     """Print the catalog as the configuration makes it, without asking a provider; return the exit status."""
-    config = read_or_tell(reader_of(said.config))
+    config = read_or_tell(reader_of(said.config), "mgw models")
     if config is None:
         return 1
     client = None
@@ -39,8 +38,18 @@ def report(said: argparse.Namespace) -> int:
             found = quote(said.key)  # who has mixed them up has typed the key itself
             sys.stderr.write(f"mgw models: --key: expected the name of a key ({names}), found {found}\n")
             return 1
-    sys.stdout.write(write_rows(said.format, COLUMNS, _rows(config, client)))
+    print_rows(said.format, COLUMNS, _rows(config, client), _nothing(said))
     return 0
+
+
+def _nothing(said: argparse.Namespace) -> str:
+    """Say why there is no table."""
+    if said.key is not None:
+        return f"no models for the gateway key {shown(said.key)}"
+    return (
+        f"no models: {said.config} lists none under aliases or providers.NAME.models; clients can still ask "
+        "for any model as PROVIDER/MODEL"
+    )
 
 
 def _client(config: Config, name: str) -> Client | None:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 Cell = str | int | float | None
 """``None``: nobody knows."""
 FORMATS: Final = ("table", "csv", "json")
+
+
+def print_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], nothing: str) -> None:
+    """Print rows of text; in place of a table without any, say so on standard error.
+
+    :param nothing: what to say then.
+    """
+    if rows or form != "table":
+        sys.stdout.write(write_rows(form, names, rows))
+    else:
+        sys.stderr.write(f"{nothing}\n")
 
 
 def write_sums(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int) -> str:

@@ -14,7 +14,8 @@ from twisted.application.service import ServiceMaker
 from twisted.scripts._twistd_unix import ServerOptions
 from twisted.scripts.twistd import runApp
 
-_GATEWAY: Final = ServiceMaker("mgw", "mgw.daemon", "A multi-dialect model gateway.", "mgw")
+_DESCRIPTION: Final = "A gateway between clients and providers of language models."
+_GATEWAY: Final = ServiceMaker("mgw", "mgw.daemon", _DESCRIPTION, "mgw")
 
 
 class _ProcessOptions(ServerOptions):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from mgw.cli.output import FORMATS, Cell, write_rows
+from mgw.cli.arguments import add_format
+from mgw.cli.output import FORMATS, Cell, print_rows
 from mgw.routing.match import is_denied
 from mgw.routing.route import ANY_METHOD, Route, Treatment
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
@@ -27,13 +28,15 @@ _TREATMENTS: Final = MappingProxyType(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.add_argument(
-        "text", nargs="?", metavar="TEXT", help="only routes whose path or name contains this"
+        "text", nargs="?", metavar="TEXT", help="only routes with this text in their path or name"
     )
-    parser.add_argument("--family", choices=tuple(Family), type=Family, help="only routes of these clients")
     parser.add_argument(
-        "-c", "--config", metavar="FILE", help="leave out what routes.deny of this configuration denies"
+        "--family", choices=tuple(Family), type=Family, help="only routes for clients of this family"
     )
-    parser.add_argument("--format", choices=FORMATS, default="table", help="(%(default)s)")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", help="leave out routes that this configuration file does not serve"
+    )
+    add_format(parser, FORMATS)
 
 
 def report(said: argparse.Namespace) -> int:
@@ -42,7 +45,7 @@ def report(said: argparse.Namespace) -> int:
     if said.config is not None:
         from mgw.check import read_or_tell, reader_of  # slow to import
 
-        config = read_or_tell(reader_of(said.config))
+        config = read_or_tell(reader_of(said.config), "-c")
         if config is None:
             return 1
         denied = frozenset(config.routes.deny)
@@ -56,8 +59,19 @@ def report(said: argparse.Namespace) -> int:
         and said.family in (None, _family(route))
         and (text in route.path.lower() or text in route.name)
     ]
-    sys.stdout.write(write_rows(said.format, COLUMNS, rows))
+    print_rows(said.format, COLUMNS, rows, _nothing(said))
     return 0
+
+
+def _nothing(said: argparse.Namespace) -> str:
+    """Say why there is no table."""
+    parts = [f"for {said.family} clients" if said.family else "", f"match {said.text!r}" if said.text else ""]
+    meant = f"; did you mean: mgw routes -c {said.text}" if _is_file(said.text) else ""
+    return " ".join(filter(None, ["no routes", *parts])) + meant
+
+
+def _is_file(text: str | None) -> bool:
+    return text is not None and (text.endswith((".yaml", ".yml")) or Path(text).is_file())
 
 
 def _row(route: Route) -> list[Cell]:

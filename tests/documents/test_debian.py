@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mgw import __version__
-from mgw.cli.main import _parser
+from mgw.cli.parser import COMMANDS
 from mgw.config.settings import Config
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
 from tests.support.waiting import WAIT_SECONDS
@@ -75,5 +75,4 @@ def test_the_exposure_of_the_service_is_low() -> None:
 def test_the_manual_page_names_every_command() -> None:
     page = (ROOT / "docs/man/mgw.1.rst").read_text(encoding="utf-8")
     described = set(re.findall(r"^\*\*([a-z]+)\*\*$", page, re.MULTILINE))
-    [commands] = [action.choices for action in _parser("")._actions if isinstance(action.choices, dict)]
-    assert described == set(commands)
+    assert described == {command.name for command in COMMANDS}

@@ -123,7 +123,50 @@ def test_a_file_that_is_not_there_is_an_error(
     assert main([command, "-c", str(tmp_path / "none.yaml")]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "cannot be read" in captured.err
+    assert f"configuration file not found: {tmp_path}/none.yaml" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("routes", "nothing-like-it"), "no routes match 'nothing-like-it'"),
+        (("routes", "xyz", "--family", "gemini"), "no routes for gemini clients match 'xyz'"),
+        (("routes", "a.yaml"), "no routes match 'a.yaml'; did you mean: mgw routes -c a.yaml"),
+        (("models", "FILE", "--key", "small"), "no models for the gateway key small"),
+        (("auth", "list", "-c", "FILE"), "no accounts yet in {store}; to add one: mgw auth login NAME"),
+        (("auth", "status", "-c", "FILE"), "no accounts yet in {store}; to add one: mgw auth login NAME"),
+    ],
+)
+def test_where_a_table_would_be_empty_a_sentence_says_so(
+    words: tuple[str, ...], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, store = tmp_path / "mgw.yaml", tmp_path / "store.json"
+    file.write_text(
+        "edge_auth: {enabled: true, keys: [{name: small, key: a-key-of-a-team, models: [none]}]}\n"
+        f"providers: {{main: {{kind: openai, models: [gpt-5]}}}}\ncredential_store: {store}\n"
+    )
+    assert main([word.replace("FILE", str(file)) for word in words]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", said.format(store=store) + "\n")
+
+
+def test_a_configuration_without_models_says_how_to_ask_for_some(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mgw.yaml"
+    file.write_text("providers: {main: {kind: openai}}\n")
+    assert main(["models", str(file)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"no models: {file} lists none under aliases or providers.NAME.models; ")
+
+
+def test_an_empty_list_stays_clean_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, "routes", "nothing-like-it") == []
+    assert main(["routes", "nothing-like-it", "--format", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "method,path,family,modality,treatment,translated_for,name\n"
+    assert captured.err == ""
 
 
 def test_tables_and_csv_have_the_same_cells(config: str, capsys: pytest.CaptureFixture[str]) -> None:

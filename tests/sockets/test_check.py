@@ -79,7 +79,7 @@ def test_a_missing_file_is_told_in_one_line(tmp_path: Path) -> None:
     done = twistd("mgw", "-c", f"{tmp_path}/no.yaml", "--check", folder=tmp_path)
     assert done.status == 1
     assert done.stderr == (
-        f"mgw: the configuration file {tmp_path}/no.yaml cannot be read: No such file or directory\n"
+        f"mgw: configuration file not found: {tmp_path}/no.yaml; to create one: mgw example > mgw.yaml\n"
     )
 
 
@@ -115,6 +115,16 @@ def test_a_log_file_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) ->
     assert done.status == 1
     assert "mgw: the log file /no/such/log cannot be opened: No such file or directory" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_file_is_an_argument_too_and_two_are_an_error(tmp_path: Path) -> None:
+    file = write_config(tmp_path, VALID)
+    done = twistd("mgw", "--check", str(file), folder=tmp_path, environ=ENVIRON)
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout.endswith("the configuration is valid\n")
+    both = twistd("mgw", "--check", "-c", "other.yaml", str(file), folder=tmp_path, environ=ENVIRON)
+    assert both.status == 1
+    assert f"two configuration files, {file} and -c other.yaml: name only one" in both.stdout
 
 
 def test_the_version_is_printed(tmp_path: Path) -> None:

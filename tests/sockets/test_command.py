@@ -83,7 +83,7 @@ def test_the_example_is_the_one_that_is_shipped_and_passes_the_check(tmp_path: P
     assert example == (ROOT / "etc/mgw.yaml").read_text(encoding="utf-8")
     file = tmp_path / "mgw.yaml"
     file.write_text(example, encoding="utf-8")
-    done = mgw("check", "-c", str(file), folder=tmp_path)
+    done = mgw("check", "mgw.yaml", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("the configuration is valid\n")
 
@@ -101,7 +101,7 @@ def test_the_configurations_of_balancers_can_be_printed() -> None:
 def test_a_file_that_is_not_shipped_is_answered_with_those_that_are() -> None:
     done = mgw("example", "../setup.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there are envoy.yaml, grafana-dashboard.json, haproxy.cfg, " in done.stderr
+    assert "the files are envoy.yaml, grafana-dashboard.json, haproxy.cfg, " in done.stderr
 
 
 def test_the_schema_is_the_one_that_is_shipped() -> None:
@@ -150,7 +150,7 @@ def test_run_starts_in_a_folder_that_is_gone(tmp_path: Path) -> None:
 
 def test_run_logs_to_a_file_where_one_is_named(tmp_path: Path) -> None:
     file, log = write_config(tmp_path, VALID), tmp_path / "mgw.log"
-    with running("run", "-c", str(file), "--log-file", str(log), folder=tmp_path) as (process, _, stderr):
+    with running("run", str(file), "--log-file", str(log), folder=tmp_path) as (process, _, stderr):
         wait_until(lambda: log.exists() and SERVES.search(log.read_bytes()) is not None, "the log")
         process.terminate()
         assert process.wait(WAIT_SECONDS) == 0
@@ -161,7 +161,7 @@ def test_run_with_no_file_says_so_in_one_line(tmp_path: Path) -> None:
     done = mgw("run", "-c", f"{tmp_path}/no.yaml", folder=tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        f"mgw: the configuration file {tmp_path}/no.yaml cannot be read: No such file or directory\n"
+        f"mgw: configuration file not found: {tmp_path}/no.yaml; to create one: mgw example > mgw.yaml\n"
     )
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from mgw.cli import main as cli
+from mgw.cli.parser import build_parser
 from mgw.daemon import Options as GatewayOptions
 from mgw.errors import GatewayError
 from mgw.routing.match import RouteTable
@@ -133,7 +133,7 @@ def mistake_in(words: list[str]) -> str | None:
 
 
 def _mgw(words: list[str]) -> str | None:
-    parser = cli._parser(words[0] if words else "")
+    parser = build_parser(words[0] if words else "")
     return _refused(parser, words)
 
 

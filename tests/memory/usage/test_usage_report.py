@@ -163,15 +163,99 @@ def test_reading_changes_nothing_and_waits_for_no_writer(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--by", "colour"), "--by: expected client, model, day, provider, status, found 'colour'"),
-        (("--since", "yesterday"), "not a time: 'yesterday'"),
-        (("--database", "/no/such.db"), "/no/such.db does not exist yet, or is no file"),
-        (("-c", "/no/such.yaml"), "/no/such.yaml cannot be read"),
+        (
+            ("--by", "colour"),
+            "unknown column 'colour'; expected some of client, model, day, ",
+        ),
+        (("--since", "yesterday"), "not a time: 'yesterday'; expected one such as 2026-01-31, "),
+        (("-c", "mgw.yaml"), "a configuration file and --database: name only one"),
+        (("mgw.yaml",), "a configuration file and --database: name only one"),
+    ],
+)
+def test_a_wrong_option_exits_with_2_and_says_what_is_expected(
+    database: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    try:
+        status = main(["usage", "--database", str(database), *arguments])
+    except SystemExit as end:
+        status = int(end.code or 0)
+    captured = capsys.readouterr()
+    assert (status, captured.out) == (2, "")
+    assert said in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("--database", "{folder}/no.db"),
+            "does not exist yet; a gateway with hooks.sqlite creates it",
+        ),
+        (("--database", "{folder}"), " is not a file"),
+        (
+            ("--database", "{folder}/other.db"),
+            "has no table usage_events: it does not come from ",
+        ),
+        (("{folder}/no.yaml",), "configuration file not found: "),
+        (("{folder}/mgw.yaml",), "mgw.yaml has no hooks.sqlite.path, so its gateway keeps no usage events"),
+        (("{folder}/usage.db",), "is an SQLite file; to read it: mgw usage --database "),
     ],
 )
 def test_what_cannot_be_reported_is_said(
     database: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
 ) -> None:
-    source = () if arguments[0] in ("--database", "-c") else ("--database", str(database))
-    assert main(["usage", *source, *arguments]) == 1
-    assert said in capsys.readouterr().err
+    folder = database.parent
+    (folder / "mgw.yaml").write_text("providers: {main: {kind: openai}}")
+    (folder / "other.db").touch()
+    assert main(["usage", *(each.format(folder=folder) for each in arguments)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("mgw usage: ")
+    assert said in captured.err
+
+
+def test_a_folder_of_others_says_who_may_read_the_file(
+    database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert main(["usage", "--database", str(database)]) == 1
+    assert capsys.readouterr().err == (
+        f"mgw usage: {database}: Permission denied; run the command as root, or as the user of the gateway\n"
+    )
+
+
+def test_no_events_yet_is_said_in_place_of_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = tmp_path / "usage.db", tmp_path / "mgw.yaml"
+    config.write_text(f"hooks: {{sqlite: {{path: {path}}}}}\n")
+    table = UsageTable(str(path))
+    table.open()
+    table.close()
+    assert main(["usage", str(config)]) == 0
+    assert capsys.readouterr() == ("", f"no usage events yet in {path}\n")
+    assert main(["usage", str(config), "--format", "json"]) == 0
+    assert capsys.readouterr() == ("[]\n", "")
+
+
+def test_a_file_that_the_gateway_has_just_created_has_no_events_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, config = tmp_path / "usage.db", tmp_path / "mgw.yaml"
+    config.write_text(f"hooks: {{sqlite: {{path: {path}}}}}\n")
+    path.touch()
+    assert main(["usage", str(config)]) == 0
+    assert capsys.readouterr() == ("", f"no usage events yet in {path}\n")
+
+
+def test_a_period_without_events_says_from_when_the_last_one_is(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["usage", "--database", str(database), "--since", "2026-03-01"]) == 0
+    assert capsys.readouterr() == (
+        "",
+        "no usage events in this period; the last one is from 2026-02-02T12:00:00.000Z\n",
+    )
