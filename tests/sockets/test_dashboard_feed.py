@@ -116,22 +116,29 @@ def test_no_session_is_open(gateway: GatewayProcess) -> None:
     assert json.loads(gateway.get("/v1/dashboard/sessions")) == {"max_sessions": 1024, "sessions": []}
 
 
-def test_tail_shows_what_happens_and_goes_on_with_the_next_gateway(tmp_path: Path) -> None:
+def test_tail_waits_for_a_gateway_and_goes_on_with_the_next_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    config = f"{CONFIG}listen: 127.0.0.1:{port}\n"
-    with start_gateway(config) as gateway, tailing("--url", gateway.url) as tail:
-        while not tail.stdout.data:
-            ask(gateway, "first")
-        assert b"  first  " in tail.stdout.data
-        assert gateway.stop() == 0
+    config, url = f"{CONFIG}listen: 127.0.0.1:{port}\n", f"http://127.0.0.1:{port}"
+    with tailing("--url", url) as tail:
+        tail.stderr.wait_for(lambda data: b"waiting for" in data, WAIT_SECONDS, "a word of that")
+        with start_gateway(config) as gateway:
+            while not tail.stdout.data:
+                ask(gateway, "first")
+            assert b"  first  " in tail.stdout.data
+            assert gateway.stop() == 0
         with start_gateway(config) as another:
             while b"second" not in tail.stdout.data:
                 ask(another, "second")
-        tail.process.send_signal(signal.SIGINT)
-        status, _, said = tail.end()
-        assert status == 0
-        assert said.startswith("mgw tail: the gateway has ended the connection; trying again\n")
+            tail.process.send_signal(signal.SIGINT)
+            status, _, said = tail.end()
+    assert status == 0
+    assert said.splitlines() == [
+        f"mgw tail: waiting for {url} (cannot connect: Connection refused); press Ctrl-C to stop",
+        f"mgw tail: connected to {url}",
+        f"mgw tail: the gateway closed the connection; reconnecting to {url}",
+        f"mgw tail: reconnected to {url}",
+    ]
 
 
 def test_a_drain_ends_the_feed_at_once() -> None:

@@ -128,7 +128,9 @@ def test_a_broken_connection_is_made_again_from_the_last_event() -> None:
     ids = [head.partition("Last-Event-ID: ")[2].partition("\r\n")[0] for head in gateway.heads]
     assert ids == ["", "a1-1", "a1-1", "a1-7"]
     assert gateway.heads[0].startswith("GET /prefix/v1/dashboard/events?kinds=usage%2Clog HTTP/1.1\r\n")
-    assert tail.stderr.data.count(b"trying again") == 2
+    said = tail.stderr.data.decode()
+    assert said.count(f"; reconnecting to {gateway.url}/prefix\n") == 2
+    assert said.count(f"reconnected to {gateway.url}/prefix\n") == 2
 
 
 def test_filters_and_harmless_names() -> None:
@@ -159,17 +161,15 @@ def test_a_pipe_that_is_closed_ends_it_in_silence(answer: bytes) -> None:
 @pytest.mark.parametrize(
     ("answer", "environ", "said"),
     [
-        (refusal(401), {}, "wants a key: put one of dashboard.keys"),
-        (refusal(401), {"MGW_KEY": KEY}, "does not know this key"),
+        (refusal(401), {}, "requires a key: put one of dashboard.keys"),
+        (refusal(401), {"MGW_KEY": KEY}, "rejects this key"),
         (refusal(404), {}, "has no dashboard"),
-        (refusal(403, "not from \\u001b here"), {}, "answers with status 403: not from ? here"),
-        (refusal(400, "kinds: no"), {}, "answers with status 400: kinds: no"),
-        (refusal(503, "busy"), {}, "answers with status 503: busy"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", {}, "it is no gateway of mgw"),
-        (b"SSH-2.0-x\r\n\r\n", {}, "no answer from http://127.0.0.1:"),
-        (b"", {}, "no answer from http://127.0.0.1:"),
+        (refusal(403, "not from \\u001b here"), {}, "responds with status 403: not from ? here"),
+        (refusal(400, "kinds: no"), {}, "responds with status 400: kinds: no"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", {}, "it is not an mgw gateway"),
+        (b"SSH-2.0-x\r\n\r\n", {}, "does not speak HTTP: it is not an mgw gateway"),
     ],
-    ids=["no key", "wrong key", "none", "forbidden", "kinds", "busy", "a page", "no HTTP", "nothing"],
+    ids=["no key", "wrong key", "none", "forbidden", "kinds", "a page", "no HTTP"],
 )
 def test_what_cannot_work_is_a_sentence(answer: bytes, environ: dict[str, str], said: str) -> None:
     status, stdout, stderr = ran("--url", ScriptedGateway(answer).url, **environ)
@@ -184,7 +184,7 @@ def test_what_cannot_work_is_a_sentence(answer: bytes, environ: dict[str, str], 
     [
         (("--url", "http://user:canary@127.0.0.1"), {}, "--url: no user, password, query or fragment"),
         (("--url", "ftp://127.0.0.1"), {}, "--url: expected an address"),
-        (("--url", "http://127.0.0.1:99999"), {}, "--url is no address"),
+        (("--url", "http://127.0.0.1:99999"), {}, "--url is not an address"),
         (("--url", "http://127.0.0.1/a\r\nb: c"), {}, "--url"),
         (("--key-env", "MGW_NO_SUCH"), {}, "the environment variable MGW_NO_SUCH is not set"),
         (("--key-env", "MGW_ODD"), {"MGW_ODD": "canary\r\nx: y"}, "cannot be a key"),
@@ -193,20 +193,60 @@ def test_what_cannot_work_is_a_sentence(answer: bytes, environ: dict[str, str], 
 )
 def test_a_wrong_option_is_a_sentence(arguments: tuple[str, ...], environ: dict[str, str], said: str) -> None:
     status, stdout, stderr = ran(*arguments, **environ)
-    assert (status, stdout) == (1, "")
+    assert (status, stdout) == (2, "")
     assert said in stderr
     assert "canary" not in stderr
     assert stderr.count("\n") == 1
 
 
-def test_nobody_listens() -> None:
+def test_an_unknown_kind_is_a_wrong_call() -> None:
+    status, stdout, stderr = ran("--kinds", "usage,logs")
+    assert (status, stdout) == (2, "")
+    assert "unknown kind 'logs'; expected some of usage, log, health, session" in stderr
+
+
+def closed_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    status, _, stderr = ran("--url", f"http://127.0.0.1:{port}")
-    assert (status, stderr) == (
-        1,
-        f"mgw tail: cannot connect to http://127.0.0.1:{port}: Connection refused\n",
-    )
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def test_a_gateway_that_is_down_is_waited_for_until_ctrl_c() -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+    with tailing("--url", url) as tail:
+        tail.stderr.wait_for(lambda data: b"\n" in data, WAIT_SECONDS, "a word of that")
+        tail.process.send_signal(signal.SIGINT)
+        assert tail.end() == (
+            0,
+            "",
+            f"mgw tail: waiting for {url} (cannot connect: Connection refused); press Ctrl-C to stop\n",
+        )
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(refusal(503, "busy"), "status 503: busy"), (b"", "no response: Remote end closed connection")],
+    ids=["busy", "nothing"],
+)
+def test_one_that_is_not_ready_is_waited_for_in_one_line(answer: bytes, reason: str) -> None:
+    gateway = ScriptedGateway(answer, answer, STREAM + usage(1), stays=True)
+    with tailing("--url", gateway.url) as tail:
+        tail.stdout.wait_for(lambda data: b"\n" in data, WAIT_SECONDS, "an event")
+        first, second = tail.stderr.data.decode().splitlines()
+    assert first.startswith(f"mgw tail: waiting for {gateway.url} ({reason}")
+    assert second == f"mgw tail: connected to {gateway.url}"
+
+
+def test_a_server_that_speaks_no_tls_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with tailing("--url", url) as tail:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                status, _, said = tail.end()
+    assert status == 1
+    assert said.startswith(f"mgw tail: {url}: cannot connect: [SSL")
 
 
 def test_help_comes_without_twisted() -> None:
@@ -228,14 +268,14 @@ def test_what_is_no_event_ends_it_with_a_sentence(data: bytes) -> None:
     gateway = ScriptedGateway(STREAM + OPENING + b"event: usage\ndata: %b\n\n" % data, stays=True)
     status, printed, said = ran("--url", gateway.url)
     assert (status, printed) == (1, "")
-    assert said == "mgw tail: what comes is no event of mgw\n"
+    assert said == "mgw tail: received something that is not an event: it is not an mgw gateway\n"
 
 
 def test_an_event_without_end_is_given_up() -> None:
     line = b"data: " + b"x" * 500_000 + b"\n"
     gateway = ScriptedGateway(STREAM + OPENING + line * 20, stays=True)
     status, _, said = ran("--url", gateway.url)
-    assert (status, said) == (1, f"mgw tail: {gateway.url} sends an event without end\n")
+    assert (status, said) == (1, f"mgw tail: {gateway.url} sends an event of more than 8388608 bytes\n")
 
 
 def test_a_redirection_is_not_followed_and_the_key_goes_nowhere_else() -> None:
@@ -246,5 +286,5 @@ def test_a_redirection_is_not_followed_and_the_key_goes_nowhere_else() -> None:
     )
     status, printed, said = ran("--url", gateway.url, MGW_KEY=KEY)
     assert (status, printed) == (1, "")
-    assert said == f"mgw tail: {gateway.url} answers with status 307\n"
+    assert said == f"mgw tail: {gateway.url} responds with status 307\n"
     assert other.heads == []
