@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Final
@@ -185,6 +185,8 @@ class Outcome:
 
 
 Sent = tuple[Parsed[Conversation], Body, list[str]] | GatewayError
+Send = Callable[[Body], tuple[object, Body, list[str]] | GatewayError]
+"""How a request gets to its target: what goes up, and what is reported."""
 
 
 def sent(client: Client, target: Target, body: Body) -> Sent:
@@ -204,10 +206,15 @@ def sent(client: Client, target: Target, body: Body) -> Sent:
 
 def outcome(client: Client, target: Target, case: Case) -> Outcome:
     """Return what becomes of a field."""
+    return outcome_of(case, lambda body: sent(client, target, body))
+
+
+def outcome_of(case: Case, send: Send) -> Outcome:
+    """Return what becomes of a field on any way to a target."""
     found = Outcome()
-    without = None if case.without is None else sent(client, target, case.without)
+    without = None if case.without is None else send(case.without)
     absent = without[1] if isinstance(without, tuple) else None
-    all_sent = [sent(client, target, body) for body in case.bodies]
+    all_sent = [send(body) for body in case.bodies]
     ups = [one[1] if isinstance(one, tuple) else None for one in all_sent]
     for number, (value, one) in enumerate(zip(case.values, all_sent, strict=True)):
         if isinstance(one, GatewayError):
@@ -238,7 +245,7 @@ def outcome(client: Client, target: Target, case: Case) -> Outcome:
     return found
 
 
-def _is_told_apart(case: Case, all_sent: list[Sent]) -> bool:
+def _is_told_apart(case: Case, all_sent: Sequence[tuple[object, Body, list[str]] | GatewayError]) -> bool:
     """Whether of words of which one must be said another is reported."""
     said = (one for one in all_sent if isinstance(one, tuple))
     return not case.free and any(covers(path, case.path) for one in said for path in one[2])
