@@ -19,7 +19,7 @@ from bench.translation.gateway import PROVIDERS
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI
 
 MANY = 1000
-"""Aliases, or edge keys, of a gateway that has many."""
+"""Aliases, or gateway keys, of a gateway that has many."""
 
 DIRECT = "direct"
 NGINX = "nginx"
@@ -28,7 +28,7 @@ TLS_NGINX = "nginx to TLS"
 TLS_GATEWAY = "gateway to TLS"
 ONE_ALIAS = "gateway, 1 alias"
 MANY_ALIASES = f"gateway, {MANY:,} aliases"
-MANY_KEYS = f"gateway, {MANY:,} edge keys"
+MANY_KEYS = f"gateway, {MANY:,} gateway keys"
 LITELLM, PORTKEY = "LiteLLM's proxy", "Portkey's gateway"
 TO_ANTHROPIC, FROM_ANTHROPIC, TO_GEMINI = "chat to anthropic", "anthropic to chat", "chat to gemini"
 _TRANSLATED = {

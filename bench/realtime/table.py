@@ -126,7 +126,7 @@ def as_text(tables: dict[str, list[Line]], facts: dict[str, str]) -> str:
 def as_rst(tables: dict[str, list[Line]]) -> str:
     """Return the same as a table of the documentation; rows without the gateway's value are left out."""
     out = [".. csv-table::", "   :header-rows: 1", ""]
-    out.append(_quoted(["", *sides.NAMES, "ratio", "aim"]))
+    out.append(_quoted(["", *sides.NAMES, "ratio", "target"]))
     for kind, lines in tables.items():
         for line in lines:
             if line.values[sides.GATEWAY] is None:
