@@ -141,7 +141,9 @@ ROWS = [
         (steps.LARGE, sides.MANY_ALIASES),
     ),
     _grown(
-        f"CPU, 1 kB, {sides.MANY:,} gateway keys", (steps.LARGE, sides.GATEWAY), (steps.LARGE, sides.MANY_KEYS)
+        f"CPU, 1 kB, {sides.MANY:,} gateway keys",
+        (steps.LARGE, sides.GATEWAY),
+        (steps.LARGE, sides.MANY_KEYS),
     ),
 ]
 

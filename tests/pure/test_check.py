@@ -190,8 +190,7 @@ def test_a_pipe_or_an_endless_file_is_no_configuration(
         file.symlink_to(target)
     assert check(reader_of(str(file))) == 1
     said = capsys.readouterr().err
-    assert said == f"mgw: configuration file {file} cannot be read: not a regular file
-"
+    assert said == f"mgw: configuration file {file} cannot be read: not a regular file\n"
 
 
 def test_warnings_of_prices_are_found_in_time_that_grows_with_the_configuration_alone() -> None:
