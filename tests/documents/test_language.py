@@ -23,7 +23,6 @@ PLACES: Final = (
 STILL_TO_READ: Final[frozenset[str]] = frozenset(
     {
         "CONTRIBUTING.rst",
-        "README.rst",
         "docs/architecture.rst",
         "docs/clients.rst",
         "docs/coming-from-litellm.rst",
@@ -124,7 +123,6 @@ def test_what_is_still_to_read_is_there() -> None:
 
 def test_the_walk_finds_pages_examples_the_dashboard_and_modules() -> None:
     expected = {
-        "README.rst",
         "docs/contract.rst",
         "docs/man/mgw.1.rst",
         "etc/mgw.yaml",
