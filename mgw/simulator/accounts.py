@@ -109,7 +109,7 @@ class Accounts:
         try:
             return handler()
         except OAuthError as error:
-            described = {"error": error.code, "error_description": "The simulator refuses."}
+            described = {"error": error.code, "error_description": "The simulator rejected this request."}
             return UnaryResponse(json.dumps(described).encode(), status=error.status)
 
     def admit(self, token: str, model: str, body: Json, headers: Mapping[str, str]) -> None:
@@ -132,12 +132,12 @@ class Accounts:
         for demand in filter(None, settings.get("header", "").split(",")):
             name, _, value = demand.partition(":")
             if value not in headers.get(name.lower(), ""):
-                raise AccountError(400, f"This account wants the header {demand}.")
+                raise AccountError(400, f"This account requires the header {demand}.")
         prefix = settings.get("tool-prefix", "")
         for tool in body.get("tools") or ():
             name = tool.get("name") or tool.get("function", {}).get("name") or ""
             if not name.startswith(prefix):
-                raise AccountError(400, f"This account wants tools whose names begin with {prefix}.")
+                raise AccountError(400, f"This account requires tool names that begin with {prefix}.")
 
     def _limit_headers(self, settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         if "retry-after" in settings:

@@ -15,7 +15,7 @@ def parse_listen(address: str) -> tuple[str, int]:
     """Cut ``host:port`` (``:port`` for all interfaces, ``[::1]:port``).  Raises UsageError."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise usage.UsageError(f"--listen wants host:port, not {address!r}")
+        raise usage.UsageError(f"--listen: expected host:port, found {address!r}")
     return host.strip("[]"), int(port)
 
 
@@ -23,7 +23,7 @@ class Options(usage.Options):
     """Options of the simulator."""
 
     synopsis = "[options]"
-    longdesc = "An upstream that speaks OpenAI's, Anthropic's and Google's APIs without any key."
+    longdesc = "A simulated provider with the OpenAI, Anthropic and Gemini APIs. It requires no key."
     optParameters = [["listen", "l", DEFAULT_LISTEN, "host:port to listen on; port 0 picks a free one"]]  # noqa: RUF012  Twisted's way
 
     def postOptions(self) -> None:

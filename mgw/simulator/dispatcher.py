@@ -125,7 +125,7 @@ class Dispatcher:
         except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
             log.failure("no answer to {method} {path}", method=recorded.method, path=incoming.raw_path)
             return ERROR_RESPONSES[family](
-                ApiError(500, "The simulator has a bug; its log says where."), request_id
+                ApiError(500, "Internal error in the simulator; see its log."), request_id
             )
 
     def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Answer:

@@ -141,7 +141,7 @@ def _model_names(request: Request) -> tuple[str, ...]:
     if count is None:
         return _MODEL_NAMES
     if count > _MAX_MODELS:
-        raise ApiError(400, f"The simulator lists {_MAX_MODELS} models at most.")
+        raise ApiError(400, f"The simulator lists at most {_MAX_MODELS} models.")
     return (*_MODEL_NAMES, *(f"echo-{number:05d}" for number in range(len(_MODEL_NAMES), count)))[:count]
 
 
@@ -175,7 +175,7 @@ def _model_object(request: Request, name: str) -> Json:
                 "name": f"models/{name}",
                 "version": "001",
                 "displayName": name.replace("-", " ").title(),
-                "description": "Repeats what it is told.",
+                "description": "Repeats the prompt.",
                 "inputTokenLimit": 1048576,
                 "outputTokenLimit": 65536,
                 "supportedGenerationMethods": ["generateContent", "countTokens", "embedContent"],

@@ -152,4 +152,4 @@ def _parse_word(text: str) -> tuple[str, tuple[str, ...]]:
             continue
         if len(values) == count:
             return word, values
-    raise UnknownFaultError(f"sim-{text} is no fault of the simulator; known: {', '.join(WORDS)}")
+    raise UnknownFaultError(f"unknown simulator fault sim-{text}; expected one of {', '.join(WORDS)}")

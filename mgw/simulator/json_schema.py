@@ -231,7 +231,7 @@ def _keyword_errors(schema: dict[str, Any], rules: _Rules, where: str) -> Iterat
     yield from _container_errors(schema, where)
     yield from _number_errors(schema, where)
     if "$ref" in schema and not _resolves(schema["$ref"], rules.root):
-        yield f"{where}/$ref leads nowhere"
+        yield f"{where}/$ref does not resolve"
 
 
 def _container_errors(schema: dict[str, Any], where: str) -> Iterator[str]:
@@ -240,7 +240,7 @@ def _container_errors(schema: dict[str, Any], where: str) -> Iterator[str]:
             yield f"{where}/{word} is not an object"
     for word in (*_LIST_KEYWORDS, "enum"):
         if word in schema and not (isinstance(schema[word], list) and schema[word]):
-            yield f"{where}/{word} is not a list with something in it"
+            yield f"{where}/{word} is not a non-empty list"
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         yield f"{where}/required is not a list of names"

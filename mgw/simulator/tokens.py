@@ -247,7 +247,9 @@ def _number(text: str | None) -> float | int | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _error(code: str, status: int, description: str = "The simulator refuses.") -> UnaryResponse:
+def _error(
+    code: str, status: int, description: str = "The simulator rejected this request."
+) -> UnaryResponse:
     return UnaryResponse(
         dump_json({"error": code, "error_description": description}), status, headers=_NO_STORE
     )

@@ -42,7 +42,7 @@ def messages(request: Request) -> Response:
     """``POST /v1/messages``."""
     body, lenient = request.body, "lenient" in request.faults
     if body.get("thread") is not None:
-        raise ApiError(400, "thread: no threads are held here", code="thread_unsupported_request")
+        raise ApiError(400, "thread: threads are not stored here", code="thread_unsupported_request")
     betas = request.headers.get("anthropic-beta")
     validate(body, messages_shape(_version(request), betas), lenient=lenient)
     check_request(body, interleaved="interleaved-thinking" in (betas or ""))

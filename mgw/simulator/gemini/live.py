@@ -67,7 +67,7 @@ class LiveSession:
     def _answer(self, raw_message: Json) -> Iterator[Json]:
         message = validate(raw_message, LIVE, lenient="lenient" in self.faults)
         if len(message) != 1:
-            raise ApiError(400, "A message has exactly one of " + ", ".join(_HANDLERS))
+            raise ApiError(400, "A message must have exactly one of " + ", ".join(_HANDLERS))
         [(kind, value)] = message.items()
         is_first, self._has_begun = not self._has_begun, True
         needs_setup = is_first and self.setup is None
@@ -152,7 +152,7 @@ class LiveSession:
         for response in value.get("functionResponses") or ():
             call = next((call for call in self.open_calls if call["id"] == response.get("id")), None)
             if call is None:
-                message = f"No function call with id {response.get('id')!r} waits for its response."
+                message = f"No function call with id {response.get('id')!r} is waiting for a response."
                 raise ApiError(400, message)
             self.open_calls.remove(call)
             result = {"name": call["name"], "response": response.get("response") or {}}

@@ -190,7 +190,7 @@ def get_environment_file(request: Request) -> Response:
     if request.query.get("alt") == "media":
         stored = request.store.contents.get(key)
         if stored is None and size is None and not request.lenient:
-            raise ApiError(404, f"There is no file {request.ids[-1]}.")
+            raise ApiError(404, f"No file {request.ids[-1]} found.")
         return download(
             request,
             GeneratedContent(size or 0) if stored is None else stored,

@@ -81,10 +81,10 @@ def upload(request: Request) -> Response:
 
 def _start_upload(request: Request) -> Response:
     if request.headers.get("x-goog-upload-command", "").strip() != "start":
-        raise ApiError(400, "The first command of a resumable upload is `start`.")
+        raise ApiError(400, "The first command of a resumable upload must be `start`.")
     length = request.headers.get("x-goog-upload-header-content-length")
     if length is not None and not length.isdigit():
-        raise ApiError(400, "X-Goog-Upload-Header-Content-Length is no length.")
+        raise ApiError(400, "X-Goog-Upload-Header-Content-Length must be a number of bytes.")
     name = request.id("up-")
     media_type = request.headers.get("x-goog-upload-header-content-type", "application/octet-stream")
     session = _UploadSession(
@@ -112,12 +112,12 @@ def _without_body(request: Request) -> Request:
 def _continue_upload(request: Request) -> Response:
     session = request.store.sessions.get(request.query["upload_id"])
     if not isinstance(session, _UploadSession) or session.path != request.path:
-        raise ApiError(404, "There is no such upload.")
+        raise ApiError(404, "No such upload.")
     commands = [word.strip() for word in request.headers.get("x-goog-upload-command", "").split(",")]
     if commands == ["query"]:
         return _status_response(session, ("X-Goog-Upload-Size-Received", str(session.received)))
     if session.status != "active":
-        raise ApiError(400, f"The upload has ended: {session.status}.")
+        raise ApiError(400, f"The upload is no longer active: {session.status}.")
     if commands == ["cancel"]:
         session.status = "cancelled"
         session.forget()
@@ -132,11 +132,11 @@ def _continue_upload(request: Request) -> Response:
 def _append(request: Request, session: _UploadSession) -> None:
     offset = request.headers.get("x-goog-upload-offset", "")
     if offset != str(session.received):
-        raise ApiError(400, f"The offset is {offset}, but {session.received} bytes have come so far.")
+        raise ApiError(400, f"The offset is {offset}, but {session.received} bytes have been received.")
     _make_room(request.store, len(request.raw))
     session.take(request.raw)
     if session.expected is not None and session.received > session.expected:
-        raise ApiError(400, f"{session.received} bytes have come, and {session.expected} were announced.")
+        raise ApiError(400, f"{session.received} bytes were received, but {session.expected} were announced.")
 
 
 def _make_room(store: Store, size: int) -> None:
@@ -152,7 +152,7 @@ def _make_room(store: Store, size: int) -> None:
 
 def _finalize(session: _UploadSession) -> Response:
     if session.expected not in {None, session.received}:
-        raise ApiError(400, f"{session.received} bytes have come, and {session.expected} were announced.")
+        raise ApiError(400, f"{session.received} bytes were received, but {session.expected} were announced.")
     session.status = "final"
     resource = _create_object(session)
     session.forget()
@@ -169,11 +169,11 @@ def _upload_multipart(request: Request) -> Response:
     """Two parts: what is to be known, as JSON, and the bytes."""
     parts = request.form.parts if request.form else ()
     if len(parts) != 2:
-        raise ApiError(400, "A multipart upload has two parts: JSON, and the bytes.")
+        raise ApiError(400, "A multipart upload must have two parts: JSON, and the bytes.")
     try:
         metadata: Any = json.loads(parts[0].data)
     except ValueError:
-        raise ApiError(400, "The first part of a multipart upload is JSON.") from None
+        raise ApiError(400, "The first part of a multipart upload must be JSON.") from None
     return _upload_whole(
         request, metadata if isinstance(metadata, dict) else {}, parts[1].content_type, parts[1].data
     )

@@ -43,7 +43,7 @@ def read_body(
     content_type = headers.get("content-type", "")
     media_type = content_type.partition(";")[0].strip().lower()
     if body_kind is BodyKind.JSON and media_type != "application/json":
-        raise ApiError(400, f"Unsupported content type {media_type!r}: this request wants application/json.")
+        raise ApiError(400, f"Unsupported content type {media_type!r}: expected application/json.")
     if body_kind is BodyKind.NOTHING:
         return {}, None
     if media_type.startswith("multipart/"):
@@ -67,12 +67,12 @@ def _parse_object(raw: bytes | bytearray) -> Json:
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"We could not parse the JSON body of your request: {error}") from None
     if not isinstance(value, dict):
-        raise ApiError(400, "The body of a request is a JSON object.")
+        raise ApiError(400, "The request body must be a JSON object.")
     return value
 
 
 def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 def _decode(raw: bytearray, coding: str) -> bytes | bytearray:
@@ -85,7 +85,7 @@ def _decode(raw: bytearray, coding: str) -> bytes | bytearray:
             case "zstd":
                 return zstandard.ZstdDecompressor().decompressobj().decompress(bytes(raw))
     except (zlib.error, zstandard.ZstdError):
-        raise ApiError(400, f"The body is no {coding}.") from None
+        raise ApiError(400, f"The body is not valid {coding}.") from None
     raise ApiError(400, f"Unsupported Content-Encoding {coding!r}.")
 
 
@@ -107,7 +107,7 @@ def read_form(body: bytes | bytearray, content_type: str) -> Form:
     at = start + len(delimiter)
     while body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
-            raise BadFormError("no line end behind a boundary")
+            raise BadFormError("no line break after a boundary")
         end = body.find(b"\r\n" + delimiter, at)
         if end < 0:
             raise BadFormError("the closing boundary is missing")
@@ -123,7 +123,7 @@ def _read_part(body: bytes | bytearray, start: int, end: int, *, is_form_data: b
     else:
         head_end = body.find(b"\r\n\r\n", start, min(end, start + _MAX_PART_HEAD))
         if head_end < 0:
-            raise BadFormError("a part without an empty line behind its headers")
+            raise BadFormError("a part without an empty line after its headers")
         head, data = bytes(body[start:head_end]), bytes(body[head_end + 4 : end])
     headers = dict(_split_header(line) for line in head.decode("utf-8", "replace").split("\r\n") if line)
     disposition = headers.get("content-disposition", "")

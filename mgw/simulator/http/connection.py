@@ -177,7 +177,7 @@ class SimulatorConnection(Protocol):
         self.playing = None
         if failure.check(CancelledError):
             return
-        log.failure("the simulator has a bug", failure)
+        log.failure("internal error in the simulator", failure)
         self._before_close()
         self.transport.abortConnection()
 

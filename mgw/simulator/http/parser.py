@@ -78,7 +78,7 @@ def parse_head(block: bytes) -> Head:
         pairs.append((name, value.strip(b" \t")))
     head = Head(words[0], words[1], words[2], tuple(pairs))
     if len(head.values(b"host")) != 1 and words[2] == b"HTTP/1.1":
-        raise BadRequestError("not exactly one Host")
+        raise BadRequestError("expected exactly one Host header")
     return head
 
 
@@ -151,7 +151,7 @@ class RequestParser:
         if line is None:
             return False
         if not re.fullmatch(rb"[0-9A-Fa-f]{1,12}", line):
-            raise BadRequestError("a chunk size that is no plain hexadecimal number")
+            raise BadRequestError("a chunk size that is not a plain hexadecimal number")
         self._left = int(line, 16)
         self._step = self._data if self._left else self._trailers
         return True

@@ -30,13 +30,13 @@ def asks_for_websocket(method: str, headers: Mapping[str, str]) -> bool:
 def check_upgrade(headers: Mapping[str, str]) -> None:
     """Raise the ApiError for an upgrade that breaks RFC 6455 4.2.1."""
     if headers.get("sec-websocket-version") != _VERSION:
-        raise ApiError(426, f"This server speaks version {_VERSION} of the WebSocket protocol.")
+        raise ApiError(426, f"This server supports only version {_VERSION} of the WebSocket protocol.")
     try:
         key = base64.b64decode(headers.get("sec-websocket-key", ""), validate=True)
     except binascii.Error:
         key = b""
     if len(key) != 16:
-        raise ApiError(400, "Sec-WebSocket-Key is not the base64 of 16 bytes.")
+        raise ApiError(400, "Sec-WebSocket-Key must be 16 bytes in base64.")
 
 
 def offered_subprotocols(headers: Mapping[str, str]) -> tuple[str, ...]:

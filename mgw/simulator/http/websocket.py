@@ -217,7 +217,7 @@ class WebSocketPlayer:
             self._say(self.session.receive(payload.decode() if is_text else payload))
         except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
             log.failure("no answer to a message of {path}", path=self.request.target.partition("?")[0])
-            self._close(Close(1011, "The simulator has a bug; its log says where."))
+            self._close(Close(1011, "Internal error in the simulator; see its log."))
 
     def _on_close(self, event: CloseConnection) -> None:
         """The client closes, or has broken a rule: then wsproto says which, and its state is still open."""

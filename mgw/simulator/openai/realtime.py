@@ -275,7 +275,7 @@ def _parse(message: str | bytes) -> Json:
         event = None
     if not isinstance(event, dict) or isinstance(message, bytes):
         raise invalid(
-            None, "We could not parse the event: a text message with a JSON object is wanted.", "invalid_json"
+            None, "We could not parse the event: expected a text message with a JSON object.", "invalid_json"
         )
     return event
 

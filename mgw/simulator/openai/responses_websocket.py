@@ -145,5 +145,5 @@ def _parse(message: str | bytes) -> Json:
     except (ValueError, RecursionError):
         event = None
     if not isinstance(event, dict) or isinstance(message, bytes):
-        raise ApiError(400, "A text message with a JSON object is wanted.", code="invalid_json")
+        raise ApiError(400, "Expected a text message with a JSON object.", code="invalid_json")
     return event

@@ -265,7 +265,7 @@ def _entries_after(
     """So many entries behind the one that is named, and whether there are more."""
     names = [_name(entry) for entry in entries]
     if after and after not in names:
-        raise ApiError(400, f"Invalid page: nothing is known of {after!r}.", "after")
+        raise ApiError(400, f"Invalid page: {after!r} is unknown.", "after")
     start = names.index(after) + 1 if after else 0
     size_text = request.query.get(size) or str(_DEFAULT_SIZES[request.family])
     if not re.fullmatch(r"[0-9]{1,6}", size_text) or not int(size_text):

@@ -80,8 +80,8 @@ def test_a_recursive_schema_has_an_end() -> None:
     [
         ({"type": "STRING"}, "is not valid under"),
         ({"properties": []}, "not an object"),
-        ({"enum": []}, "not a list with something"),
-        ({"$ref": "#/$defs/gone"}, "leads nowhere"),
+        ({"enum": []}, "not a non-empty list"),
+        ({"$ref": "#/$defs/gone"}, "does not resolve"),
         ([], "neither an object"),
         ({"items": {"type": "strin"}}, "/items/type"),
     ],

@@ -155,7 +155,7 @@ def test_a_session_says_how_to_take_it_up_again_and_when_it_ends() -> None:
         ({"setup": {"model": "models/missing"}}, 1008, "is not found"),
         ({"setup": {"model": "models/m+sim-status-429"}}, 1011, "429"),
         ({"setup": {"model": "models/m", "foo": 1}}, 1007, 'Unknown name "foo"'),
-        ({"setup": {"model": "models/m+sim-nonsense"}}, 1007, "no fault"),
+        ({"setup": {"model": "models/m+sim-nonsense"}}, 1007, "unknown simulator fault"),
         ([], 1007, "Invalid JSON"),
     ],
 )
