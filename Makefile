@@ -194,7 +194,7 @@ clean:
 	touch $@
 
 $(VENV)/run.stamp: setup.py constraints.txt
-	@.ci/install $(VENV) '$(PYTHON)' '.[dashboard]'
+	@.ci/install $(VENV) '$(PYTHON)' .
 	@touch $@
 
 $(VENV)/dev.stamp: setup.py constraints.txt

@@ -19,7 +19,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from tools.release_build import pip_for, run
 
-EXTRAS: Final = "dashboard,otlp,redis"
+EXTRAS: Final = "otlp,redis"
 """What the Debian package has too."""
 _START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1

@@ -82,5 +82,8 @@ def test_the_metadata_says_whose_it_is_and_what_it_runs_on(made: Path) -> None:
     )
     assert metadata["Requires-Python"] == ">=3.11"
     assert "Framework :: Twisted" in metadata.get_all("Classifier", [])
+    assert "dashboard" in metadata.get_all("Provides-Extra", [])  # commands of earlier releases name it
+    required, _, _ = (made / "mgw_gateway.egg-info/requires.txt").read_text(encoding="utf-8").partition("[")
+    assert "itsdangerous" in required
     entry_points = (made / "mgw_gateway.egg-info/entry_points.txt").read_text(encoding="utf-8")
     assert "mgw = mgw.cli.main:main" in entry_points
