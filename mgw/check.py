@@ -19,6 +19,7 @@ from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
+from mgw.dashboard.address import describe_dashboard, listening_urls
 from mgw.families import FAMILIES
 from mgw.fleet.worker_count import available_cpus
 from mgw.kinds import KINDS
@@ -85,10 +86,17 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
     for warning in [*told, *_token_files(config), *_accounts(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
-    for line in [*final_addresses(config), *token_sources(config)]:
+    for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write("the configuration is valid\n")
     return 0
+
+
+def _dashboard_line(config: Config) -> list[str]:
+    """Say where the dashboard will be, or that it is off; what is missing of it has a warning."""
+    if config.dashboard.missing is not None:
+        return []
+    return [describe_dashboard(config, listening_urls(config))]
 
 
 def _spool(config: Config) -> list[str]:
@@ -192,15 +200,9 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
     if config.listen.beyond_loopback and not auth.enabled:
         found.append(
             f"listen: {redact(str(config.listen))} can be reached from other machines, and "
-            f"edge_auth is off: anyone who reaches it can use the providers' keys{_of_dashboard(config)}"
+            f"edge_auth is off: anyone who reaches it can use the providers' keys{_of_others(config)}"
         )
-    if config.dashboard.enabled and not config.dashboard.keys and auth.enabled and not auth.unrestricted.keys:
-        found.append(
-            "dashboard.keys: none are set, and every key of edge_auth has models or limits, so no key opens "
-            "the dashboard, and it answers only clients on the same machine"
-        )
-    if any(len(key.reveal()) < MIN_HIDDEN for key in config.dashboard.keys):
-        found.append(f"dashboard: a key has {_TOO_SHORT}")
+    found += _of_dashboard(config)
     if auth.keys and not auth.enabled:
         found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
     if any(len(key.reveal()) < MIN_HIDDEN for key in auth.secrets):
@@ -218,9 +220,24 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
     return found
 
 
-def _of_dashboard(config: Config) -> str:
+def _of_dashboard(config: Config) -> list[str]:
+    """Warn of a dashboard that lacks a part, that no key opens, or with a key that is not hidden."""
+    dashboard, auth, found = config.dashboard, config.edge_auth, []
+    if dashboard.missing is not None:
+        found.append(f"{dashboard.missing}; the gateway runs without it")
+    if dashboard.is_served and not dashboard.keys and auth.enabled and not auth.unrestricted.keys:
+        found.append(
+            "dashboard.keys: none are set, and every key of edge_auth has models or limits, so no key opens "
+            "the dashboard, and it answers only clients on the same machine"
+        )
+    if any(len(key.reveal()) < MIN_HIDDEN for key in dashboard.keys):
+        found.append(f"dashboard: a key has {_TOO_SHORT}")
+    return found
+
+
+def _of_others(config: Config) -> str:
     """Say which of those who reach the gateway will miss a dashboard that has no keys either."""
-    if config.dashboard.keys or not config.dashboard.enabled:
+    if config.dashboard.keys or not config.dashboard.is_served:
         return ""
     return "; the dashboard answers only clients on the same machine until dashboard.keys is set"
 

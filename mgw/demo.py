@@ -14,6 +14,7 @@ from twisted.internet.error import CannotListenError
 
 from mgw.config.listen import Listen
 from mgw.config.settings import Config
+from mgw.dashboard.address import why_no_dashboard
 from mgw.service import GatewayService, StartError
 from mgw.simulator.service import SimulatorService
 
@@ -31,6 +32,7 @@ The gateway is running. Try it in another terminal, in each of the three dialect
 
 """
 _DASHBOARD: Final = "Watch them on the dashboard: http://{address}/ui\n\n"
+_NO_DASHBOARD: Final = "You cannot watch them here: {reason}\n\n"
 
 
 def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
@@ -114,9 +116,9 @@ class Demo(MultiService):
             raise StartError(f"mgw: the simulator cannot listen on {self._place}: {reason}") from None
         stdout = sys.__stdout__  # sys.stdout is the log by now
         if stdout is not None:
-            has_dashboard = self._gateway.server.generation.config.dashboard.enabled
-            text = _REQUESTS + (_DASHBOARD if has_dashboard else "")
-            stdout.write(text.format(address=self._gateway.addresses[0]))
+            reason = why_no_dashboard(self._gateway.server.generation.config)
+            text = _REQUESTS + (_DASHBOARD if reason is None else _NO_DASHBOARD)
+            stdout.write(text.format(address=self._gateway.addresses[0], reason=reason))
             stdout.flush()
 
 

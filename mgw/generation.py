@@ -182,7 +182,7 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
         resolver,
         Catalog(config, resolver, created, partial(_without_account, credentials)),
         Models(_override(row) for row in config.translation.models),
-        _route_table(denied_routes(config), frozenset(families_of(config).items())),
+        route_table(config),
         credentials,
     )
 
@@ -340,18 +340,26 @@ def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[st
     return found
 
 
-@lru_cache(maxsize=2)
-def _route_table(denied: tuple[str, ...], families: frozenset[tuple[str, Family]]) -> RouteTable:
+def route_table(config: Config) -> RouteTable:
     """Return what finds routes: the one from before where the configuration says the same of them.
 
     A worker then has that of the process that it was forked from, in memory that all of them share.
     """
-    return RouteTable(ROUTES, denied, dict(families))
+    families = frozenset(families_of(config).items())
+    return _route_table(denied_routes(config), families, config.dashboard.why_off)
+
+
+@lru_cache(maxsize=2)
+def _route_table(
+    denied: tuple[str, ...], families: frozenset[tuple[str, Family]], no_dashboard: str | None
+) -> RouteTable:
+    reasons = {} if no_dashboard is None else {DASHBOARD_GROUP: no_dashboard}
+    return RouteTable(ROUTES, denied, dict(families), reasons)
 
 
 def denied_routes(config: Config) -> tuple[str, ...]:
     """Return the names of routes, groups and families that answer 404."""
-    return config.routes.deny if config.dashboard.enabled else (*config.routes.deny, DASHBOARD_GROUP)
+    return config.routes.deny if config.dashboard.is_served else (*config.routes.deny, DASHBOARD_GROUP)
 
 
 def families_of(config: Config) -> dict[str, Family]:

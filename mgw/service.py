@@ -28,6 +28,7 @@ from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
+from mgw.dashboard.address import describe_dashboard
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.worker_count import available_cpus
@@ -105,6 +106,7 @@ class GatewayService(Service):
         self._secrets = secrets_of(config)
         self._manager = ServiceManager(reactor)
         self._threads = DaemonThreads(reactor, "mgw-reload")
+        self._said_of_dashboard: str | None = None
         self.is_reloading = False
         """What is asked for meanwhile is done afterwards."""
         self._reload_again = False
@@ -228,11 +230,20 @@ class GatewayService(Service):
         )
         for where in self._ports.urls:
             _log.info("mgw serves {where}", where=where)
+        self._say_where_the_dashboard_is()
         generation = self.plane.generation
         config = generation.config
         for warning in [*warnings(config, generation.prices), *self._process_warnings(config)]:
             _log.warn("{warning}", warning=warning)
         self._ready()
+
+    def _say_where_the_dashboard_is(self) -> None:
+        """Or that there is none, unless a warning says why; a reload says it only if that has changed."""
+        config = self.plane.generation.config
+        line = describe_dashboard(config, self._ports.urls)
+        if line != self._said_of_dashboard and config.dashboard.missing is None:
+            _log.info("{line}", line=line)
+        self._said_of_dashboard = line
 
     def _ready(self) -> None:
         number = self.plane.generation.number
@@ -327,6 +338,7 @@ class GatewayService(Service):
         telemetry.sinks.use(prepared.sinks)
         telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
+        self._say_where_the_dashboard_is()
 
     async def _stop(self) -> None:
         config = self.plane.generation.config

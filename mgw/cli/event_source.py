@@ -26,7 +26,6 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlencode
 
 from mgw.cli.tail_lines import harmless
-from mgw.config.extras import pip_install
 
 PATH: Final = "/v1/dashboard/events"
 KEY_ENV: Final = "MGW_KEY"
@@ -153,12 +152,11 @@ class EventSource:
                 f"{self._shown()} {what}: put one of dashboard.keys, or of edge_auth.keys if there are none, "
                 f"into the environment variable {KEY_ENV}, or name another variable with --key-env"
             )
+        message = harmless(_message_of(body))
         if status == 404:
             raise TailError(
-                f"{self._shown()} has no dashboard: it needs {pip_install('dashboard')}, and no "
-                "dashboard: {enabled: false} in its configuration"
+                f"{self._shown()} has no dashboard: {message or f'a proxy in front of it may block {PATH}'}"
             )
-        message = harmless(_message_of(body))
         sentence = f"status {status}{f': {message}' if message else ''}"
         if status in _TRIED_AGAIN:
             raise _Away(sentence)

@@ -49,7 +49,7 @@ def report(said: argparse.Namespace) -> int:
         if config is None:
             return 1
         denied = frozenset(config.routes.deny)
-        if not config.dashboard.enabled:
+        if not config.dashboard.is_served:
             denied |= {DASHBOARD_GROUP}
     text = (said.text or "").lower()
     rows = [

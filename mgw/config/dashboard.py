@@ -1,7 +1,7 @@
 """The dashboard for operators: whether it is served, and who may use it.
 
-It needs an optional package and files that a build may lack.  Where nothing says whether it is wanted, it is
-served if both are there.
+It needs a package and files that an installation may lack after all (``pip install --no-deps``).  The gateway
+then starts without it, and says so.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Final
 
 from mgw import DISTRIBUTION
 from mgw.config.environment import LoadContext
-from mgw.config.extras import pip_install
 from mgw.config.field_types import OnOff, PlainKey, Variable
-from mgw.config.settings_base import Omittable, Settings, UniqueList, setting
+from mgw.config.settings_base import NotInFile, Omittable, Settings, UniqueList, setting
 from mgw.secret import Secret
 
 NEEDED_PACKAGE: Final = "itsdangerous"
 """Signs the cookies of the dashboard."""
 PAGES: Final = Path(__file__).parents[1] / "dashboard" / "static"
 """Where the pages of the dashboard are, in a build that has them."""
+OFF: Final = "the dashboard is off: to turn it on, set dashboard.enabled to true"
+_NOT_INSTALLED: Final = "the dashboard is not installed"
 
 
 class DashboardSettings(Settings):
     """The dashboard for operators."""
 
-    enabled: Omittable[OnOff] = setting(
+    enabled: OnOff = setting(
         "Whether the dashboard is served",
-        f"``true`` is an error if the optional package is not installed: ``{pip_install('dashboard')}``.",
-        shown=f"``true`` if ``{DISTRIBUTION}[dashboard]`` is installed",
+        "If a part of it is not installed, the gateway starts without it and logs a warning.",
+        default=True,
     )
-    """Once it is settled, never ``None``."""
     keys: UniqueList[PlainKey] = setting(
         "Keys that open the dashboard, and nothing else",
         "Without any, the keys of ``edge_auth`` that have neither ``models`` nor limits open it if edge auth "
@@ -42,24 +42,36 @@ class DashboardSettings(Settings):
     keys_env: Omittable[Variable] = setting(
         "The environment variable that holds further keys, separated by commas or white space"
     )
+    missing: NotInFile[str | None] = None
+    """What this installation lacks; ``None``: nothing, or it is off anyway."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether requests reach it."""
+        return self.why_off is None
+
+    @property
+    def why_off(self) -> str | None:
+        """Why it is not served, for operators and for those who ask for its page."""
+        return self.missing if self.enabled else OFF
 
 
 def settle_dashboard(dashboard: DashboardSettings, context: LoadContext) -> DashboardSettings:
-    """Fill in the keys of the environment, and whether the dashboard is served."""
+    """Fill in the keys of the environment, and what keeps the dashboard from being served."""
     keys: tuple[Secret, ...] = dashboard.keys
     if dashboard.keys_env is not None:
         keys += context.keys_from(dashboard.keys_env, ("dashboard", "keys_env"))
-    missing = what_is_missing()
-    if dashboard.enabled and missing is not None:
-        context.report.add(("dashboard", "enabled"), missing)
-    enabled = missing is None if dashboard.enabled is None else dashboard.enabled
-    return dashboard.model_copy(update={"enabled": enabled, "keys": tuple(dict.fromkeys(keys))})
+    missing = what_is_missing() if dashboard.enabled else None
+    return dashboard.model_copy(update={"missing": missing, "keys": tuple(dict.fromkeys(keys))})
 
 
 def what_is_missing() -> str | None:
     """Say what keeps the dashboard from being served."""
     if not PAGES.is_dir():
-        return "this build of mgw has no dashboard: install mgw from its own wheel or source archive"
+        return (
+            f"{_NOT_INSTALLED}: this build has no pages for it; install {DISTRIBUTION} from its wheel or "
+            "source archive"
+        )
     if find_spec(NEEDED_PACKAGE) is None:
-        return f"the dashboard needs the package {NEEDED_PACKAGE}: {pip_install('dashboard')}"
+        return f"{_NOT_INSTALLED}: it needs the package {NEEDED_PACKAGE} (pip install {NEEDED_PACKAGE})"
     return None

@@ -31,6 +31,7 @@ from mgw.dashboard.session_list import SessionChange
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
 from mgw.errors import GatewayError, Reason
+from mgw.routing.match import unknown_endpoint
 from mgw.usage.record import SettledExchange
 
 Handler = Callable[[Request], Awaitable[None]]
@@ -41,6 +42,7 @@ _PAGE: Final = b"/ui"
 _ASSETS: Final = b"/ui/assets/"
 _API: Final = b"/v1/dashboard/"
 _OAUTH: Final = _API + b"oauth/"
+_API_HINT: Final = "; /v1/dashboard/openapi.json describes the endpoints, and the dashboard's page is at /ui"
 
 
 class LoginFlows(Protocol):
@@ -158,7 +160,7 @@ class Dashboard:
             self.access.check(request)
             methods = self._closed.get(request.path) or self._of_entry(request.path)
         if methods is None:
-            raise GatewayError(Reason.UNKNOWN_ROUTE, "the dashboard has nothing at this path")
+            raise _unknown(request.path)
         method = b"GET" if request.method == b"HEAD" else request.method
         handler = methods.get(method)
         if handler is None:
@@ -202,7 +204,14 @@ class Dashboard:
 
 async def _lead_to_page(request: Request) -> None:
     """Lead who has added a slash to the page; whether it may be seen, the page says."""
-    send_nothing(request, 308, [NO_STORE, (b"Location", b"../ui")])  # relative: a proxy may add a path
+    _, mark, query = request.uri.partition(b"?")
+    where = b"../ui" + mark + query  # relative: a proxy may add a path
+    send_nothing(request, 308, [NO_STORE, (b"Location", where)])
+
+
+def _unknown(path: bytes) -> GatewayError:
+    more = _API_HINT if path.rstrip(b"/") == _API.rstrip(b"/") else ""
+    return unknown_endpoint(path.decode("latin-1"), more)
 
 
 def _at_once(part: Callable[[Query], Answer]) -> Handler:

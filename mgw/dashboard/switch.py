@@ -72,7 +72,7 @@ class DashboardSwitch:
     def follow(self) -> None:
         """Follow the configuration that new requests begin with."""
         config = self.gateway.generation().config
-        if self.dashboard is None and config.dashboard.enabled:
+        if self.dashboard is None and config.dashboard.is_served:
             from mgw.dashboard.build import build_dashboard  # it has a cost, where nobody wants it
 
             self.dashboard = build_dashboard(self.gateway)

@@ -49,6 +49,7 @@ class RouteTable:
     :param routes: the rows.
     :param denied: names of rows, of groups of them and of families that answer 404 (``routes.deny``).
     :param providers: the family of each provider, by its name.
+    :param reasons: why rows of a group are denied, for clients to read; no reason is given for others.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class RouteTable:
         routes: Iterable[Route],
         denied: Collection[str] = frozenset(),
         providers: Mapping[str, Family] = MappingProxyType({}),
+        reasons: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._paths = PathIndex()
         self._providers: Final = providers
+        self._reasons: Final = reasons
         self._denied: set[str] = set()
         self._families: dict[str, set[Family]] = {}
         exact: set[str] = set()
@@ -130,9 +133,9 @@ class RouteTable:
         """Return the refusal of a path without a row; it says which base address would lead to one."""
         found, meant, advice = self._meant(raw_path)
         if not found:
-            return _unknown(raw_path)
+            return unknown_endpoint(raw_path)
         family = self._of_one_family(found, raw_query, headers)[0].row.route.family
-        return _unknown(raw_path, _base_address_hint(_shown(meant), advice, family))
+        return unknown_endpoint(raw_path, _base_address_hint(_shown(meant), advice, family))
 
     def _meant(self, raw_path: str) -> tuple[list[PathMatch], str, str]:
         """Return the rows of a path that may have been meant, that path, and how to get there."""
@@ -207,10 +210,10 @@ class RouteTable:
                 if one.row.route.method in (wanted, ANY_METHOD):
                     return one
         if _VERB.search(raw_path) and not any(":" in one.row.route.path for one in found):
-            raise _unknown(raw_path)
+            raise unknown_endpoint(raw_path)
         allow = sorted({one.row.route.method for one in found if one.row.route.name not in self._denied})
         if not allow:
-            raise _unknown(raw_path)
+            raise unknown_endpoint(raw_path)
         if "GET" in allow:
             allow.append("HEAD")
         message = f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}"
@@ -219,7 +222,8 @@ class RouteTable:
     def _matched(self, chosen: PathMatch, raw_path: str, fault: GatewayError | None = None) -> MatchedRoute:
         route, raw_model = chosen.row.route, chosen.raw_model
         if fault is None and route.name in self._denied:
-            fault = _unknown(raw_path)
+            reason = self._reasons.get(route.group)
+            fault = unknown_endpoint(raw_path, "" if reason is None else f"; {reason}")
         model: str | None = None
         if raw_model is not None and route.model_at is ModelAt.PATH:
             try:
@@ -243,8 +247,12 @@ def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None
     return shown_family(raw_query, frozenset(name.lower() for name, _ in headers))
 
 
-def _unknown(raw_path: str, more: str = "") -> GatewayError:
-    return GatewayError(Reason.UNKNOWN_ROUTE, f"the gateway serves nothing at {_shown(raw_path)}{more}")
+def unknown_endpoint(raw_path: str, more: str = "") -> GatewayError:
+    """Return the refusal of a path without a row.
+
+    :param more: what else is said of it.
+    """
+    return GatewayError(Reason.UNKNOWN_ROUTE, f"no such endpoint: {_shown(raw_path)}{more}")
 
 
 def _no_model(verb: str) -> GatewayError:
@@ -280,8 +288,8 @@ def _corrected_paths(raw_path: str) -> Iterator[tuple[str, str]]:
 
 
 def _base_address_hint(raw_path: str, advice: str, family: Family) -> str:
-    """Return what follows the words that a path is not served.
+    """Return what follows the words that there is no such endpoint.
 
     :param raw_path: of those that :func:`_corrected_paths` yields, the one that is served.
     """
-    return f", but it serves {raw_path}: {advice} ({FAMILIES[family].sdk_base})"
+    return f"; for {raw_path}, {advice} ({FAMILIES[family].sdk_base})"

@@ -41,6 +41,7 @@ DASHBOARD_ROUTES: Final = (
     _dashboard("dashboard_page", "/ui"),
     _dashboard("dashboard_files", "/ui/{path}"),
     _dashboard("dashboard_api", "/v1/dashboard/{path}"),
+    _dashboard("dashboard_api_root", "/v1/dashboard"),
 )
 """What the dashboard serves, which says itself who may come in."""
 

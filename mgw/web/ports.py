@@ -14,6 +14,7 @@ from twisted.internet.protocol import ServerFactory
 from twisted.internet.unix import Port as UnixPort
 from twisted.python.failure import Failure
 
+from mgw.config.listen import EndpointText
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.web.listener import BACKLOG, listen_error, listening_endpoint, shown_address
@@ -73,6 +74,8 @@ class Ports:
     """``None``: plain HTTP."""
     _ports: list[IListeningPort] = field(default_factory=list)
     _listening: Deferred[None] | None = None
+    _is_secure: bool = False
+    """Whether clients speak TLS with what listens, whoever has the certificate."""
 
     @property
     def addresses(self) -> list[str]:
@@ -82,7 +85,7 @@ class Ports:
     @property
     def urls(self) -> list[str]:
         """Where it listens, as clients write it."""
-        scheme = "http" if self.certificate is None else "https"
+        scheme = "https" if self._is_secure else "http"
         return [where if where.startswith("unix:") else f"{scheme}://{where}" for where in self.addresses]
 
     def certificate_expires(self) -> float | None:
@@ -95,16 +98,18 @@ class Ports:
         :raises ValueError: the address cannot be had, or the certificate not be read; it says why.
         """
         failures: list[Failure] = []  # a Deferred would swallow what its callback raises
+        listen = config.listen
+        self._is_secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
         factory = self._with_tls(config, factory)
         try:
-            listening = listening_endpoint(config.listen, self.reactor).listen(factory)
+            listening = listening_endpoint(listen, self.reactor).listen(factory)
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
             is_unknown = isinstance(error, LookupError)
             what = "no such socket was passed to the process" if is_unknown else str(error)
-            raise ValueError(f"cannot listen on {redact(str(config.listen))}: {what}") from None
+            raise ValueError(f"cannot listen on {redact(str(listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise ValueError(f"cannot listen on {redact(str(config.listen))}: {listen_error(failure)}")
+            raise ValueError(f"cannot listen on {redact(str(listen))}: {listen_error(failure)}")
 
     def bind(self, config: Config) -> None:
         """Open the ports for other processes, which inherit their sockets and accept what comes.

@@ -21,6 +21,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+import mgw.config.dashboard
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
@@ -155,10 +156,10 @@ UPLOADING = post(b"{}", path="/v1/messages")[:-1]
 
 
 @contextmanager
-def ended(harness: ServiceHarness) -> Iterator[None]:
+def ended(harness: ServiceHarness) -> Iterator[ServiceHarness]:
     """Stop the service behind a test, so that its threads end."""
     try:
-        yield
+        yield harness
     finally:
         done = harness.stop()
         harness.hang_up()
@@ -180,6 +181,47 @@ def test_it_says_that_it_serves_only_once_the_reactor_runs(log: Log) -> None:
         assert not log.has("mgw serves")
         harness.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
         assert log.has("mgw serves http://")
+
+
+ON = "dashboard at http://localhost:1234/ui, for clients on this machine only: dashboard.keys is not set"
+OFF = "the dashboard is off: to turn it on, set dashboard.enabled to true"
+
+
+def said_of_the_dashboard(log: Log) -> list[str]:
+    return [line for line in log.lines if "dashboard" in line]
+
+
+def test_it_says_where_the_dashboard_is_once_it_serves(log: Log) -> None:
+    with ended(started(THREE_FAMILIES + "listen: 127.0.0.9:1234\n")):
+        assert said_of_the_dashboard(log) == [ON]
+
+
+def test_it_says_that_the_dashboard_is_off(log: Log) -> None:
+    with ended(started(THREE_FAMILIES + "dashboard: {enabled: false}\n")):
+        assert said_of_the_dashboard(log) == [OFF]
+
+
+def test_it_starts_without_a_dashboard_that_is_not_installed_and_warns_of_it(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mgw.config.dashboard, "NEEDED_PACKAGE", "a_package_that_nobody_has")
+    with ended(started(THREE_FAMILIES + "# configurations are remembered by their text\n")) as harness:
+        (warning,) = said_of_the_dashboard(log)
+        assert warning.startswith(
+            "the dashboard is not installed: it needs the package a_package_that_nobody"
+        )
+        assert warning.endswith("; the gateway runs without it")
+        assert harness.request(get("/readyz")).value().startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_reload_says_where_the_dashboard_is_only_if_that_has_changed(log: Log) -> None:
+    listen = THREE_FAMILIES + "listen: 127.0.0.9:1234\n"
+    harness = started(listen)
+    with ended(harness):
+        harness.reload(config(listen + "drain_seconds: 5\n"))
+        harness.reload(config(listen + "dashboard: {enabled: false}\n"))
+        harness.reload(config(listen))
+        assert said_of_the_dashboard(log) == [ON, OFF, ON]
 
 
 def test_a_second_reload_is_a_third_generation() -> None:

@@ -45,6 +45,7 @@ def test_a_valid_file_exits_with_0_and_prints_warnings_and_final_addresses(tmp_p
         "main: POST https://openai.example/v1/chat/completions",
         "claude: POST https://anthropic.example/messages",
         "gem: POST https://gemini.example/v1beta/models/{model}:generateContent",
+        "dashboard at http://localhost:8787/ui, for clients on this machine only: dashboard.keys is not set",
         "the configuration is valid",
     ]
     assert "canary" not in done.stdout

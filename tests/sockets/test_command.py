@@ -115,6 +115,8 @@ def test_run_serves_in_the_foreground_and_leaves_nothing_behind(tmp_path: Path) 
     with running("run", "-c", str(file), folder=folder, start=start_program) as (process, stdout, stderr):
         port = int(stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")[1])
         assert f"mgw {__version__} started (Python {sys.version.split()[0]}".encode() in stderr.data
+        page = f"dashboard at http://127.0.0.1:{port}/ui\n".encode()
+        stderr.wait_for(lambda data: page in data, WAIT_SECONDS, "the address of the dashboard")
         metrics = ask(port, "/metrics").body.decode()
         [build] = re.findall(r"^mgw_build_info{(.*)} 1\.0$", metrics, re.MULTILINE)
         assert f'version="{__version__}"' in build

@@ -122,14 +122,29 @@ HEADS = {
 }
 
 
-def test_without_keys_every_other_way_to_say_it_is_refused() -> None:
-    with start_gateway(PROVIDERS.partition("  file:")[0]) as gateway:
+@pytest.mark.parametrize("more", ["", "workers: 2\n"], ids=["one process", "workers"])
+def test_without_keys_every_other_way_to_say_it_is_refused(more: str) -> None:
+    with start_gateway(PROVIDERS.partition("  file:")[0] + more) as gateway:
+        gateway.log(f"dashboard at http://127.0.0.1:{gateway.port}/ui\n".encode())
         found = {}
         for name, (head, _) in HEADS.items():
             with RawClient(gateway.port) as client:
                 client.send(head)
                 found[name] = client.read_response("GET").status
         assert found == {name: status for name, (_, status) in HEADS.items()}
+
+
+@pytest.mark.parametrize("more", ["", "workers: 2\n"], ids=["one process", "workers"])
+def test_who_asks_for_a_dashboard_that_is_off_is_told_so(more: str) -> None:
+    reason = "the dashboard is off: to turn it on, set dashboard.enabled to true"
+    with start_gateway(
+        f"{PROVIDERS.partition('  file:')[0]}{more}dashboard: {{enabled: false}}\n"
+    ) as gateway:
+        gateway.log(f"{reason}\n".encode())
+        for path in ("/ui", "/ui/", "/ui/assets/page.js", "/v1/dashboard", PATH):
+            response = ask(gateway, path)
+            message = json.loads(response.read())["error"]["message"]
+            assert (response.status, message) == (404, f"no such endpoint: {path}; {reason}")
 
 
 def test_the_cookie_is_for_tls_alone_where_there_is_tls(ca: Authority) -> None:

@@ -98,6 +98,7 @@ def test_an_unknown_route_is_not_found_in_the_dialect_that_the_path_suggests(
 ) -> None:
     response = ask(gateway.port, path, KEY, header, body=b"{}")
     assert (response.status, shape(response)) == (404, dialect)
+    assert response.json()["error"]["message"] == f"no such endpoint: {path}"
     response = ask(gateway.port, path, header, body=b"{}")
     assert (response.status, shape(response)) == (401, dialect)
 

@@ -53,6 +53,7 @@ def trusting(ca: Authority) -> httpx2.Client:
 
 def test_an_sdk_that_trusts_the_private_authority_completes(gateway: GatewayProcess, ca: Authority) -> None:
     assert gateway.url.startswith("https://")
+    gateway.log(f"dashboard at https://127.0.0.1:{gateway.port}/ui\n".encode())
     with trusting(ca) as transport:
         client = openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="none", http_client=transport)
         response = client.chat.completions.create(
@@ -139,6 +140,15 @@ def test_an_ipv6_client_is_served(simulator: SimulatorProcess, listen: str) -> N
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+def test_an_endpoint_that_brings_its_own_tls_is_announced_as_https(
+    simulator: SimulatorProcess, files: Issued
+) -> None:
+    listen = f"ssl:0:interface=127.0.0.1:privateKey={files.key_file}:certKey={files.cert_file}"
+    with start_gateway(configuration(simulator, f"listen: '{listen}'")) as gateway:
+        assert gateway.url.startswith("https://")
+        gateway.log(f"dashboard at https://127.0.0.1:{gateway.port}/ui\n".encode())
+
+
 def test_all_interfaces_take_ipv4_clients_and_the_log_warns_of_them(simulator: SimulatorProcess) -> None:
     with start_gateway(configuration(simulator, "listen: ':0'")) as gateway:
         assert ask(gateway.port, "/healthz").status == 200
@@ -153,6 +163,15 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(simulator: SimulatorProc
         daemon.stderr.wait_for(
             lambda data: f"mgw serves unix:{path}\n".encode() in data, 20, "the gateway to serve"
         )
+        nobody = f"dashboard at /ui over unix:{path}, which no client can open until dashboard.keys is set\n"
+        daemon.stderr.wait_for(lambda data: nobody.encode() in data, 20, "the dashboard's address")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(WAIT_SECONDS)
+            connection.connect(str(path))
+            connection.sendall(b"GET /ui HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            refused = Incoming(connection).head()
+        assert refused is not None
+        assert refused[0] == b"HTTP/1.1 401 Unauthorized"
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(WAIT_SECONDS)
             connection.connect(str(path))

@@ -24,7 +24,7 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
-from mgw.routing.routes import ROUTES
+from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
 from mgw.usage.prices import PriceTable
@@ -108,12 +108,16 @@ class RecordingChannel:
 
 def route_table(settings: Config) -> RouteTable:
     """Return the routes of a configuration: the same table as before where that one had the same."""
-    return _route_table(denied_routes(settings), tuple(families_of(settings).items()))
+    families = tuple(families_of(settings).items())
+    return _route_table(denied_routes(settings), families, settings.dashboard.why_off)
 
 
 @lru_cache
-def _route_table(denied: tuple[str, ...], families: tuple[tuple[str, Family], ...]) -> RouteTable:
-    return RouteTable(ROUTES, denied, dict(families))
+def _route_table(
+    denied: tuple[str, ...], families: tuple[tuple[str, Family], ...], no_dashboard: str | None
+) -> RouteTable:
+    reasons = {} if no_dashboard is None else {DASHBOARD_GROUP: no_dashboard}
+    return RouteTable(ROUTES, denied, dict(families), reasons)
 
 
 @dataclass

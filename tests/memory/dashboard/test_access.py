@@ -10,6 +10,7 @@ from os import urandom
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 
+import mgw.config.dashboard
 from mgw.dashboard.cookies import SECONDS, CookieSessions
 from mgw.dashboard.feed import COMMENT_SECONDS
 from mgw.dashboard.sign_in import MAX_FAILURES
@@ -501,9 +502,10 @@ def test_the_page_without_a_key_is_the_one_to_sign_in_with() -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("text", [OWN_KEYS, NO_KEYS], ids=["keys", "none"])
-def test_a_slash_behind_the_page_leads_to_the_page(method: str, text: str) -> None:
-    response = DashboardHarness(text).ask("/ui/", method=method)
-    assert (response.status, response.headers["location"], response.body) == (308, "../ui", b"")
+@pytest.mark.parametrize("query", ["", "?", "?view=models&x=%2F"])
+def test_a_slash_behind_the_page_leads_to_the_page(method: str, text: str, query: str) -> None:
+    response = DashboardHarness(text).ask(f"/ui/{query}", method=method)
+    assert (response.status, response.headers["location"], response.body) == (308, f"../ui{query}", b"")
 
 
 @pytest.mark.parametrize(
@@ -522,12 +524,65 @@ def test_a_file_is_sent_once_and_then_known() -> None:
     assert gateway.ask(f"/ui/assets/{name}", f"If-None-Match: {first.headers['etag']}").status == 304
 
 
-def test_what_is_off_is_not_there() -> None:
+def message_of(response: Response) -> str:
+    message: str = json.loads(response.body)["error"]["message"]
+    return message
+
+
+HARNESS_KEY = "x-api-key: edge"
+BELOW = ["/ui", "/ui/", "/ui/login", "/ui/assets/page.js", "/v1/dashboard", "/v1/dashboard/", PATH]
+
+
+@pytest.mark.parametrize("path", BELOW)
+def test_what_is_off_is_not_there_and_says_why(path: str) -> None:
     gateway = DashboardHarness(EDGE_KEYS + "dashboard: {enabled: false}\n")
     assert gateway.switch.dashboard is None
-    assert gateway.ask("/ui").status == 401
-    for path in ("/ui", "/ui/login", PATH):
-        assert gateway.ask(path, f"x-api-key: {EDGE}").status == 404
+    assert gateway.ask(path).status == 401
+    response = gateway.ask(path, f"x-api-key: {EDGE}")
+    assert response.status == 404
+    assert message_of(response) == (
+        f"no such endpoint: {path}; the dashboard is off: to turn it on, set dashboard.enabled to true"
+    )
+
+
+@pytest.mark.parametrize("path", BELOW)
+def test_what_is_not_installed_is_not_there_and_says_why(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mgw.config.dashboard, "NEEDED_PACKAGE", "a_package_that_nobody_has")
+    gateway = DashboardHarness(f"{NO_KEYS}# {path}\n", HERE)  # configurations are remembered by their text
+    assert gateway.switch.dashboard is None
+    response = gateway.ask(path, HARNESS_KEY, host="localhost")
+    assert response.status == 404
+    assert message_of(response) == (
+        f"no such endpoint: {path}; the dashboard is not installed: it needs the package "
+        "a_package_that_nobody_has (pip install a_package_that_nobody_has)"
+    )
+
+
+def test_what_an_operator_denies_has_no_reason() -> None:
+    gateway = DashboardHarness(NO_KEYS + "routes: {deny: [dashboard]}\n", HERE)
+    assert message_of(gateway.ask("/ui", HARNESS_KEY, host="localhost")) == "no such endpoint: /ui"
+
+
+@pytest.mark.parametrize("path", ["/ui/nothing", "/ui/assets/nothing.js", "/v1/dashboard/nothing"])
+def test_what_is_not_there_is_named(path: str) -> None:
+    response = DashboardHarness(OWN_KEYS).ask(path, BEARER)
+    assert (response.status, message_of(response)) == (404, f"no such endpoint: {path}")
+
+
+@pytest.mark.parametrize("path", ["/v1/dashboard", "/v1/dashboard/"])
+def test_the_address_above_the_api_says_where_the_api_is(path: str) -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    assert gateway.ask(path).status == 401
+    response = gateway.ask(path, BEARER)
+    assert response.status == 404
+    assert message_of(response).startswith(f"no such endpoint: {path}; /v1/dashboard/openapi.json describes")
+
+
+def test_a_reload_turns_it_off_and_on() -> None:
+    gateway = DashboardHarness(NO_KEYS, HERE)
+    for more, status in (("dashboard: {enabled: false}\n", 404), ("", 200)):
+        gateway.reload(NO_KEYS + more)
+        assert gateway.ask("/ui", host="localhost").status == status
 
 
 def test_a_wrong_method_is_told_the_right_ones() -> None:

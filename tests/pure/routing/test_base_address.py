@@ -60,7 +60,7 @@ def test_a_path_that_would_be_served_says_which_base_address_to_set(
         TABLE.match("POST", path, None, [])
     assert caught.value.reason is Reason.UNKNOWN_ROUTE
     message = caught.value.message
-    assert message.startswith(f"the gateway serves nothing at {path}, but it serves {meant}: {advice}")
+    assert message.startswith(f"no such endpoint: {path}; for {meant}, {advice}")
     assert whose in message
     assert TABLE.dialect_of(path, None, []).family is family
 
@@ -71,11 +71,11 @@ def test_a_path_that_would_be_served_says_which_base_address_to_set(
 def test_any_other_path_gets_no_hint(path: str) -> None:
     with pytest.raises(GatewayError) as caught:
         TABLE.match("POST", path, None, [])
-    assert caught.value.message == f"the gateway serves nothing at {path}"
+    assert caught.value.message == f"no such endpoint: {path}"
 
 
 def test_what_is_denied_is_not_hinted_at() -> None:
     table = RouteTable(ROUTES, {"openai"})
     with pytest.raises(GatewayError) as caught:
         table.match("POST", "/chat/completions", None, [])
-    assert caught.value.message == "the gateway serves nothing at /chat/completions"
+    assert caught.value.message == "no such endpoint: /chat/completions"
