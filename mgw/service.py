@@ -35,6 +35,7 @@ from mgw.fleet.worker_count import available_cpus
 from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.ops.process import on_signals
+from mgw.ops.reload_status import ReloadReporter
 from mgw.ops.service_manager import ServiceManager, find_service_manager
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.routing.routes import GUARDED_ROUTES
@@ -110,6 +111,7 @@ class GatewayService(Service):
         self.is_reloading = False
         """What is asked for meanwhile is done afterwards."""
         self._reload_again = False
+        self.reloads = ReloadReporter()
         self.events_lost = 0
         """Usage events that could not be kept when it stopped."""
         sources = build_sources(reactor)
@@ -188,6 +190,7 @@ class GatewayService(Service):
     def reload(self) -> None:
         """Use the configuration as it stands in the file now; an invalid one changes nothing."""
         self.telemetry.reopen()
+        self.reloads.ask()
         if self.plane.stopping:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
         elif self.is_reloading:
@@ -222,6 +225,7 @@ class GatewayService(Service):
 
     def _announce(self) -> None:
         """Say that we serve."""
+        self._report()
         _log.info(
             "mgw {version} started (Python {python}, Twisted {twisted})",
             version=__version__,
@@ -250,8 +254,12 @@ class GatewayService(Service):
         status = "" if number == 1 else f"generation {number}; "
         self._manager.ready(f"{status}serves {', '.join(self.addresses)}")
 
+    def _report(self) -> None:
+        self.reloads.ready(self.plane.generation.number, self.addresses)
+
     def _begin_reload(self) -> None:
         self.is_reloading, self._reload_again = True, False
+        self.reloads.begin()
         _ = Deferred.fromCoroutine(self._reload()).addErrback(self._on_bug).addBoth(self._on_reloaded)
 
     async def _reload(self) -> None:
@@ -281,12 +289,14 @@ class GatewayService(Service):
         self.is_reloading = False
         if self.plane.stopping:
             return
+        self._report()
         self._ready()
         if self._reload_again:
             self._begin_reload()
 
     def _on_bug(self, failure: Failure) -> None:
         _log.failure("internal error: the configuration was not reloaded", failure)
+        self.reloads.fail("internal error; see the log")
 
     async def _prepare(self) -> Prepared | None:
         """Read the configuration anew and build what it asks for; ``None``: it stays as it was."""
@@ -322,6 +332,7 @@ class GatewayService(Service):
 
     def _not_reloaded(self, reason: str) -> None:
         self.telemetry.metrics.reload_failed()
+        self.reloads.fail(reason)
         _log.error(
             "the configuration was not reloaded; the previous one stays in use:\n{error}", error=reason
         )
@@ -343,6 +354,7 @@ class GatewayService(Service):
     async def _stop(self) -> None:
         config = self.plane.generation.config
         self._manager.stopping(config.drain_delay_seconds + config.drain_seconds)
+        self.reloads.stopping()
         self._dashboard.drain()
         await self._drain()
         await self._ports.stop()
@@ -424,8 +436,12 @@ class GatewayService(Service):
     def _warn_of_restart(self, config: Config) -> None:
         before = self.plane.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
-            _log.warn("changing listen, or turning tls on or off, requires a restart")
+            self._needs_restart("changing listen, or turning tls on or off, requires a restart")
         if (config.workers is None) != (before.workers is None):
-            _log.warn("turning workers on or off requires a restart")
+            self._needs_restart("turning workers on or off requires a restart")
         if config.fleet.redis is not None and self._fleet is None:
-            _log.warn("adding fleet.redis requires a restart")
+            self._needs_restart("adding fleet.redis requires a restart")
+
+    def _needs_restart(self, what: str) -> None:
+        _log.warn("{what}", what=what)
+        self.reloads.note(what)

@@ -22,10 +22,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 import mgw.config.dashboard
-from mgw.config.problems import ConfigError
+from mgw.config.problems import ConfigError, Problem
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.ops.logs import LogFile
+from mgw.ops.reload_status import State
 from mgw.service import GatewayService, StartError
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
@@ -459,6 +460,23 @@ def test_a_change_of_the_address_is_warned_about(log: Log) -> None:
         assert not log.has("needs a restart")
         harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
         assert log.has("changing listen, or turning tls on or off, requires a restart")
+
+
+def test_what_became_of_each_reload_is_told() -> None:
+    harness = started()
+    with ended(harness):
+        reloads = harness.service.reloads
+        harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
+        status = reloads.status
+        assert (status.asked, status.answered, status.generation, status.problems) == (1, 1, 2, "")
+        assert status.notes == ("changing listen, or turning tls on or off, requires a restart",)
+        harness.reload(ConfigError((Problem("mgw.yaml", 3, "drain", "unknown key"),)))
+        status = reloads.status
+        assert (status.asked, status.answered, status.generation) == (2, 2, 2)
+        assert (status.problems, status.notes) == ("mgw.yaml:3: drain: unknown key", ())
+        harness.reload(config())
+        assert (reloads.status.generation, reloads.status.problems) == (3, "")
+    assert reloads.status.state is State.STOPPING
 
 
 def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: Path) -> None:
