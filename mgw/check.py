@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -44,7 +44,7 @@ _KEYLESS: Final = (
 )
 
 
-def reader_of(file: str) -> Callable[[], Config]:
+def reader_of(file: str, environ: Mapping[str, str] = os.environ) -> Callable[[], Config]:
     """Return what reads a configuration file, wherever the process changes to later.
 
     What it returns raises :class:`ConfigError`, or ``OSError`` where the file cannot be read.
@@ -52,7 +52,7 @@ def reader_of(file: str) -> Callable[[], Config]:
     path = Path(file).absolute()
 
     def read() -> Config:
-        return parse(read_text(path), file, os.environ, DENIABLE)
+        return parse(read_text(path), file, environ, DENIABLE)
 
     return read
 
@@ -65,20 +65,7 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     config = read_or_tell(read, command)
     if config is None:
         return 1
-    from twisted.internet import reactor  # here, since importing it installs one
-
-    from mgw.generation import build_generation, build_sources
-    from mgw.web.ports import read_certificate
-
-    problems, prices = _events_file(config), None
-    try:
-        prices = build_generation(0, config, reactor, 0, build_sources(reactor)).prices
-    except ValueError as error:
-        problems += str(error).splitlines()
-    try:
-        read_certificate(config)
-    except ValueError as error:
-        problems.append(str(error))
+    problems, prices = find_problems(config, os.environ)
     for problem in problems:
         sys.stderr.write(f"mgw: {problem}\n")
     if problems:
@@ -97,6 +84,25 @@ def _dashboard_line(config: Config) -> list[str]:
     if config.dashboard.missing is not None:
         return []
     return [describe_dashboard(config, listening_urls(config))]
+
+
+def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str], PriceTable | None]:
+    """Return a line for each thing that a gateway would not start with, and what models cost."""
+    from twisted.internet import reactor  # here, since importing it installs one
+
+    from mgw.generation import build_generation, build_sources
+    from mgw.web.ports import read_certificate
+
+    problems, prices = _events_file(config), None
+    try:
+        prices = build_generation(0, config, reactor, 0, build_sources(reactor), environ).prices
+    except ValueError as error:
+        problems += str(error).splitlines()
+    try:
+        read_certificate(config)
+    except ValueError as error:
+        problems.append(str(error))
+    return problems, prices
 
 
 def _spool(config: Config) -> list[str]:

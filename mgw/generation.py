@@ -193,14 +193,16 @@ def build_generation(
     reactor: Any,  # Any: a reactor has no one type
     created: int,
     sources: CredentialSources,
+    environ: Mapping[str, str] = os.environ,
 ) -> Generation:
     """Build what a configuration asks for at once, before there are requests: this blocks.
 
     :param created: unix seconds that the entries of the catalog carry.
+    :param environ: the environment, for the files that it names.
     :param sources: of credentials, which outlive it.
     :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
     """
-    steps = _steps(number, make_parts(config, os.environ, created), reactor, sources)
+    steps = _steps(number, make_parts(config, environ, created), reactor, sources)
     while True:
         try:
             next(steps)

@@ -96,6 +96,12 @@ def _load_check() -> _Parts:
     return add_file, run
 
 
+def _load_reload() -> _Parts:
+    from mgw.cli import reload
+
+    return reload.add_arguments, reload.reload
+
+
 def _load_sim() -> _Parts:
     from mgw.cli import sim
 
@@ -184,6 +190,16 @@ COMMANDS: Final = (
         "check the configuration, and print where requests will go",
         _load_check,
         ("mgw check mgw.yaml", "mgw check mgw.yaml && mgw run mgw.yaml"),
+    ),
+    Command(
+        "reload",
+        "check the configuration of a running gateway, and reload it",
+        _load_reload,
+        (
+            "mgw reload                       # the only gateway on this machine",
+            "mgw reload mgw.yaml              # the one that uses this file",
+            "mgw reload --pid 1234",
+        ),
     ),
     Command(
         "sim",

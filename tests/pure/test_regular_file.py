@@ -30,6 +30,7 @@ OTHER_FILES: Final = MappingProxyType(
         "bodies/file.py": "files of the gateway's own, without a name",
         "cli/auth.py": "a file or pipe that somebody names at the command line",
         "cli/example.py": "files of the package",
+        "cli/running.py": "files of the kernel",
         "cli/tail.py": "/dev/null",
         "credentials/subscription/store.py": "a lock, a directory, and the new file that replaces the store",
         "dashboard/static.py": "files of the package",
