@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from mgw.config.advice import advice
+from mgw.config.file_faults import unreadable, unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
@@ -23,6 +25,7 @@ from mgw.dashboard.address import describe_dashboard, listening_urls
 from mgw.families import FAMILIES
 from mgw.fleet.worker_count import available_cpus
 from mgw.kinds import KINDS
+from mgw.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
 from mgw.secret import MIN_HIDDEN
 from mgw.upstream.address import call_url
@@ -67,12 +70,12 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
         return 1
     problems, prices = find_problems(config, os.environ)
     for problem in problems:
-        sys.stderr.write(f"mgw: {problem}\n")
+        sys.stderr.write(f"{problem}\n")
     if problems:
         return 1
     told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
     for warning in [*told, *_token_files(config), *_accounts(config), *_spool(config)]:
-        sys.stdout.write(f"warning: {warning}\n")
+        sys.stdout.write(f"warning: {config.places.locate(warning)}\n")
     for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write("the configuration is valid\n")
@@ -87,7 +90,7 @@ def _dashboard_line(config: Config) -> list[str]:
 
 
 def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str], PriceTable | None]:
-    """Return a line for each thing that a gateway would not start with, and what models cost."""
+    """Return a line for each thing that a gateway would not start with, with its place, and what models cost."""
     from twisted.internet import reactor  # here, since importing it installs one
 
     from mgw.generation import build_generation, build_sources
@@ -101,40 +104,30 @@ def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str]
     try:
         read_certificate(config)
     except ValueError as error:
-        problems.append(str(error))
-    return problems, prices
+        problems += str(error).splitlines()
+    return [config.places.locate(problem, "mgw: ") for problem in problems], prices
 
 
 def _spool(config: Config) -> list[str]:
     """Return what keeps large bodies from being kept on disk; nothing is created."""
-    place = Path(config.spool.dir)
-    while not os.path.exists(place) and place != place.parent:  # no name is too long for it
-        place = place.parent
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return []
-    where = redact(config.spool.dir)
-    return [
-        f"spool.dir: {where} cannot be written to: requests with bodies above 256 KiB get 503 on some routes"
-    ]
+    reason = unusable_folder(config.spool.dir)
+    effect = "requests with bodies above 256 KiB get 503 on some routes"
+    return [] if reason is None else [f"spool.dir: {reason}; {effect}"]
 
 
 def _events_file(config: Config) -> list[str]:
     """Return what keeps usage events from being written; nothing is created."""
     jsonl, sqlite, otlp = config.hooks.jsonl, config.hooks.sqlite, config.hooks.otlp
-    found = []
-    if jsonl is not None and jsonl.output not in STANDARD_STREAMS and not _can_write(Path(jsonl.output)):
-        found.append(f"hooks.jsonl.output: {redact(jsonl.output)} cannot be written")
-    if sqlite is not None and not _can_write(Path(sqlite.path)):
-        found.append(f"hooks.sqlite.path: {redact(sqlite.path)} cannot be written")
+    outputs: dict[str, str] = {}
+    if jsonl is not None and jsonl.output not in STANDARD_STREAMS:
+        outputs["hooks.jsonl.output"] = jsonl.output
+    if sqlite is not None:
+        outputs["hooks.sqlite.path"] = sqlite.path
+    reasons = {setting: unwritable(path) for setting, path in outputs.items()}
+    found = [f"{setting}: {reason}" for setting, reason in reasons.items() if reason is not None]
     if otlp is not None and not has_otlp_packages():
         found.append(f"hooks.otlp: {OTLP_MISSING}")
     return found
-
-
-def _can_write(file: Path) -> bool:
-    exists = os.path.exists(file)  # as above
-    place = file if exists else file.parent
-    return os.path.isdir(place) is not exists and os.access(place, os.W_OK)
 
 
 def _token_files(config: Config) -> list[str]:
@@ -148,14 +141,17 @@ def _token_files(config: Config) -> list[str]:
         for place, file in files.items():
             trouble = None if file is None else _trouble_with(file)
             if trouble is not None:
-                found.append(f"{dotted_path(('providers', provider.name, *place))}: {trouble}")
+                where = dotted_path(("providers", provider.name, *place))
+                found.append(f"{where}: {trouble}; requests fail until it can be read")
     return found
 
 
 def _trouble_with(file: str) -> str | None:
-    if not os.access(file, os.R_OK):
-        return "the file cannot be read at present"
-    return None if os.path.isfile(file) else "it is no regular file, and no other is read"
+    try:
+        with open_regular_file(file):
+            return None
+    except OSError as error:
+        return unreadable(file, error, hides_path=True)
 
 
 def _accounts(config: Config) -> list[str]:
@@ -213,6 +209,7 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
         found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
     if any(len(key.reveal()) < MIN_HIDDEN for key in auth.secrets):
         found.append(f"edge_auth: a key has {_TOO_SHORT}")
+    found += advice(config)
     for provider in config.providers.values():
         found += _of_key(provider)
         found += _of_token_url(provider)

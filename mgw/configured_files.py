@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from mgw.config.file_faults import unreadable
 from mgw.config.load import parse_prices, parse_profile, read_text
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.profile import Profile
@@ -68,7 +69,7 @@ def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str
             found[name] = parse_profile(read_text(settings.file), settings.file, environ)
         except OSError as error:
             where = dotted_path(("profiles", name, "file"))
-            problems.append(f"{where}: {redact(settings.file)} cannot be read: {error.strerror}")
+            problems.append(f"{where}: {unreadable(settings.file, error)}")
         except ConfigError as error:
             problems += str(error).splitlines()
     return found
@@ -85,10 +86,10 @@ def _authorities(file: str) -> SSLContext:
     try:
         return client_context(file)
     except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
+        reason = unreadable(file, error)
     except ValueError:
-        reason = "contains no PEM certificate"
-    raise ValueError(f"{redact(file)} {reason}")
+        reason = f"{redact(file)} contains no PEM certificate"
+    raise ValueError(reason)
 
 
 def _prices(config: Config) -> PriceTable | None:
@@ -99,7 +100,7 @@ def _prices(config: Config) -> PriceTable | None:
     try:
         return PriceTable(parse_prices(read_text(prices.file), prices.file, config.providers))
     except OSError as error:
-        reason = f"prices.file: {redact(prices.file)} cannot be read: {error.strerror}"
+        reason = f"prices.file: {unreadable(prices.file, error)}"
     except ConfigError as error:
         reason = str(error)
     raise ValueError(reason)

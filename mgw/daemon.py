@@ -86,7 +86,7 @@ def makeService(options: Options) -> IService:
     except OSError as error:
         raise SystemExit(f"mgw: the log file {error.filename} cannot be opened: {error.strerror}") from None
     except ValueError as error:
-        raise SystemExit(f"mgw: {error}") from None
+        raise SystemExit(config.places.locate_lines(str(error), "mgw: ")) from None
     gateway.reloads.publish(os.path.abspath(options["config"]))
     atexit.register(_exit_if_lost, gateway)
     if not options["demo"]:

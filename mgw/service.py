@@ -238,7 +238,7 @@ class GatewayService(Service):
         generation = self.plane.generation
         config = generation.config
         for warning in [*warnings(config, generation.prices), *self._process_warnings(config)]:
-            _log.warn("{warning}", warning=warning)
+            _log.warn("{warning}", warning=config.places.locate(warning))
         self._ready()
 
     def _say_where_the_dashboard_is(self) -> None:
@@ -279,8 +279,9 @@ class GatewayService(Service):
         if self.plane.generation is not prepared.generation:
             return
         until = monotonic() + SLICE_SECONDS
+        places = prepared.config.places
         for warning in [*prepared.warnings, *self._process_warnings(prepared.config)]:
-            _log.warn("{warning}", warning=warning)
+            _log.warn("{warning}", warning=places.locate(warning))
             if monotonic() > until:
                 await deferLater(self._reactor, 0)
                 until = monotonic() + SLICE_SECONDS
@@ -303,11 +304,12 @@ class GatewayService(Service):
         generation: Generation | None = None
         try:
             read = await self._threads.defer(self._read)
-            generation = await self.plane.build(read.parts, self.plane.generation.number + 1)
-            if self.plane.stopping:
-                generation.retire()
-                return None
-            sinks = self.telemetry.sinks.open(generation.config.hooks)
+            with read.parts.config.places.locating():
+                generation = await self.plane.build(read.parts, self.plane.generation.number + 1)
+                if self.plane.stopping:
+                    generation.retire()
+                    return None
+                sinks = self.telemetry.sinks.open(generation.config.hooks)
         except (ConfigError, OSError, ValueError) as error:
             if generation is not None:
                 generation.retire()
@@ -324,11 +326,12 @@ class GatewayService(Service):
         :raises ValueError: the certificate cannot be read.
         """
         config = self._read_config()
-        parts = make_parts(config, os.environ, int(time()))
-        prepare_gate(config.edge_auth, config.dashboard.keys)
-        prices = parts.files.prices
-        known = None if isinstance(prices, ValueError) else prices
-        return _Read(parts, read_certificate(config), warnings(config, known))
+        with config.places.locating():
+            parts = make_parts(config, os.environ, int(time()))
+            prepare_gate(config.edge_auth, config.dashboard.keys)
+            prices = parts.files.prices
+            known = None if isinstance(prices, ValueError) else prices
+            return _Read(parts, read_certificate(config), warnings(config, known))
 
     def _not_reloaded(self, reason: str) -> None:
         self.telemetry.metrics.reload_failed()
@@ -430,8 +433,9 @@ class GatewayService(Service):
 
     def _unable(self, reason: str) -> StartError:
         """Return the end of a start that failed; a daemon has no standard error, so its log says it too."""
+        reason = self.plane.generation.config.places.locate_lines(reason, "mgw: ")
         self.telemetry.report(reason)
-        return StartError(f"mgw: {reason}")
+        return StartError(reason)
 
     def _warn_of_restart(self, config: Config) -> None:
         before = self.plane.generation.config

@@ -144,7 +144,7 @@ def _has_valid_file(gateway: Gateway) -> bool:
         return False
     problems, _ = find_problems(config, known)
     for problem in problems:
-        sys.stderr.write(f"mgw: {problem}\n")
+        sys.stderr.write(f"{problem}\n")
     return not problems
 
 

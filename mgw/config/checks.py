@@ -31,7 +31,9 @@ _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(
     r"\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>"  # of shells, of LiteLLM, of documents
 )
+_QUOTES: Final = frozenset({"'", '"', "`"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_A_VARIABLE: Final = "expected the name of an environment variable (letters, digits and _)"
 
 CREDENTIAL_HEADERS: Final = frozenset(
     {
@@ -74,16 +76,16 @@ _ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\s]+")
 def checked_text(text: str) -> str:
     """Take any text that is not empty and has no control characters."""
     if not text:
-        raise ValueError("expected text, found empty text")
+        raise ValueError("expected a string, found an empty string")
     if _CONTROL.search(text):
-        raise ValueError("expected text without control characters")
+        raise ValueError("expected a string without control characters")
     return text
 
 
 def checked_name(text: str) -> str:
     """Take a model id or an alias: text without blanks or control characters."""
     if not text:
-        raise ValueError("expected a name, found empty text")
+        raise ValueError("expected a name, found an empty string")
     if _BLANK_OR_CONTROL.search(text) or _CONTROL.search(text):
         raise ValueError(f"expected a name without spaces or control characters, found {quote(text)}")
     return text
@@ -92,7 +94,9 @@ def checked_name(text: str) -> str:
 def checked_variable(text: str) -> str:
     """Take the name of an environment variable; anything else may be a key in the wrong place."""
     if not _VARIABLE.fullmatch(text):
-        raise ValueError("expected the name of an environment variable (letters, digits and _)")
+        if _VARIABLE.fullmatch(text.removeprefix("$").strip("{}")):
+            raise ValueError(f"{_A_VARIABLE}: write the name alone, without $ and braces")
+        raise ValueError(f"{_A_VARIABLE}, not its value")
     return text
 
 
@@ -129,6 +133,12 @@ def checked_key(text: str, instead: str) -> str:
         raise ValueError("is empty")
     if is_placeholder(text):
         raise ValueError(f"is a placeholder, and placeholders are not filled in: {instead}")
+    if text.endswith(("\n", "\r")):
+        raise ValueError("ends with a line break: store it without one (printf %s, not echo)")
+    if text.lower().startswith("bearer "):
+        raise ValueError('begins with "Bearer ": store the key alone')
+    if len(text) > 2 and text[0] == text[-1] and text[0] in _QUOTES:
+        raise ValueError("has quotes around it that are part of its value: store it without them")
     if _BLANK_OR_CONTROL.search(text):
         raise ValueError("contains spaces or control characters, which no key can (a line break at the end?)")
     try:
@@ -179,6 +189,8 @@ def checked_base_url(text: str) -> str:
 
     ``ws`` and ``wss`` are other words for ``http`` and ``https`` (how realtime providers are told).
     """
+    if is_placeholder(text):
+        raise ValueError("a placeholder, and placeholders are not filled in: write the address itself")
     scheme = _WEBSOCKET_SCHEME.match(text)
     if scheme is not None:
         text = "http" + text[2:]

@@ -24,6 +24,7 @@ from mgw.config.quoting import quote
 from mgw.config.settings_base import (
     Documentation,
     ListOf,
+    NotInFile,
     Omittable,
     Settings,
     UniqueList,
@@ -83,6 +84,8 @@ class NamedKeySettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
+    position: NotInFile[int] = 0
+    """In the list of the file."""
     name: ClientName = Field(
         default=None,
         validate_default=True,
@@ -142,7 +145,7 @@ def _text_or_mapping(value: object, mapping: Callable[[object], object]) -> obje
         return _key_of(value)
     if isinstance(value, dict | NamedKeySettings):
         return mapping(value)
-    raise wrong_type("text (put the key in quotes) or a mapping with a name")
+    raise wrong_type("a string (put the key in quotes) or a mapping with a name")
 
 
 def _key_of(text: str) -> Secret:
@@ -252,7 +255,7 @@ def _settle_named(key: NamedKeySettings, path: Path, context: LoadContext) -> Na
     digest = key.sha256 if secret is None else Secret(digest_of(secret))
     if Secret(digest_of(Secret(key.name or ""))) == digest:
         context.report.add((*path, "name"), "the name is the key itself, and names are logged")
-    return key.model_copy(update={"key": secret, "sha256": digest})
+    return key.model_copy(update={"key": secret, "sha256": digest, "position": path[-1]})
 
 
 def _check_unique(keys: Iterable[Secret | NamedKeySettings], context: LoadContext) -> None:
@@ -266,7 +269,9 @@ def _check_unique(keys: Iterable[Secret | NamedKeySettings], context: LoadContex
         if isinstance(key, NamedKeySettings):
             before = names.setdefault(key.name, position)
             if before != position:
-                context.report.add((*path, "name"), f"edge_auth.keys.{before} has the same name")
+                context.report.add(
+                    (*path, "name"), f"edge_auth.keys.{before} has the same name: names must be unique"
+                )
         if digest is None:
             continue
         first, was_named = digests.setdefault(digest, (position, is_named))

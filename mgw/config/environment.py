@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from mgw.config.checks import checked_key
 from mgw.config.problems import Path, Report
-from mgw.config.quoting import is_quotable, quote, suggestion
+from mgw.config.quoting import is_quotable, listed, quote, suggestion
 from mgw.secret import Secret
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class LoadContext:
         try:
             return None if text is None else Secret(check(text))
         except ValueError as error:
-            self.report.add(path, f"the text in {_named(variable)}: {error}")
+            self.report.add(path, f"the value of {_named(variable)}: {error}")
             return None
 
     def address_from(self, variable: str, path: Path, parse: Callable[[str], T]) -> T | None:
@@ -76,14 +76,14 @@ class LoadContext:
     def need_provider(self, name: str, path: Path) -> None:
         """Note a problem if no provider has this name."""
         if self.provider_names is not None and name not in self.provider_names:
-            known = ", ".join(filter(is_quotable, self.provider_names)) or "none"
+            known = listed(self.provider_names) or "none"
             guess = suggestion(name, filter(is_quotable, self.provider_names))
             self.report.add(path, f"no provider is named {quote(name)}{guess} (known: {known})")
 
     def need_profile(self, name: str, path: Path) -> None:
         """Note a problem if no profile has this name."""
         if self.profile_names is not None and name not in self.profile_names:
-            known = ", ".join(filter(is_quotable, self.profile_names)) or "none"
+            known = listed(self.profile_names) or "none"
             guess = suggestion(name, filter(is_quotable, self.profile_names))
             self.report.add(path, f"no profile is named {quote(name)}{guess} (known: {known})")
 

@@ -44,9 +44,10 @@ from mgw.config.checks import (
     checked_text,
     checked_variable,
 )
+from mgw.config.kind_hints import kind_hint
 from mgw.config.listen import EndpointText, Listen, parse_listen, parse_network
 from mgw.config.proxy import ProxyAddress, parse_proxy
-from mgw.config.quoting import describe_word
+from mgw.config.quoting import unknown_value
 from mgw.config.settings_base import (
     GIB,
     EmptyIfNull,
@@ -92,10 +93,16 @@ class OneOf:
     """Take one of the words of an enumeration; a message lists each meaning once.
 
     :param spellings: all words and what they mean; without them, the values.
+    :param hint: returns what to write in place of a word that people try, if it is one.
     """
 
-    def __init__(self, spellings: Mapping[str, StrEnum] | None = None) -> None:
+    def __init__(
+        self,
+        spellings: Mapping[str, StrEnum] | None = None,
+        hint: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
         self._spellings = spellings
+        self._hint = hint
 
     def __get_pydantic_core_schema__(
         self, source: type[StrEnum], handler: GetCoreSchemaHandler
@@ -106,7 +113,7 @@ class OneOf:
         def parse(text: str) -> StrEnum:
             if text in spellings:
                 return spellings[text]
-            raise ValueError(f"expected one of {meanings}, found {describe_word(text, spellings)}")
+            raise ValueError(unknown_value(text, spellings, meanings, self._hint(text)))
 
         schema = WithJsonSchema({"type": "string", "enum": list(spellings)})
         read = Annotated[source, parse_with(parse, f"one of {meanings}"), schema]  # type: ignore[valid-type]
@@ -123,7 +130,7 @@ def key_or(setting: str) -> PlainValidator:
         except ValueError as error:
             raise ValueError(f"the key {error}") from None
 
-    return parse_with(parse, "text (put the key in quotes)", Secret)
+    return parse_with(parse, "a string (put the key in quotes)", Secret)
 
 
 def _counts(end: object) -> bool:
@@ -169,10 +176,10 @@ def _alias_targets(value: object, inner: Callable[[object], tuple[str, ...]]) ->
         raise wrong_value(str(error)) from None
 
 
-Text = Annotated[str, expect("text"), check_with(checked_text), WithJsonSchema(TEXT)]
+Text = Annotated[str, expect("a string"), check_with(checked_text), WithJsonSchema(TEXT)]
 Name = Annotated[
     str,
-    expect("text (in quotes if YAML would read it as a number)"),
+    expect("a string (in quotes if YAML would read it as a number)"),
     check_with(checked_name),
     WithJsonSchema(NAME),
 ]
@@ -195,7 +202,7 @@ HeaderName = Annotated[
 """In lower case."""
 HeaderValue = Annotated[
     str,
-    expect("text (in quotes if YAML would read it as a number)"),
+    expect("a string (in quotes if YAML would read it as a number)"),
     check_with(checked_header_value),
     WithJsonSchema(HEADER_VALUE),
 ]
@@ -224,7 +231,7 @@ AbsolutePath = Annotated[
 ]
 ProxyNetwork = Annotated[
     IPv4Network | IPv6Network,
-    parse_with(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
+    parse_with(parse_network, 'a string in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
     WithJsonSchema(NETWORK),
 ]
 _AliasTarget = Annotated[str, expect("<provider>/<model>"), check_with(checked_name), WithJsonSchema(TARGET)]
@@ -257,7 +264,7 @@ Connections = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above
 Key = Annotated[Secret, key_or("api_key_env"), WithJsonSchema(KEY)]
 PlainKey = Annotated[Secret, key_or("keys_env"), WithJsonSchema(KEY)]
 NamedKey = Annotated[Secret, key_or("key_env"), WithJsonSchema(KEY)]
-KindName = Annotated[Kind, OneOf(KIND_SPELLINGS)]
+KindName = Annotated[Kind, OneOf(KIND_SPELLINGS, kind_hint)]
 FamilyName = Annotated[Family, OneOf(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, OneOf()]
 ForcedToolsName = Annotated[ForcedTools, OneOf()]
@@ -300,7 +307,7 @@ OutputTokens = Annotated[
 TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number above 0")]
 Address = Annotated[
     Listen | EndpointText,
-    parse_with(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"', Listen, EndpointText),
+    parse_with(parse_listen, 'a string in quotes such as "127.0.0.1:8787" or ":8787"', Listen, EndpointText),
     WithJsonSchema(LISTEN),
 ]
 DefaultNames = Annotated[

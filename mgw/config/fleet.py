@@ -171,7 +171,7 @@ RedisUrl = Annotated[
     WithJsonSchema(REDIS_ADDRESS),
 ]
 KeyPrefix = Annotated[
-    str, expect("text in quotes"), check_with(_checked_prefix), WithJsonSchema(text_like(_PREFIX.pattern))
+    str, expect("a string in quotes"), check_with(_checked_prefix), WithJsonSchema(text_like(_PREFIX.pattern))
 ]
 
 

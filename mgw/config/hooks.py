@@ -82,7 +82,7 @@ def _header_source(value: object) -> object:
             return FromVariable(checked_variable(value["env"]))
     except ValueError as error:
         raise wrong_value(str(error)) from None
-    raise wrong_type("text in quotes or {env: NAME}")
+    raise wrong_type("a string in quotes or {env: NAME}")
 
 
 HeaderSource = Annotated[
@@ -157,7 +157,7 @@ class WebhookSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Headers of each request",
-            "A value is text, or ``{env: NAME}`` for an environment variable. The values are never shown or "
+            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never shown or "
             "logged.",
             default="empty",
         ),
@@ -210,7 +210,7 @@ class OtlpSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Headers of each request",
-            "A value is text, or ``{env: NAME}`` for an environment variable. The values are never shown or "
+            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never shown or "
             "logged.",
             default="empty",
         ),

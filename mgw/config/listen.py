@@ -83,10 +83,18 @@ def parse_listen(text: str) -> Listen | EndpointText:
     if first in _NOT_ENDPOINTS:
         raise ValueError(_NOT_ENDPOINTS[first])
     host, colon, port = text.rpartition(":")
+    if "://" in text:
+        raise ValueError(f"{_FORMS}, found an address with a scheme: leave out everything up to ://")
     if not colon:
-        hint = f'; for this port on loopback write "127.0.0.1:{text}"' if text.isdecimal() else ""
-        raise ValueError(f"{_FORMS}, found {quote(text)}{hint}")
+        raise ValueError(f"{_FORMS}, found {quote(text)}{_completed(text)}")
     return Listen(_host(host), _port(port))
+
+
+def _completed(text: str) -> str:
+    """Say how to write a port or a host that stands alone."""
+    if text.isdecimal():
+        return f'; for this port on loopback write "127.0.0.1:{text}"'
+    return f'; for the usual port write "{text}:{DEFAULT_LISTEN.port}"' if _is_address(text) else ""
 
 
 def _port(text: str) -> int:

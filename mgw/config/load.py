@@ -7,8 +7,8 @@ all problems of a file at once.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from os import PathLike
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -16,12 +16,15 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mgw.config.environment import LoadContext
+from mgw.config.authentication import GOOGLE_FILE_VARIABLE
+from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext
+from mgw.config.examples import BLOCKS, LISTS, example_of
+from mgw.config.misplaced import without_misplaced
 from mgw.config.normalize import normalize
+from mgw.config.places import places_in
 from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
 from mgw.config.problems import Path, Report
 from mgw.config.profile import Profile, normalize_profile
-from mgw.config.quoting import HIDDEN, nearest_word, suggestion
 from mgw.config.settings import Config
 from mgw.config.settings_base import (
     FROM_FILE,
@@ -29,8 +32,11 @@ from mgw.config.settings_base import (
     WRONG_TYPE,
     WRONG_VALUE,
     Settings,
+    file_settings,
     known_keys,
 )
+from mgw.config.unknown_keys import note_unknown_key, places_of
+from mgw.config.value_hints import list_hint, mapping_hint, value_hint
 from mgw.config.yaml_document import MAX_CHARACTERS, Value, YamlDocument, read
 from mgw.regular_file import read_regular_file
 
@@ -39,17 +45,18 @@ S = TypeVar("S", bound=Settings)
 MAX_FILE_BYTES: Final = 4 * MAX_CHARACTERS
 """No character takes more than four bytes."""
 
-_NO_BLANK: Final = "put a space after the colon"
-_LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
-_SHAPES: Final = MappingProxyType(
-    {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
-)
-
-_EXAMPLES: Final[Mapping[Path, str]] = MappingProxyType(
+_OVERRIDES: Final = MappingProxyType(
     {
-        ("providers",): 'a mapping of names, such as "main: {kind: openai, api_key_env: OPENAI_API_KEY}"',
-        ("aliases",): 'a mapping of names, such as "fast: main/gpt-5.4-mini"',
+        "listen": LISTEN_VARIABLE,
+        "tls.cert_file": CERT_VARIABLE,
+        "tls.key_file": KEY_VARIABLE,
+        GOOGLE_FILE_VARIABLE: GOOGLE_FILE_VARIABLE,
     }
+)
+"""What is from an environment variable where it is set, by its name in messages."""
+_SETTINGS: Final = f"providers: {BLOCKS['providers',]}"
+_SHAPES: Final = MappingProxyType(
+    {"list_type": "a list", "dict_type": "a mapping of names", "model_type": "a mapping"}
 )
 
 
@@ -74,28 +81,32 @@ def parse(
     :raises ConfigError: with every problem of the file.
     """
     report = Report(name)
-    document = read(text, report)
+    document = read(text, report, setting_names)
     if document.value is None:
         report.raise_if_any()
         report.add(("providers",), "missing (the file is empty), expected at least one provider with a kind")
     elif not isinstance(document.value, dict):
-        report.add((), f"expected a mapping of settings, found {document.found(())}")
+        report.add((), f'expected a mapping of settings, as in "{_SETTINGS}", found {document.found(())}')
         report.raise_if_any()
-    settings = document.value if isinstance(document.value, dict) else {}
+    stated = document.value if isinstance(document.value, dict) else {}
+    settings = without_misplaced(stated, report)
     config = _shape(settings, document, Config)
-    providers = settings.get("providers")
+    providers = stated.get("providers")
     unknown = report.has_problem_below(("providers",)) and not isinstance(providers, dict)
     names = None if unknown else tuple(providers) if isinstance(providers, dict) else ()
     profiles = settings.get("profiles")
     known = tuple(profiles) if isinstance(profiles, dict) else ()
     known_profiles = None if report.has_problem_below(("profiles",)) and not known else known
-    return normalize(config, LoadContext(report, environ, names, known_profiles, route_names))
+    loaded = normalize(config, LoadContext(report, environ, names, known_profiles, route_names))
+    variables = {path: variable for path, variable in _OVERRIDES.items() if environ.get(variable)}
+    places = places_in(name, report.marks, frozenset(file_settings(Config)), variables)
+    return loaded.model_copy(update={"places": places})
 
 
 def parse_profile(text: str, name: str, environ: Mapping[str, str]) -> Profile:
     """Read a profile of subscription credentials; arguments and errors are those of :func:`parse`."""
     report = Report(name)
-    document = read(text, report)
+    document = read(text, report, setting_names)
     profile = _shape(_settings_in(document), document, Profile)
     return normalize_profile(profile, LoadContext(report, environ, None))
 
@@ -108,7 +119,7 @@ def parse_prices(text: str, name: str, providers: Iterable[str]) -> tuple[PriceR
     :param providers: the names that rows may state.
     """
     report = Report(name)
-    document = read(text, report)
+    document = read(text, report, setting_names)
     settings = _settings_in(document)
     rows = _shape(settings, document, PriceFile).rows
     if rows is None and not report.has_problem_below(("rows",)):
@@ -143,23 +154,39 @@ def _shape(settings: dict[str, Value], document: YamlDocument, block: type[S]) -
         if report.has_problem_at(path) or (report.is_misspelled(path) and path not in report.marks):
             continue
         if fault["type"] == UNKNOWN_KEY:
-            _unknown(path, report, block)
+            note_unknown_key(path, report, block)
         else:
-            report.add(path, _words(fault["type"], fault["msg"], path, document))
+            report.add(path, _words(fault["type"], fault["msg"], path, document, block))
     return block.model_validate(sound, context=FROM_FILE)
 
 
-def _words(kind: str, message: str, path: Path, document: YamlDocument) -> str:
+def _words(kind: str, message: str, path: Path, document: YamlDocument, block: type[Settings]) -> str:
+    string = document.string(path)
     if kind == WRONG_VALUE:
-        return message
+        return message + ("" if string is None else value_hint(string[0], "", quoted=string[1]))
     if kind == WRONG_TYPE and path not in document.report.marks:
         return f"missing, expected {message}"
-    if kind == WRONG_TYPE:
-        return f"expected {message}, found {document.found(path)}"
-    shape = _EXAMPLES.get(path) or _SHAPES.get(kind, "another value")
     found = document.found(path)
-    hint = f" ({_NO_BLANK})" if found == "text" and "mapping" in shape and document.lacks_blank(path) else ""
-    return f"expected {shape}, found {found}{hint}"
+    if kind == WRONG_TYPE:
+        hint = "" if string is None else value_hint(string[0], message, quoted=string[1])
+        return f"expected {message}, found {found}{hint}"
+    hint = "" if string is None or string[1] else _shape_hint(kind, string[0], path, block)
+    return f"expected {_shape_words(kind, path)}, found {found}{hint}"
+
+
+def _shape_words(kind: str, path: Path) -> str:
+    """Say which shape is expected, with an example where there is one."""
+    shape = _SHAPES.get(kind, "another value")
+    example = example_of(path, LISTS if kind == "list_type" else BLOCKS)
+    return shape if example is None else f"{shape} such as {example}"
+
+
+def _shape_hint(kind: str, text: str, path: Path, block: type[Settings]) -> str:
+    if kind == "list_type":
+        return list_hint(text)
+    if ":{" in str(path[-1]):
+        return " (put a space after the colon)"
+    return mapping_hint(text, known_keys(block, path), takes_names=kind == "dict_type")
 
 
 def _known(fault: ErrorDetails) -> bool:
@@ -167,15 +194,10 @@ def _known(fault: ErrorDetails) -> bool:
     return fault["type"] != UNKNOWN_KEY
 
 
-def _unknown(path: Path, report: Report, block: type[Settings]) -> None:
-    """Note an unknown key: by its name, if a setting could be named like that."""
-    above, last = path[:-1], str(path[-1])
-    known = known_keys(block, above)
-    meant = nearest_word(last, known)
-    named = path if meant or _LIKE_A_SETTING.fullmatch(last) else (*above, HIDDEN)
-    report.add(path, f"unknown key{suggestion(last, known)}", named=named)
-    if meant:
-        report.note_misspelling((*above, meant))
+@cache
+def setting_names() -> Collection[str]:
+    """Return the names of all settings, of the configuration and of files beside it."""
+    return frozenset(places_of(Config)) | frozenset(places_of(Profile)) | frozenset(places_of(PriceFile))
 
 
 def _without(value: Value, path: Path) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -26,7 +26,7 @@ from mgw.config.prices import check_prices
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
 from mgw.config.proxy import ProxyAddress, parse_proxy
-from mgw.config.quoting import quote, shown, suggestion
+from mgw.config.quoting import listed, quote, shown, suggestion
 from mgw.config.settings import (
     Config,
     ProfileFileSettings,
@@ -135,7 +135,10 @@ def _defaults(defaults: dict[Family, str], context: LoadContext) -> dict[Family,
         else:
             spelled[family] = spelling
             found[family] = provider
-            context.need_provider(provider, path)
+            if "/" in provider and provider.partition("/")[0] in (context.provider_names or ()):
+                context.report.add(path, f"expected a provider without a model, found {quote(provider)}")
+            else:
+                context.need_provider(provider, path)
     return found
 
 
@@ -156,8 +159,19 @@ def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[
             if provider and model:
                 context.need_provider(provider, place)
             else:
-                context.report.add(place, f"expected <provider>/<model>, found {quote(target)}")
+                reason = _why_no_target(target, aliases, context)
+                context.report.add(place, f"expected <provider>/<model>, found {quote(target)}{reason}")
     return aliases
+
+
+def _why_no_target(target: str, aliases: Mapping[str, object], context: LoadContext) -> str:
+    """Say what a target is that names no model of a provider."""
+    if target in aliases:
+        return ", which is an alias: an alias cannot refer to another one"
+    if target.removesuffix("/") in (context.provider_names or ()):
+        return ", which is a provider: add the model"
+    known = listed(context.provider_names or ())
+    return f" (providers: {known})" if known else ""
 
 
 def _listen(listen: Listen | EndpointText, context: LoadContext) -> Listen | EndpointText:
@@ -325,7 +339,10 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, c
 def _check_capabilities(kind: Kind, own: CapabilitiesSettings, path: Path, context: LoadContext) -> None:
     for capability in KINDS[kind].impossible:
         if getattr(own, capability):
-            context.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
+            context.report.add(
+                (*path, capability.value),
+                f"a provider of kind {kind} cannot do {capability}: set it to false or leave it out",
+            )
 
 
 def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:

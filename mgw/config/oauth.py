@@ -84,7 +84,7 @@ def _scopes(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.split()
     if not isinstance(value, list | tuple) or not all(isinstance(scope, str) for scope in value):
-        raise wrong_type("a list of scopes, or text with spaces between them")
+        raise wrong_type("a list of scopes, or a string with spaces between them")
     try:
         return tuple(dict.fromkeys(map(checked_name, value)))
     except ValueError:
@@ -103,7 +103,7 @@ TokenUrl = Annotated[
     WithJsonSchema(TOKEN_URL),
 ]
 FormValue = Annotated[
-    str, expect("text (in quotes if YAML would read it as a number)"), WithJsonSchema({"type": "string"})
+    str, expect("a string (in quotes if YAML would read it as a number)"), WithJsonSchema({"type": "string"})
 ]
 ClientSecret = Annotated[Secret, key_or("client_secret_env"), WithJsonSchema(KEY)]
 RefreshToken = Annotated[Secret, key_or("refresh_token_env"), WithJsonSchema(KEY)]
@@ -151,7 +151,7 @@ class OAuthSettings(Settings):
     )
     refresh_token_env: Omittable[Variable] = setting("The environment variable that holds ``refresh_token``")
     scopes: Scopes = setting(
-        "The scopes to ask for: a list, or text with spaces between them",
+        "The scopes to ask for: a list, or a string with spaces between them",
         "This is the only setting of the block that ``auth: service_account`` and ``auth: adc`` use too; "
         "there the default is ``https://www.googleapis.com/auth/cloud-platform``.",
         default=(),

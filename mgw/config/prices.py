@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.environment import LoadContext
-from mgw.config.field_types import AbsolutePath, ModelPattern, Name
+from mgw.config.field_types import ModelPattern, Name, Text
 from mgw.config.problems import Path
 from mgw.config.settings_base import Documentation, ListOf, Omittable, Settings, set_keys, setting, wrong_type
 
@@ -87,7 +87,7 @@ class PricesSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["file"]}, {"required": ["rows"]}]})
 
-    file: Omittable[AbsolutePath] = setting(
+    file: Omittable[Text] = setting(
         "A YAML file with ``rows``, which is read again on SIGHUP",
         "``etc/prices.example.yaml`` is one. Cannot be combined with ``rows``.",
     )

@@ -86,12 +86,17 @@ def is_among(path: Path, patterns: Iterable[Path]) -> bool:
     return any(matches(path, pattern) for pattern in patterns)
 
 
-def dotted_path(path: Path) -> str:
-    """Write a path as an operator reads it: one line, without what stands below a secret place."""
-    return ".".join(
+def dotted_path(path: Path, *, names_setting: bool = False) -> str:
+    """Write a path as an operator reads it: one line, without what stands below a secret place.
+
+    :param names_setting: its last part is the name of a setting, and is shown there too.
+    """
+    hidden = path[:-1] if names_setting else path
+    parts = [
         HIDDEN if _is_secret(part) and is_among(path[:depth], SECRET_PLACES) else _component(part)
-        for depth, part in enumerate(path)
-    )
+        for depth, part in enumerate(hidden)
+    ]
+    return ".".join([*parts, *map(_component, path[len(hidden) :])])
 
 
 def _is_secret(part: str | int) -> bool:
@@ -154,14 +159,23 @@ class Report:
         """Say whether an unknown key may mean exactly this setting."""
         return path in self._misspelled
 
-    def add(self, path: Path, message: str, *, at: Mark | None = None, named: Path | None = None) -> None:
+    def add(
+        self,
+        path: Path,
+        message: str,
+        *,
+        at: Mark | None = None,
+        named: Path | None = None,
+        names_setting: bool = False,
+    ) -> None:
         """Note a problem; it stands at ``at``, else where ``path`` or its nearest known ancestor does.
 
         :param named: the path as it is shown, where that is another.
+        :param names_setting: as in :func:`dotted_path`.
         """
         mark = self._mark_of(path) if at is None else at
         self._with_problem.add(path)
-        place = dotted_path(path if named is None else named)
+        place = dotted_path(path if named is None else named, names_setting=names_setting)
         self._found.append((mark, Problem(self.file, int(mark[0]), place, message)))
 
     def add_environment(self, variable: str, message: str) -> None:

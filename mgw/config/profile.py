@@ -96,7 +96,7 @@ def _checked_url(text: str) -> str:
 
 def _long_text(text: str) -> str:
     if not text or len(text) > MAX_TEXT_CHARACTERS:
-        raise ValueError(f"expected text of 1 to {MAX_TEXT_CHARACTERS} characters")
+        raise ValueError(f"expected a string of 1 to {MAX_TEXT_CHARACTERS} characters")
     return text
 
 
@@ -120,11 +120,11 @@ _UserAgent = Annotated[
     WithJsonSchema(HEADER_VALUE),
 ]
 _LongText = Annotated[
-    str, expect("text"), check_with(_long_text), WithJsonSchema({"type": "string", "minLength": 1})
+    str, expect("a string"), check_with(_long_text), WithJsonSchema({"type": "string", "minLength": 1})
 ]
-_Word = Annotated[str, expect("text"), AfterValidator(str.lower), WithJsonSchema({"type": "string"})]
+_Word = Annotated[str, expect("a string"), AfterValidator(str.lower), WithJsonSchema({"type": "string"})]
 _Parameters = EmptyIfNull[dict[str, Text]]
-_ToolName = Annotated[str, expect("text"), check_with(checked_name), WithJsonSchema(NAME)]
+_ToolName = Annotated[str, expect("a string"), check_with(checked_name), WithJsonSchema(NAME)]
 
 
 class AuthorizationSettings(Settings):
@@ -223,7 +223,7 @@ class ToolsSettings(Settings):
     """
 
     exact: EmptyIfNull[dict[str, _ToolName]] = setting("Names by the client's own", default={})
-    prefix: Annotated[str, expect("text"), WithJsonSchema({"type": "string"})] = setting(
+    prefix: Annotated[str, expect("a string"), WithJsonSchema({"type": "string"})] = setting(
         "What goes before all other names", default="", shown="empty"
     )
 
@@ -351,7 +351,8 @@ def normalize_profile(profile: Profile, context: LoadContext) -> Profile:
     for path, value in ((("client_id",), profile.client_id), (("token", "url"), profile.token.url)):
         if value is None and not report.has_problem_below(path):
             report.add(
-                path, "missing, expected text" if path == ("client_id",) else "missing, expected an address"
+                path,
+                "missing, expected a string" if path == ("client_id",) else "missing, expected an address",
             )
     secret = profile.client_secret
     if secret is not None and profile.client_secret_env is not None:

@@ -26,6 +26,7 @@ _CHANGE: Final = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=
 _LONGEST_WORD: Final = 24
 _BETWEEN: Final = re.compile(r"[^/:=?#&@,\\]+")
 _LONGEST_GUESS: Final = 100
+_MOST_LISTED: Final = 20
 
 
 def looks_like_a_key(text: str) -> bool:
@@ -68,6 +69,13 @@ def quote(text: str) -> str:
     return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}{HIDDEN}"
 
 
+def listed(names: Iterable[str]) -> str:
+    """Return names that somebody chose, without those that may be keys, and not too many."""
+    harmless = [name for name in names if is_quotable(name)]
+    more = f" and {len(harmless) - _MOST_LISTED} more" if len(harmless) > _MOST_LISTED else ""
+    return ", ".join(harmless[:_MOST_LISTED]) + more
+
+
 def redact(text: str) -> str:
     """Return an address, a path or an endpoint without the pieces that may be keys."""
     return _BETWEEN.sub(lambda piece: HIDDEN if looks_like_a_key(piece[0]) else piece[0], text)
@@ -85,9 +93,17 @@ def nearest_word(wrong: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def describe_word(wrong: str, known: Iterable[str]) -> str:
-    """Say what was found where a word was expected: quoted beside the word that it resembles, else not."""
+def unknown_value(wrong: str, known: Iterable[str], expected: str, hint: str | None = None) -> str:
+    """Say that a word is none of those that are expected.
+
+    It is repeated only beside a word that it resembles, or a hint for this very word: else it may be a key.
+
+    :param known: the words, in all their spellings.
+    :param expected: the words as the message lists them.
+    """
+    if hint is not None:
+        return f"unknown value {quote(wrong)}: {hint}"
     close = nearest_word(wrong, known)
     if close is None or looks_like_a_key(wrong):
-        return "another word"
-    return f"{quote(wrong)}, did you mean {close}?"
+        return f"unknown value; expected one of {expected}"
+    return f"unknown value {quote(wrong)}, did you mean {close}? (expected one of {expected})"

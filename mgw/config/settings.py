@@ -39,10 +39,21 @@ from mgw.config.field_types import (
 from mgw.config.fleet import FleetSettings, Workers
 from mgw.config.hooks import HooksSettings
 from mgw.config.listen import DEFAULT_LISTEN
+from mgw.config.places import Places
 from mgw.config.prices import PricesSettings
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
 from mgw.config.resilience import RetriesSettings
-from mgw.config.settings_base import GIB, MIB, EmptyIfNull, Omittable, Settings, UniqueList, required, setting
+from mgw.config.settings_base import (
+    GIB,
+    MIB,
+    EmptyIfNull,
+    NotInFile,
+    Omittable,
+    Settings,
+    UniqueList,
+    required,
+    setting,
+)
 from mgw.config.translation import CachingSettings, StreamKeepaliveSettings, TranslationSettings
 
 
@@ -168,6 +179,9 @@ class Config(Settings):
     """Configuration of mgw, the multi-dialect model gateway."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["providers"]})
+
+    places: NotInFile[Places] = Places()
+    """Where the settings stand in their file."""
 
     listen: Address = setting(
         'Where the gateway listens: ``"host:port"``, ``":port"`` (all interfaces), ``"[::1]:port"`` or a '

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from mgw.config.file_faults import unreadable
 from mgw.config.oauth import Grant
 from mgw.config.problems import dotted_path
 from mgw.config.provider import AuthMode, Provider
@@ -63,15 +64,15 @@ def _read(file: str, setting: str) -> GoogleFile:
     """
     try:
         return read_google_file(file)
-    except FileNotFoundError:
+    except FileNotFoundError as error:
         if setting.endswith(": adc"):
             raise
-        reason = "cannot be read: No such file or directory"
+        reason = unreadable(file, error)
     except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
+        reason = unreadable(file, error)
     except ValueError as error:
-        reason = str(error)
-    raise ValueError(f"{setting}: {redact(file)} {reason}")
+        reason = f"{redact(file)} {error}"
+    raise ValueError(f"{setting}: {reason}")
 
 
 def google_source(provider: Provider, sources: CredentialSources, found: GoogleCredentials) -> RenewedToken:

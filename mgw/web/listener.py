@@ -6,12 +6,14 @@ clients that have stopped reading.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
 from collections.abc import Callable
 from itertools import islice
 from time import time
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from twisted.internet.defer import Deferred, succeed
@@ -60,6 +62,14 @@ REFUSED_SECONDS: Final = 5.0
 """How long a refused client may take to send something, and then to close."""
 MAX_DISCARDED: Final = 64 * 1024 * 1024
 
+_LISTEN_HINTS: Final = MappingProxyType(
+    {
+        errno.EADDRINUSE: " (another process listens there; ss -ltnp shows which)",
+        errno.EADDRNOTAVAIL: " (no network interface of this machine has this address)",
+        errno.EACCES: " (ports below 1024 need root or CAP_NET_BIND_SERVICE)",
+    }
+)
+"""What an operator may not see in the system's own words."""
 _HEALTH: Final = re.compile(rb"(?:GET|HEAD) /healthz[ ?]")
 _HEALTHY: Final = b'{"status":"ok"}'
 _FULL: Final = (
@@ -286,11 +296,12 @@ def listening_endpoint(
 
 
 def listen_error(failure: Failure) -> str:
-    """Return why an address cannot be had, without the words that Twisted puts around it."""
+    """Return why an address is not available and what to do, without the words that Twisted adds."""
     error = failure.value
     if isinstance(error, CannotListenError):
         error = error.socketError
-    return getattr(error, "strerror", None) or str(error)
+    hint = _LISTEN_HINTS.get(getattr(error, "errno", None) or 0, "")
+    return f"{getattr(error, 'strerror', None) or str(error)}{hint}"
 
 
 def shown_address(port: IListeningPort) -> str:

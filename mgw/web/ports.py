@@ -106,10 +106,10 @@ class Ports:
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
             is_unknown = isinstance(error, LookupError)
             what = "no such socket was passed to the process" if is_unknown else str(error)
-            raise ValueError(f"cannot listen on {redact(str(listen))}: {what}") from None
+            raise ValueError(f"listen: cannot listen on {redact(str(listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise ValueError(f"cannot listen on {redact(str(listen))}: {listen_error(failure)}")
+            raise ValueError(f"listen: cannot listen on {redact(str(listen))}: {listen_error(failure)}")
 
     def bind(self, config: Config) -> None:
         """Open the ports for other processes, which inherit their sockets and accept what comes.

@@ -17,6 +17,7 @@ from twisted.internet.ssl import CertificateOptions, TLSVersion
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
+from mgw.config.file_faults import unreadable
 from mgw.config.quoting import redact
 from mgw.config.settings import TlsSettings
 from mgw.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
@@ -57,10 +58,13 @@ class Certificate(Struct, frozen=True):
     def read(cls, files: TlsSettings) -> Certificate:
         """Read certificate and key; this blocks.
 
-        :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair.
+        :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair; a
+            line for each.
         """
-        chain = _read("tls.cert_file", files.cert_file, load_pem_x509_certificates)
-        key = _read("tls.key_file", files.key_file, _private_key)
+        chain, no_chain = _read("tls.cert_file", files.cert_file, load_pem_x509_certificates)
+        key, no_key = _read("tls.key_file", files.key_file, _private_key)
+        if chain is None or key is None:
+            raise ValueError("\n".join(filter(None, (no_chain, no_key))))
         if key.public_key() != chain[0].public_key():
             raise ValueError(
                 f"tls: the key in {redact(files.key_file)} does not belong to the certificate in "
@@ -84,14 +88,26 @@ class Certificate(Struct, frozen=True):
 T = TypeVar("T")
 
 
-def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
+def _read(setting: str, path: str, load: Callable[[bytes], T]) -> tuple[T | None, str]:
+    """Return what is in a file, or why it is of no use."""
+    content = b""
     try:
-        return load(read_regular_file(path, MAX_CERTIFICATE_FILE))
+        content = read_regular_file(path, MAX_CERTIFICATE_FILE)
+        return load(content), ""
     except OSError as error:
-        raise ValueError(f"{setting}: {redact(path)} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        wanted = "PEM key without a passphrase" if load is _private_key else "PEM certificate"
-        raise ValueError(f"{setting}: {redact(path)} contains no {wanted} ({type(error).__name__})") from None
+        return None, f"{setting}: {unreadable(path, error)}"
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        is_key = load is _private_key
+        expected = "PEM key without a passphrase" if is_key else "PEM certificate"
+        return None, f"{setting}: {redact(path)} contains no {expected}{_swapped(content, is_key=is_key)}"
+
+
+def _swapped(content: bytes, *, is_key: bool) -> str:
+    """Say so where a file holds what the other of the two should hold."""
+    has_key, has_certificate = b"PRIVATE KEY-----" in content, b"-----BEGIN CERTIFICATE-----" in content
+    if has_key is has_certificate or has_key is is_key:
+        return ""
+    return f", but a {'key' if has_key else 'certificate'}: are cert_file and key_file swapped?"
 
 
 def _private_key(content: bytes) -> PrivateKeyTypes:

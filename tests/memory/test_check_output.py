@@ -103,7 +103,8 @@ def test_an_output_whose_name_is_too_long_is_told_in_one_line(
     text = "providers: {main: {kind: openai}}\nhooks: {" + hook.replace("FILE", "/x" * 3000) + "}"
     assert check(lambda: parse(text, "mgw.yaml", {})) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("cannot be written")
+    assert line.endswith(" does not exist")
+    assert len(line) < 500
 
 
 TOKEN_FILES = {
@@ -126,8 +127,9 @@ def test_check_warns_of_a_token_file_that_will_not_be_read(
 
     (tmp_path / "token").write_text("t")
     mkfifo(tmp_path / "pipe")
-    warning = f"warning: providers.main.{where}: "
+    warning, effect = f"warning: mgw.yaml:1: providers.main.{where}: ", "requests fail until it can be read"
     assert warnings_of(tmp_path / "token") == []
-    assert warnings_of(tmp_path / "none") == [f"{warning}the file cannot be read at present"]
-    for other in (tmp_path / "pipe", tmp_path):
-        assert warnings_of(other) == [f"{warning}it is no regular file, and no other is read"]
+    assert warnings_of(tmp_path / "none") == [f"{warning}file not found; {effect}"]
+    assert warnings_of(tmp_path) == [f"{warning}expected a file, found a directory; {effect}"]
+    pipe = f"the file cannot be read: not a regular file; {effect}"
+    assert warnings_of(tmp_path / "pipe") == [f"{warning}{pipe}"]

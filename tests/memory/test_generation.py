@@ -61,7 +61,10 @@ def test_mistakes_in_a_file_of_prices_are_told_like_those_of_the_configuration(t
     with pytest.raises(ValueError, match="rows") as refusal:
         built(f"prices: {{file: {file}}}\n")
     assert str(refusal.value).splitlines() == [
-        f"{file}:4: rows.2.inptu: unknown key, did you mean input?",
+        (
+            f"{file}:4: rows.2.inptu: unknown key, did you mean input? (allowed: model, provider, input, "
+            "output, cache_read, cache_write, reasoning, per_image, per_minute, per_million_characters)"
+        ),
     ]
     file.write_text("rows:\n  - {model: gpt-5, provider: mian, input: 2}\n  - {model: gpt-6}\n")
     with pytest.raises(ValueError, match="rows") as refusal:
@@ -91,8 +94,18 @@ def test_a_file_of_prices_has_rows_and_nothing_else(tmp_path: Path, text: str, p
     assert str(refusal.value) == f"{file}:{problem}"
 
 
+def test_a_file_of_prices_may_be_relative_as_other_files_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prices.yaml").write_text("rows:\n  - {model: gpt-5, input: 2}\n")
+    monkeypatch.chdir(tmp_path)
+    prices = built("prices: {file: prices.yaml}\n").prices
+    assert prices is not None
+    assert prices.row("main", "gpt-5") is not None
+
+
 def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^prices\.file: .* cannot be read: No such file or directory$"):
+    with pytest.raises(ValueError, match=r"^prices\.file: file not found: .*/none\.yaml$"):
         built(f"prices: {{file: {tmp_path / 'none.yaml'}}}\n")
 
 

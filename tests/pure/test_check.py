@@ -35,6 +35,7 @@ def test_an_open_listener_with_edge_auth_is_fine() -> None:
 def test_a_dashboard_that_no_key_opens_is_warned_about(limit: str) -> None:
     keys = f"keys: [{{name: a, key: a-long-key-{'k' * 20}, {limit}}}]"
     text = f"providers: {{a: {{kind: openai}}}}\nedge_auth: {{enabled: true, {keys}}}"
+    text += "\ndefaults: {openai_dialect: a}"
     (said,) = warnings_of(text)
     assert "no key opens the dashboard" in said
     assert not warnings_of(f"{text}\ndashboard: {{keys: [canary-dashboard-key]}}")

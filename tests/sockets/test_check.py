@@ -39,7 +39,7 @@ def test_a_valid_file_exits_with_0_and_prints_warnings_and_final_addresses(tmp_p
     warnings = [line for line in lines if line.startswith("warning: ")]
     assert "can be reached from other machines, and edge_auth is off" in warnings[0]
     assert warnings[1].startswith(
-        "warning: providers.claude.base_url: https://anthropic.example has no version"
+        f"warning: {file}:4: providers.claude.base_url: https://anthropic.example has no version"
     )
     assert lines[2:] == [
         "main: POST https://openai.example/v1/chat/completions",
@@ -93,10 +93,11 @@ def test_a_ca_file_that_is_no_use_is_told_in_one_line(
     if content is not None:
         ca_file.write_text(content)
     text = f"providers: {{main: {{kind: openai, api_key: sk-canary, ca_file: {ca_file}}}}}\n"
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), *arguments, folder=tmp_path)
+    file = write_config(tmp_path, text)
+    done = twistd("mgw", "-c", str(file), *arguments, folder=tmp_path)
     assert done.status == 1
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("mgw: ")]
-    assert line.startswith("mgw: providers.main")
+    (line,) = [line for line in done.stderr.splitlines() if "ca_file" in line]
+    assert line.startswith(f"{file}:1: providers.main.ca_file: ")
     assert str(ca_file) in line
     assert "Traceback" not in done.stderr
     assert "canary" not in done.stderr
@@ -104,9 +105,11 @@ def test_a_ca_file_that_is_no_use_is_told_in_one_line(
 
 def test_an_output_of_events_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
     text = "providers: {main: {kind: openai, api_key: sk-canary}}\nhooks: {jsonl: {output: /no/such/file}}\n"
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), folder=tmp_path)
+    file = write_config(tmp_path, text)
+    done = twistd("mgw", "-c", str(file), folder=tmp_path)
     assert done.status == 1
-    assert "mgw: hooks.jsonl.output: /no/such/file cannot be opened: No such file or directory" in done.stderr
+    reason = "/no/such/file cannot be written: folder /no/such does not exist"
+    assert f"{file}:2: hooks.jsonl.output: {reason}\n" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -152,22 +155,33 @@ providers:
 hooks: {jsonl: {output: /nowhere/events.jsonl}}
 tls: {cert_file: /nowhere/cert.pem, key_file: /nowhere/key.pem}
 """
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), "--check", folder=tmp_path)
+    file = write_config(tmp_path, text)
+    done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path)
     assert done.status == 1
-    told = [line.split(": ")[1] for line in done.stderr.splitlines()]
-    assert told == ["hooks.jsonl.output", "providers.one.ca_file", "providers.two.ca_file", "tls.cert_file"]
+    told = [line.split(": ")[:2] for line in done.stderr.splitlines()]
+    assert told == [
+        [f"{file}:6", "hooks.jsonl.output"],
+        [f"{file}:3", "providers.one.ca_file"],
+        [f"{file}:4", "providers.two.ca_file"],
+        [f"{file}:7", "tls.cert_file"],
+        [f"{file}:7", "tls.key_file"],
+    ]
 
 
 def test_check_warns_of_a_token_file_that_somebody_may_yet_write(tmp_path: Path) -> None:
     text = "providers: {gem: {kind: gemini, token_file: /nowhere/token}}\n"
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), "--check", folder=tmp_path)
+    file = write_config(tmp_path, text)
+    done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path)
     assert done.status == 0
-    assert "warning: providers.gem.token_file" in done.stdout
+    assert f"warning: {file}:1: providers.gem.token_file: file not found" in done.stdout
 
 
 def test_check_warns_of_a_spool_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    file = write_config(tmp_path, f"{VALID}spool: {{dir: {tmp_path / 'file' / 'spool'}}}\n")
+    spool = tmp_path / "file" / "spool"
+    spool.parent.write_text("")
+    file = write_config(tmp_path, f"{VALID}spool: {{dir: {spool}}}\n")
     done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path, environ=ENVIRON)
     assert done.status == 0
-    assert f"warning: spool.dir: {tmp_path / 'file' / 'spool'} cannot be written" in done.stdout
+    assert (
+        f": spool.dir: {spool} cannot be written to: {spool.parent} is not a folder; requests" in done.stdout
+    )

@@ -326,7 +326,9 @@ def test_a_daemon_that_cannot_start_says_why_in_its_log(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    wait_until(lambda: b"mgw: cannot listen on 192.0.2.1:0: Cannot assign" in log.read_bytes(), "the reason")
+    wait_until(
+        lambda: b":2: listen: cannot listen on 192.0.2.1:0: Cannot assign" in log.read_bytes(), "the reason"
+    )
 
 
 def test_a_daemon_serves_and_stops(simulator: SimulatorProcess, tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ def test_bad_files_are_told_in_one_readable_line(
     match trouble:
         case "missing":
             cert.unlink()
-            expected = f"tls.cert_file: {cert} cannot be read: No such file or directory"
+            expected = f"tls.cert_file: file not found: {cert}"
         case "no certificate":
             cert.write_text("nothing")
             expected = f"tls.cert_file: {cert} contains no PEM certificate"
@@ -220,9 +220,10 @@ def test_bad_files_are_told_in_one_readable_line(
             expected = f"tls.key_file: {key} contains no PEM key without a passphrase"
     text = "providers: {main: {kind: openai, api_key: sk-canary}}\n"
     text += f"tls: {{cert_file: {cert}, key_file: {key}}}"
-    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), *arguments, folder=tmp_path)
+    file = write_config(tmp_path, text)
+    done = twistd("mgw", "-c", str(file), *arguments, folder=tmp_path)
     assert done.status == 1
-    assert f"mgw: {expected}" in done.stderr
+    assert f"{file}:2: {expected}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -241,9 +242,9 @@ def encrypted_key() -> bytes:
 @pytest.mark.parametrize(
     ("listen", "expected"),
     [
-        ("192.0.2.1:0", "cannot listen on 192.0.2.1:0: Cannot assign requested address"),
+        ("192.0.2.1:0", "cannot listen on 192.0.2.1:0: Cannot assign requested address (no network"),
         ("unix:/no/such/folder/mgw.sock", "No such file or directory"),
-        ("systemd:domain=INET:index=0", "mgw: "),
+        ("systemd:domain=INET:index=0", ": listen: cannot listen on"),
         ("tcp:80:interface=127.0.0.1:nonsense=1", "nonsense"),
     ],
 )
@@ -263,5 +264,5 @@ def test_a_port_in_use_is_told_in_one_readable_line(simulator: SimulatorProcess,
         file = write_config(tmp_path, configuration(simulator, f"listen: 127.0.0.1:{port}"))
         done = twistd("mgw", "-c", str(file), folder=tmp_path)
     assert done.status == 1
-    assert f"mgw: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
+    assert f": listen: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
     assert "Traceback" not in done.stderr

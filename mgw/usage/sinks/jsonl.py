@@ -8,6 +8,7 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
+from mgw.config.file_faults import unwritable
 from mgw.config.hooks import JsonlSettings
 from mgw.config.quoting import redact
 from mgw.usage.line_writer import LineWriter
@@ -87,6 +88,8 @@ def open_sink(settings: JsonlSettings, tools: SinkTools) -> JsonlSink:
     try:
         writer.open()
     except OSError as error:
-        reason = f"{redact(settings.output)} cannot be opened: {error.strerror}"
+        reason = unwritable(settings.output)
+        if reason is None:
+            reason = f"{redact(settings.output)} cannot be opened: {error.strerror}"
         raise ValueError(f"hooks.jsonl.output: {reason}") from None
     return JsonlSink(writer)

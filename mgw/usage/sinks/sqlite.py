@@ -7,15 +7,14 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from mgw.config.file_faults import shown_path, unwritable
 from mgw.config.hooks import SqliteSettings
-from mgw.config.quoting import redact
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
 from mgw.usage.sinks import SinkTools
@@ -164,7 +163,7 @@ def open_sink(settings: SqliteSettings, tools: SinkTools) -> SqliteSink:
     path = os.path.abspath(settings.path)
     problem = place_problem(path)
     if problem is not None:
-        raise ValueError(f"hooks.sqlite.path: {redact(settings.path)} cannot be opened: {problem}")
+        raise ValueError(f"hooks.sqlite.path: {problem}")
     database = Database(
         tools.reactor, tools.wall, tools.runner("mgw-sqlite"), UsageTable(path), settings.retention_days
     )
@@ -177,11 +176,7 @@ def open_sink(settings: SqliteSettings, tools: SinkTools) -> SqliteSink:
 
 def place_problem(path: str) -> str | None:
     """Say why no file can be written there; the file itself is not opened (:mod:`mgw.usage.usage_table`)."""
-    file, folder = Path(path), Path(path).parent
-    if not folder.is_dir():
-        return "its directory does not exist"
-    if file.exists() and not file.is_file():
-        return "not a file"
-    if not os.access(file if file.exists() else folder, os.R_OK | os.W_OK):
-        return "permission denied"
-    return None
+    problem = unwritable(path)
+    if problem is None and os.path.exists(path) and not os.path.isfile(path):
+        return f"{shown_path(path)} cannot be written: not a regular file"
+    return problem

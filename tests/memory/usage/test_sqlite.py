@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,11 +256,17 @@ def test_closing_while_the_file_is_locked_stores_and_the_next_sink_writes(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("path", "reason"), [("no/usage.db", "its directory does not exist"), ("folder", "not a file")]
+    ("path", "reason"),
+    [
+        ("no/usage.db", r"folder .*/no does not exist"),
+        ("folder", "expected a file, found a directory"),
+        ("pipe", "not a regular file"),
+    ],
 )
 def test_a_place_where_no_file_can_be_is_known_at_the_start(tmp_path: Path, path: str, reason: str) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match=f"^hooks.sqlite.path: .* cannot be opened: {reason}$"):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=f"^hooks.sqlite.path: .* cannot be written: {reason}$"):
         sink_on(Clock(), tmp_path, path=str(tmp_path / path))
 
 

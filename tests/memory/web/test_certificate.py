@@ -34,3 +34,21 @@ def test_the_end_is_that_of_the_certificate_in_use(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="does not belong"):
         Certificate.read(broken)
     assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)
+
+
+def test_files_that_are_swapped_or_missing_are_both_told(tmp_path: Path) -> None:
+    issued = issue(authority(tmp_path), "a.example", days=1)
+    cert, key = issued.cert_file, issued.key_file
+    with pytest.raises(ValueError, match=r"^tls\.cert_file") as refusal:
+        Certificate.read(TlsSettings(cert_file=str(key), key_file=str(cert)))
+    swapped = "are cert_file and key_file swapped?"
+    assert str(refusal.value).splitlines() == [
+        f"tls.cert_file: {key} contains no PEM certificate, but a key: {swapped}",
+        f"tls.key_file: {cert} contains no PEM key without a passphrase, but a certificate: {swapped}",
+    ]
+    with pytest.raises(ValueError, match=r"^tls\.cert_file") as refusal:
+        Certificate.read(TlsSettings(cert_file="/no/cert.pem", key_file="/no/key.pem"))
+    assert str(refusal.value).splitlines() == [
+        "tls.cert_file: file not found: /no/cert.pem (folder /no does not exist)",
+        "tls.key_file: file not found: /no/key.pem (folder /no does not exist)",
+    ]

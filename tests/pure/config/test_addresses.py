@@ -16,7 +16,7 @@ from mgw.config.settings import Config
 
 ONE = "providers: {main: {kind: openai}}\n"
 FORMS = 'expected an IP address or a network such as "10.0.0.0/8" or "fd00::/8"'
-IN_QUOTES = 'expected text in quotes such as "10.0.0.0/8" or "::1"'
+IN_QUOTES = 'expected a string in quotes such as "10.0.0.0/8" or "::1"'
 
 
 def config_of(settings: str) -> Config:
@@ -132,7 +132,9 @@ def test_a_wrong_proxy_is_told_what_was_expected(written: str, said: str) -> Non
 
 
 def test_one_proxy_is_a_list_too() -> None:
-    assert said_of("trusted_proxies: 10.0.0.1") == "mgw.yaml:2: trusted_proxies: expected a list, found text"
+    assert said_of("trusted_proxies: 10.0.0.1") == (
+        'mgw.yaml:2: trusted_proxies: expected a list such as ["10.0.0.0/8"], found a string'
+    )
 
 
 @st.composite
@@ -168,4 +170,4 @@ def test_addresses_in_answers_are_turned_or_left(written: str, *, meant: bool) -
 
 def test_addresses_are_not_turned_a_little() -> None:
     said = said_of("rewrite_urls: some")
-    assert said == "mgw.yaml:2: rewrite_urls: expected true or false, found text"
+    assert said == "mgw.yaml:2: rewrite_urls: expected true or false, found a string"

@@ -80,12 +80,12 @@ def test_an_absolute_path_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected text, found empty text"),
+        ("", "expected a string, found an empty string"),
         ("spool", "expected an absolute path (one that begins with /), found 'spool'"),
         ("~/spool", "expected an absolute path (one that begins with /), found '~/spool'"),
         ("./spool", "expected an absolute path (one that begins with /), found './spool'"),
-        ("/sp\nool", "expected text without control characters"),
-        ("/\x00", "expected text without control characters"),
+        ("/sp\nool", "expected a string without control characters"),
+        ("/\x00", "expected a string without control characters"),
     ],
 )
 def test_any_other_path_depends_on_who_starts_the_process_and_is_refused(text: str, said: str) -> None:
@@ -151,6 +151,6 @@ def test_a_header_value_cannot_end_its_line(value: str) -> None:
 
 @pytest.mark.parametrize("key", ["", "canary key", "canary\n", "canary\x7f", "canary€", "canary\u00a0"])
 def test_a_key_that_cannot_travel_is_refused_unquoted(key: str) -> None:
-    with pytest.raises(ValueError, match=r"empty|spaces|Latin-1") as refusal:
+    with pytest.raises(ValueError, match=r"empty|spaces|Latin-1|line break") as refusal:
         checked_key(key, "do as the document says")
     assert "canary" not in str(refusal.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -120,12 +120,12 @@ def said_of(text: str, environ: dict[str, str] = ENVIRON) -> str:
     return "\n".join([*warnings(config), *final_addresses(config)])
 
 
-def composed_by_libyaml(text: str) -> yaml.Node | None:
+def composed_by_libyaml(text: str, names: Callable[[], Collection[str]]) -> yaml.Node | None:
     """The nodes of a text that is YAML, as PyYAML in Python finds them in three times the time."""
     try:
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError:
-        return COMPOSED_BY_US(text)  # it is our words for what is no YAML that are looked through
+        return COMPOSED_BY_US(text, names)  # it is our words for what is no YAML that are looked through
 
 
 COMPOSED_BY_US: Final = yaml_document._compose

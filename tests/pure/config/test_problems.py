@@ -80,7 +80,12 @@ def test_a_file_without_providers_says_that_they_are_missing(text: str) -> None:
 
 
 def test_a_file_that_is_no_mapping_is_refused() -> None:
-    assert said_of("- a\n") == ["mgw.yaml:1: expected a mapping of settings, found a list"]
+    assert said_of("- a\n") == [
+        (
+            'mgw.yaml:1: expected a mapping of settings, as in "providers: {main: {kind: openai, '
+            'api_key_env: OPENAI_API_KEY}}", found a list'
+        )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
     [
         (
             "listen: 8787",
-            'expected text in quotes such as "127.0.0.1:8787" or ":8787", found the number 8787',
+            'expected a string in quotes such as "127.0.0.1:8787" or ":8787", found the number 8787',
         ),
         ("listen: 12:30", "found the number 750 (what YAML makes of 12:30 without quotes)"),
         ("listen:", "found nothing"),
@@ -99,29 +104,35 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("max_body_bytes: true", "found true"),
         ("drain_seconds: -1", "expected a number of seconds, 0 or more, found the number -1"),
         ("drain_seconds: .inf", "found the number inf"),
-        ("drain_seconds: '5'", "found text"),
+        ("drain_seconds: '5'", "found a string"),
         ("timeouts: {idle: 0}", "expected a number of seconds above 0, found the number 0"),
         ("timeouts: {idle: yes}", "found true (what YAML makes of yes without quotes)"),
-        ("timeouts: 5", "expected a mapping, found the number 5"),
-        ("edge_auth: {enabled: 'true'}", "expected true or false, found text"),
-        ("edge_auth: {keys: abc}", "expected a list, found text"),
+        ("timeouts: 5", "expected a mapping such as {first_byte: 600, idle: 300}, found the number 5"),
+        ("edge_auth: {enabled: 'true'}", "expected true or false, found a string"),
+        (
+            "edge_auth: {keys: abc}",
+            "expected a list such as [{name: alice, key_env: ALICE_KEY}], found a string",
+        ),
         (
             "edge_auth: {keys: [123]}",
-            "expected text (put the key in quotes) or a mapping with a name, found a number",
+            "expected a string (put the key in quotes) or a mapping with a name, found a number",
         ),
         ("hooks: {jsonl: {}}", "missing, expected stdout, stderr or the path of a file"),
-        ("hooks: {jsonl: {output: ''}}", "expected text, found empty text"),
-        ("spool: {body_memory: 512M}", "without a unit (512 MiB is 536870912), found text"),
+        ("hooks: {jsonl: {output: ''}}", "expected a string, found an empty string"),
+        ("spool: {body_memory: 512M}", "without a unit (512 MiB is 536870912), found a string"),
         ("aliases: {a: 4.1}", "expected <provider>/<model> or a list of them, found the number 4.1"),
-        ("aliases: {a: main}", "expected <provider>/<model>, found 'main'"),
+        (
+            "aliases: {a: main}",
+            "expected <provider>/<model>, found 'main', which is a provider: add the model",
+        ),
         ("aliases: {a: /x}", "expected <provider>/<model>, found '/x'"),
         ("aliases: {a: main/}", "expected <provider>/<model>, found 'main/'"),
         ("aliases: {a: mian/x}", "no provider is named 'mian', did you mean main? (known: main)"),
-        ("aliases: {'': main/x}", "found empty text"),
+        ("aliases: {'': main/x}", "found an empty string"),
         ("aliases: {'a b': main/x}", "expected a name without spaces or control characters"),
         ("defaults: {openai_dialect: mian}", "no provider is named 'mian', did you mean main? (known: main)"),
         ("defaults: {opnai_dialect: main}", "unknown key, did you mean openai_dialect?"),
-        ("defaults: [main]", "expected a mapping, found a list"),
+        ("defaults: [main]", "expected a mapping of names such as {openai_dialect: main}, found a list"),
         ("tls: {cert_file: a}", "missing, TLS needs both files: set it or GATEWAY_TLS_KEY"),
         ("tls: {}\nlisten: 'ssl:443:k'", "missing, TLS needs both files"),
         (
@@ -146,28 +157,37 @@ def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said:
             "api_key: k",
             "kind: missing, expected one of openai, openai_compat, azure_openai, anthropic, gemini",
         ),
-        ("kind: antropic", "found 'antropic', did you mean anthropic?"),
+        (
+            "kind: antropic",
+            "kind: unknown value 'antropic', did you mean anthropic? (expected one of openai, openai_compat,",
+        ),
         (
             "kind: 5",
             "expected one of openai, openai_compat, azure_openai, anthropic, gemini, found the number 5",
         ),
         ("kind: openai_compat", "base_url: missing, expected the address of the host"),
         ("kind: openai, base_url: 'ftp://x'", "base_url: expected an address that begins with http://"),
-        ("kind: openai, auth: basic", "auth: expected one of api_key, bearer, client_bearer, token_file"),
+        (
+            "kind: openai, auth: basic",
+            "auth: unknown value; expected one of api_key, bearer, client_bearer, token_file",
+        ),
         (
             "kind: openai, max_connections: 0",
             "max_connections: expected a whole number above 0, found the number 0",
         ),
-        ("kind: openai, models: x", "models: expected a list, found text"),
+        (
+            "kind: openai, models: x",
+            "models: expected a list such as [gpt-5.4, gpt-5.4-mini], found a string",
+        ),
         (
             "kind: openai, models: [4.1]",
-            "models.0: expected text (in quotes if YAML would read it as a number)",
+            "models.0: expected a string (in quotes if YAML would read it as a number)",
         ),
-        ("kind: openai, ca_file: 5", "ca_file: expected text, found the number 5"),
+        ("kind: openai, ca_file: 5", "ca_file: expected a string, found the number 5"),
         ("kind: openai, timeouts: {client_idle: 5}", "timeouts.client_idle: unknown key"),
         ("kind: openai, capabilities: {txt: on}", "capabilities.txt: unknown key, did you mean text?"),
         ("kind: openai, headers: {set: {Host: x}}", "headers.set.Host: Host describes the connection"),
-        ("kind: openai, headers: {set: {x: 5}}", "headers.set.x: expected text (in quotes"),
+        ("kind: openai, headers: {set: {x: 5}}", "headers.set.x: expected a string (in quotes"),
         ("kind: openai, headers: {set: {x: a, X: b}}", "headers.set.X: the same header as x: keep only one"),
         ("kind: openai, headers: {remove: [te]}", "headers.remove.0: te describes the connection"),
         ("kind: openai, headers: {forward: [cookie]}", "headers.forward.0: cookie carries credentials"),
@@ -202,11 +222,11 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
         ("api_key_env: EMPTY", "api_key_env: the environment variable EMPTY is empty"),
         (
             "api_key_env: LINE",
-            "api_key_env: the key in the environment variable LINE contains spaces or control",
+            "api_key_env: the key in the environment variable LINE ends with a line break: store it",
         ),
         ("api_key: ''", "api_key: the key is empty"),
-        ("api_key:", "api_key: expected text (put the key in quotes), found nothing"),
-        ("auth: bearer, api_key: 5", "api_key: expected text (put the key in quotes), found a number"),
+        ("api_key:", "api_key: expected a string (put the key in quotes), found nothing"),
+        ("auth: bearer, api_key: 5", "api_key: expected a string (put the key in quotes), found a number"),
     ],
 )
 def test_credentials_that_cannot_work_are_refused_at_load(settings: str, said: str) -> None:
@@ -219,7 +239,10 @@ def test_credentials_that_cannot_work_are_refused_at_load(settings: str, said: s
 )
 def test_what_a_kind_cannot_do_cannot_be_switched_on(capability: str) -> None:
     (found,) = of_provider(f"kind: anthropic, capabilities: {{{capability}: on}}")
-    assert found == f"capabilities.{capability}: a provider of kind anthropic cannot do {capability}"
+    assert found == (
+        f"capabilities.{capability}: a provider of kind anthropic cannot do {capability}: "
+        "set it to false or leave it out"
+    )
 
 
 def test_two_spellings_of_one_default_are_refused() -> None:
@@ -260,7 +283,10 @@ def test_what_follows_from_a_problem_is_not_reported_too() -> None:
 
 def test_a_value_that_cannot_be_read_is_one_problem() -> None:
     (found,) = of_provider("kind: openai, api_key: !x y")
-    assert found == "api_key: expected a plain value, found one that its tag or its form makes unreadable"
+    assert found == (
+        "api_key: tags (!) are not supported: write the value itself, or its variable in a setting that ends "
+        "in _env"
+    )
 
 
 def test_a_wrong_edge_key_is_not_a_missing_one_too() -> None:
@@ -315,4 +341,4 @@ def test_each_capability_that_may_be_switched_on_has_a_route_that_the_kind_serve
                 parse(f"providers: {{main: {{{text}}}}}", "mgw.yaml", {})
             else:
                 said = f"capabilities.{capability}: a provider of kind {kind} cannot do {capability}"
-                assert of_provider(text) == [said]
+                assert of_provider(text) == [f"{said}: set it to false or leave it out"]

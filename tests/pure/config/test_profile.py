@@ -37,7 +37,7 @@ def test_a_profile_needs_a_client_and_a_token_endpoint() -> None:
     assert found.cloak.mode is CloakMode.AUTO
     assert not found.rewrites_bodies
     assert problems("token:\n") == [
-        "p.yaml:1: client_id: missing, expected text",
+        "p.yaml:1: client_id: missing, expected a string",
         "p.yaml:1: token.url: missing, expected an address",
     ]
 

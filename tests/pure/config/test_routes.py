@@ -70,11 +70,11 @@ def test_names_are_not_looked_at_where_the_routes_are_not_known() -> None:
         ("antropic", "no route, group of routes or family is named 'antropic', did you mean anthropic?"),
         ("/v1/xyz", "no route, group of routes or family is named '/v1/xyz'"),
         ("openai_compat_host", "no route, group of routes or family is named 'openai_compat_host'"),
-        ("''", "expected a name, found empty text"),
+        ("''", "expected a name, found an empty string"),
         ("'a b'", "expected a name without spaces or control characters, found 'a b'"),
-        ("5", "expected text (in quotes if YAML would read it as a number), found the number 5"),
-        ("{a: b}", "expected text (in quotes if YAML would read it as a number), found a mapping"),
-        ("", "expected text (in quotes if YAML would read it as a number), found nothing"),
+        ("5", "expected a string (in quotes if YAML would read it as a number), found the number 5"),
+        ("{a: b}", "expected a string (in quotes if YAML would read it as a number), found a mapping"),
+        ("", "expected a string (in quotes if YAML would read it as a number), found nothing"),
     ],
 )
 def test_a_wrong_name_is_told_so_with_the_nearest(name: str, said: str) -> None:
@@ -90,14 +90,20 @@ def test_every_wrong_name_is_told() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("routes: [files]", "routes: expected a mapping, found a list"),
-        ("routes: {deny: files}", "routes.deny: expected a list, found text"),
-        ("routes: {deny: {files: true}}", "routes.deny: expected a list, found a mapping"),
-        ("routes: {deny:}", "routes.deny: expected a list, found nothing"),
+        ("routes: [files]", "routes: expected a mapping such as {deny: [images]}, found a list"),
+        ("routes: {deny: files}", "routes.deny: expected a list such as [images, gemini], found a string"),
+        (
+            "routes: {deny: {files: true}}",
+            "routes.deny: expected a list such as [images, gemini], found a mapping",
+        ),
+        ("routes: {deny:}", "routes.deny: expected a list such as [images, gemini], found nothing"),
         ("routes: {dney: [files]}", "routes.dney: unknown key, did you mean deny?"),
-        ("health_checks: true", "health_checks: expected a mapping, found true"),
+        ("health_checks: true", "health_checks: expected a mapping such as {enabled: true}, found true"),
         ("health_checks: {enabled: 1}", "health_checks.enabled: expected true or false, found the number 1"),
-        ("health_checks: {enable: true}", "health_checks.enable: unknown key, did you mean enabled?"),
+        (
+            "health_checks: {enable: true}",
+            "health_checks.enable: unknown key, did you mean enabled? (allowed: enabled, timeout)",
+        ),
         (
             "health_checks: {timeout: 0}",
             "health_checks.timeout: expected a number of seconds above 0, found the number 0",
@@ -108,7 +114,7 @@ def test_every_wrong_name_is_told() -> None:
         ),
         (
             "health_checks: {timeout: 5s}",
-            "health_checks.timeout: expected a number of seconds above 0, found text",
+            "health_checks.timeout: expected a number of seconds above 0, found a string (write 5)",
         ),
     ],
 )

@@ -71,12 +71,12 @@ def test_the_spool_is_as_written() -> None:
     [
         ("dir: spool", "dir: expected an absolute path (one that begins with /), found 'spool'"),
         ("dir: ~/spool", "dir: expected an absolute path (one that begins with /), found '~/spool'"),
-        ("dir: ''", "dir: expected text, found empty text"),
+        ("dir: ''", "dir: expected a string, found an empty string"),
         ("dir: 5", "dir: expected an absolute path, found the number 5"),
         ("dir:", "dir: expected an absolute path, found nothing"),
         (
             "body_disk: 4GiB",
-            f"body_disk: {PLAIN_BYTES}, found text",
+            f"body_disk: {PLAIN_BYTES}, found a string (write 4294967296)",
         ),
         (
             "body_disk: 0",
@@ -86,8 +86,14 @@ def test_the_spool_is_as_written() -> None:
             "body_disk: true",
             f"body_disk: {PLAIN_BYTES}, found true",
         ),
-        ("size: 5", "size: unknown key"),
-        ("body_dsk: 5", "body_dsk: unknown key, did you mean body_disk?"),
+        ("size: 5", "size: unknown key; allowed keys: dir, body_memory, body_disk, max_bytes"),
+        (
+            "body_dsk: 5",
+            (
+                "body_dsk: unknown key, did you mean body_disk? "
+                "(allowed: dir, body_memory, body_disk, max_bytes)"
+            ),
+        ),
         ("max_bytes: 0", f"max_bytes: {PLAIN_BYTES}, found the number 0"),
     ],
 )

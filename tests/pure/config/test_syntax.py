@@ -42,7 +42,7 @@ def said_of(folder: Path, content: bytes) -> list[str]:
         ("providers:\n    main: {kind: openai}\n  claude: {kind: anthropic}\n", 3, NO_LEVEL),
         ("listen: ':1'\n providers:\n  main: {}\n", 2, NO_LEVEL),
         (f"{MAIN}    kind openai\n    base_url: https://h/v1\n", 3, NO_COLON),
-        (f"{MAIN}    kind: openai\n    base_url:https://h/v1\n", 4, NO_COLON),
+        (f"{MAIN}    kind: openai\n    base_url:https://h/v1\n", 4, 'put a space after "base_url:"'),
         (f"{MAIN}    base_url: a: b\n", 3, 'a second ": " on one line: put the value in quotes'),
         ("providers: {main: {kind: openai}\nlisten: ':1'\n", 1, BRACKET),
         (f"{MAIN}    models: [a, b\n    kind: openai\n", 3, BRACKET),
@@ -89,6 +89,7 @@ def test_a_byte_order_mark_of_utf_8_is_no_mistake(tmp_path: Path) -> None:
     assert list(reader_of(str(file))().providers) == ["main"]
 
 
+PROVIDER = "providers.main: expected a mapping such as {kind: openai, api_key_env: OPENAI_API_KEY}"
 REST = "\ndefaults: {openai_dialect: main}\naliases: {fast: main/x}\n"
 
 
@@ -97,14 +98,14 @@ REST = "\ndefaults: {openai_dialect: main}\naliases: {fast: main/x}\n"
     [
         (
             "providers:\n  - main: {kind: openai}",
-            'providers: expected a mapping of names, such as "main: {kind: openai, api_key_env: OPENAI_API',
+            "providers: expected a mapping of names such as {main: {kind: openai, api_key_env: OPENAI_API",
         ),
-        ("providers: main", "providers: expected a mapping of names"),
+        ("providers: main", "providers: expected a mapping of names such as {main"),
         ("provider: {main: {kind: openai}}", "provider: unknown key, did you mean providers?"),
-        ("providers: {main: openai}", "providers.main: expected a mapping, found text"),
+        ("providers: {main: openai}", f"{PROVIDER}, found a string"),
         (
             "providers:\n  main:\n    kind:openai",
-            "providers.main: expected a mapping, found text (put a space after the colon)",
+            f'{PROVIDER}, found a string (put a space after "kind:")',
         ),
         ("providers: {main: {knd: openai}}", "providers.main.knd: unknown key, did you mean kind?"),
         (
@@ -131,8 +132,14 @@ REST = "\ndefaults: {openai_dialect: main}\naliases: {fast: main/x}\n"
             "providers: {main: {kind: openai}}\ntranslation: {models: [{match: a, famly: openai}]}",
             "translation.models.0.famly: unknown key, did you mean family?",
         ),
-        ("providers: {main: {kind: openai}}\nedge_auth: true", "edge_auth: expected a mapping, found true"),
-        ("providers: {main: {kind: opnai}}", "providers.main.kind: expected one of"),
+        (
+            "providers: {main: {kind: openai}}\nedge_auth: true",
+            "edge_auth: expected a mapping such as {enabled: true",
+        ),
+        (
+            "providers: {main: {kind: opnai}}",
+            "providers.main.kind: unknown value 'opnai', did you mean openai?",
+        ),
     ],
 )
 def test_one_mistake_is_one_error(tmp_path: Path, text: str, said: str) -> None:

@@ -278,16 +278,25 @@ def test_a_chat_setting_of_a_wrong_kind_is_one_problem() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("observe_dropped_fields: 'yes'", "observe_dropped_fields: expected true or false, found text"),
-        ("translation: []", "translation: expected a mapping, found a list"),
+        ("observe_dropped_fields: 'yes'", "observe_dropped_fields: expected true or false, found a string"),
+        (
+            "translation: []",
+            "translation: expected a mapping such as {responses: {enabled: true}}, found a list",
+        ),
         ("translation: {clean_histroy: true}", "unknown key, did you mean clean_history?"),
         (
             "translation: {default_max_tokens: 0}",
             "translation.default_max_tokens: expected a whole number above 0, found the number 0",
         ),
-        ("translation: {default_max_tokens: 8k}", "expected a whole number above 0, found text"),
-        ("translation: {models: {a: 1}}", "translation.models: expected a list, found a mapping"),
-        ("translation: {models: [a]}", "translation.models.0: expected a mapping, found text"),
+        ("translation: {default_max_tokens: 8k}", "expected a whole number above 0, found a string"),
+        (
+            "translation: {models: {a: 1}}",
+            "translation.models: expected a list such as [{match: qwen3*, family: openai}], found",
+        ),
+        (
+            "translation: {models: [a]}",
+            "translation.models.0: expected a mapping such as {match: qwen3*, family: openai}, found",
+        ),
         ("caching: {auto_breakpoint: {}}", "unknown key, did you mean auto_breakpoints?"),
         ("caching: {auto_breakpoints: {min_char: 1}}", "unknown key, did you mean min_chars?"),
         (
@@ -297,16 +306,19 @@ def test_a_chat_setting_of_a_wrong_kind_is_one_problem() -> None:
         (
             "caching: {auto_breakpoints: {targets: [sytem]}}",
             (
-                "caching.auto_breakpoints.targets.0: expected one of system, tools, found 'sytem', "
-                "did you mean system?"
+                "caching.auto_breakpoints.targets.0: unknown value 'sytem', did you mean system? "
+                "(expected one of system, tools)"
             ),
         ),
-        ("caching: {auto_breakpoints: {targets: tools}}", "targets: expected a list, found text"),
+        (
+            "caching: {auto_breakpoints: {targets: tools}}",
+            "targets: expected a list such as [system, tools], found a string",
+        ),
         (
             "caching: {auto_breakpoints: {targets: []}}",
             "expected system or tools or both, found an empty list",
         ),
-        ("stream_keepalive: true", "stream_keepalive: expected a mapping, found true"),
+        ("stream_keepalive: true", "stream_keepalive: expected a mapping such as {interval: 15}, found true"),
         ("stream_keepalive: {interval: 0}", "expected a number of seconds above 0, found the number 0"),
         ("stream_keepalive: {passtrough: true}", "unknown key, did you mean passthrough?"),
     ],
@@ -323,7 +335,7 @@ def test_a_wrong_setting_is_told_what_was_expected(setting: str, said: str) -> N
         ("family: openai", "match: missing, expected a pattern of model ids such as claude-*"),
         ("match: a", "family: missing, expected one of openai, anthropic, gemini"),
         ("match:, family: openai", "match: expected a pattern of model ids such as claude-*, found nothing"),
-        ("match: '', family: openai", "match: expected a name, found empty text"),
+        ("match: '', family: openai", "match: expected a name, found an empty string"),
         ("match: 'a b', family: openai", "match: expected a name without spaces"),
         (
             "match: 4.1, family: openai",
@@ -331,16 +343,22 @@ def test_a_wrong_setting_is_told_what_was_expected(setting: str, said: str) -> N
         ),
         (
             "match: a, family: antropic",
-            "family: expected one of openai, anthropic, gemini, found 'antropic', did you mean anthropic?",
+            (
+                "family: unknown value 'antropic', did you mean anthropic? "
+                "(expected one of openai, anthropic, gemini)"
+            ),
         ),
-        ("match: a, family: openai_compat", "family: expected one of openai, anthropic, gemini, found"),
+        ("match: a, family: openai_compat", "family: unknown value 'openai_compat', did you mean openai?"),
         ("match: a, family: openai, effort: [low]", "effort: unknown key, did you mean efforts?"),
-        ("match: a, family: openai, efforts: low", "efforts: expected a list, found text"),
+        (
+            "match: a, family: openai, efforts: low",
+            "efforts: expected a list such as [low, high], found a string",
+        ),
         (
             "match: a, family: openai, efforts: [low, hihg]",
             (
-                "efforts.1: expected one of none, minimal, low, medium, high, xhigh, max, found 'hihg', "
-                "did you mean high?"
+                "efforts.1: unknown value 'hihg', did you mean high? "
+                "(expected one of none, minimal, low, medium, high, xhigh, max)"
             ),
         ),
         (
@@ -373,7 +391,7 @@ def test_a_wrong_setting_is_told_what_was_expected(setting: str, said: str) -> N
         ),
         ("match: a, family: openai, tokens: 0", "tokens: expected a number above 0, found the number 0"),
         ("match: a, family: openai, tokens: .inf", "tokens: expected a number above 0, found the number inf"),
-        ("match: a, family: openai, tokens: many", "tokens: expected a number above 0, found text"),
+        ("match: a, family: openai, tokens: many", "tokens: expected a number above 0, found a string"),
         ("match: a, family: openai, off: 1", "off: expected true or false, found the number 1"),
         ("match: a, family: openai, sampling:", "sampling: expected true or false, found nothing"),
     ],
@@ -398,8 +416,8 @@ def test_all_that_is_wrong_with_the_rows_comes_together() -> None:
         (
             "max_tokens_field: max_token",
             (
-                "max_tokens_field: expected one of max_tokens, max_completion_tokens, found 'max_token', "
-                "did you mean max_tokens?"
+                "max_tokens_field: unknown value 'max_token', did you mean max_tokens? "
+                "(expected one of max_tokens, max_completion_tokens)"
             ),
         ),
     ],

@@ -74,8 +74,8 @@ def test_a_family_without_speech_is_sent_no_voice(spelling: str) -> None:
     [
         ("gemni: {a: b}", "gemni: unknown key, did you mean gemini?"),
         ("openai_compat: {a: b}", "openai_compat: unknown key, did you mean openai?"),
-        ("gemini: Kore", "gemini: expected a mapping, found text"),
-        ("gemini: [Kore]", "gemini: expected a mapping, found a list"),
+        ("gemini: Kore", "gemini: expected a mapping of names such as {alloy: Kore}, found a string"),
+        ("gemini: [Kore]", "gemini: expected a mapping of names such as {alloy: Kore}, found a list"),
         (
             "gemini: {alloy: 5}",
             f"gemini.alloy: {A_NAME}, found the number 5",
@@ -84,14 +84,14 @@ def test_a_family_without_speech_is_sent_no_voice(spelling: str) -> None:
             "gemini: {alloy:}",
             f"gemini.alloy: {A_NAME}, found nothing",
         ),
-        ("gemini: {alloy: ''}", "gemini.alloy: expected text, found empty text"),
-        ('gemini: {alloy: "a\\nb"}', "gemini.alloy: expected text without control characters"),
-        ("gemini: {'': Kore}", "gemini.'': as a voice: expected text, found empty text"),
+        ("gemini: {alloy: ''}", "gemini.alloy: expected a string, found an empty string"),
+        ('gemini: {alloy: "a\\nb"}', "gemini.alloy: expected a string without control characters"),
+        ("gemini: {'': Kore}", "gemini.'': as a voice: expected a string, found an empty string"),
         (
             'gemini: {"a\\tb": Kore}',
-            "gemini.'a\\tb': as a voice: expected text without control characters",
+            "gemini.'a\\tb': as a voice: expected a string without control characters",
         ),
-        ("gemini: {5: Kore}", "gemini.5: expected text as a key: put it in quotes"),
+        ("gemini: {5: Kore}", "gemini.5: expected a string as a key: put it in quotes"),
     ],
 )
 def test_a_wrong_setting_is_told_what_was_expected(voices: str, said: str) -> None:
@@ -107,4 +107,7 @@ def test_two_spellings_of_one_family_are_refused() -> None:
 def test_voices_that_are_no_mapping_are_refused() -> None:
     with pytest.raises(ConfigError) as refusal:
         voices_of("voices: [alloy]")
-    assert str(refusal.value) == "mgw.yaml:2: translation.voices: expected a mapping, found a list"
+    assert str(refusal.value) == (
+        "mgw.yaml:2: translation.voices: expected a mapping of names such as {gemini: {alloy: Kore}}, "
+        "found a list"
+    )

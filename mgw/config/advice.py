@@ -1,0 +1,119 @@
+"""Settings that are allowed, and that hardly anybody can have meant: a sentence for each.
+
+Each begins with the path of a setting, as all warnings do.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from fnmatch import translate
+from typing import Final
+
+from mgw.config.edge_auth import NamedKeySettings
+from mgw.config.near_names import near_name
+from mgw.config.problems import dotted_path
+from mgw.config.provider import Provider
+from mgw.config.quoting import listed, quote
+from mgw.config.settings import Config
+from mgw.kinds import KINDS
+from mgw.secret import Secret
+
+_WILDCARD: Final = re.compile(r"[*?\[]")
+_OF_VENDORS: Final = frozenset({"models", "projects", "publishers", "tunedmodels"})
+"""What stands before a slash in ids of the vendors themselves."""
+MOST_SCANS: Final = 100
+"""Patterns that are compared with every alias; of a file with more that fit nothing, these are enough."""
+_LIKE_A_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|KEYS|TOKEN|SECRET|PASSWORD)")
+
+
+def advice(config: Config) -> list[str]:
+    """Return all of them, in the order of the settings."""
+    return [*_variables_as_keys(config), *_patterns_without_models(config)]
+
+
+def _variables_as_keys(config: Config) -> Iterator[str]:
+    """Say so where the name of an environment variable stands in place of a key."""
+    keys = config.edge_auth.keys
+    if any(_is_variable(key.key if isinstance(key, NamedKeySettings) else key) for key in keys):
+        yield f"edge_auth.keys: a key {_LOOKS} keys_env, or key_env for a key with a name"
+    if any(map(_is_variable, config.dashboard.keys)):
+        yield f"dashboard.keys: a key {_LOOKS} keys_env"
+    for name, provider in config.providers.items():
+        if _is_variable(provider.api_key):
+            yield f"{dotted_path(('providers', name, 'api_key'))}: the key {_LOOKS} api_key_env"
+
+
+_LOOKS: Final = "looks like the name of an environment variable: to read the key from one, name it in"
+
+
+def _is_variable(key: Secret | None) -> bool:
+    return key is not None and _LIKE_A_VARIABLE.fullmatch(key.reveal()) is not None
+
+
+def _patterns_without_models(config: Config) -> Iterator[str]:
+    """Say which patterns of a gateway key fit no model that can be asked for."""
+    reach = _Reach(config)
+    for key in config.edge_auth.named:
+        for pattern in key.models or ():
+            reason = reach.why_nothing(pattern)
+            if reason is not None:
+                where = dotted_path(("edge_auth", "keys", key.position, "models"))
+                yield f"{where}: {quote(pattern)} fits no model: {reason}"
+
+
+class _Reach:
+    """Which models a configuration has: those of aliases, of each provider's prefix, and of defaults."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._prefixes = sorted(f"{name.lower()}/" for name in config.providers)
+        self._aliases = {alias.lower() for alias in config.aliases}
+        defaults = [config.providers[name] for name in dict.fromkeys(config.defaults.values())]
+        self._has_defaults = bool(defaults)
+        self._takes_slashes = any(map(_may_have_slashes, defaults))
+        self._scans_left = MOST_SCANS
+
+    def why_nothing(self, pattern: str) -> str | None:
+        """Say why a pattern fits nothing; ``None``: it may fit something."""
+        wildcard = _WILDCARD.search(pattern)
+        literal = pattern if wildcard is None else pattern[: wildcard.start()]
+        first, slash, _ = literal.partition("/")
+        if slash:
+            return None if self._takes(first) or self._fits_alias(pattern) else self._no_provider(first)
+        if self._has_defaults or (wildcard is not None and self._begins_prefix(literal)):
+            return None
+        if self._fits_alias(pattern):
+            return None
+        return "without defaults, clients ask for an alias or for <provider>/<model>"
+
+    def _takes(self, prefix: str) -> bool:
+        """Whether ids of models may begin with this and a slash."""
+        place = bisect_left(self._prefixes, f"{prefix}/")
+        is_provider = self._prefixes[place : place + 1] == [f"{prefix}/"]
+        return is_provider or self._takes_slashes or (self._has_defaults and prefix in _OF_VENDORS)
+
+    def _begins_prefix(self, literal: str) -> bool:
+        """Whether some ``<provider>/`` begins so; then what follows can be anything."""
+        place = bisect_left(self._prefixes, literal)
+        return any(prefix.startswith(literal) for prefix in self._prefixes[place : place + 1])
+
+    def _fits_alias(self, pattern: str) -> bool:
+        if pattern in self._aliases or not self._aliases:
+            return pattern in self._aliases
+        if _WILDCARD.search(pattern) is None:
+            return False
+        self._scans_left -= 1
+        return self._scans_left < 0 or any(map(re.compile(translate(pattern)).match, self._aliases))
+
+    def _no_provider(self, name: str) -> str:
+        near = near_name(name, self._config.providers)
+        if near is not None:
+            return f"no provider is named {quote(name)}, did you mean {near}?"
+        return f"no provider is named {quote(name)} (known: {listed(self._config.providers)})"
+
+
+def _may_have_slashes(provider: Provider) -> bool:
+    """Whether ids of its models may hold a slash: those of the vendors' own APIs do not."""
+    return provider.base_url != KINDS[provider.kind].base_url

@@ -1,0 +1,114 @@
+"""An example of each block and each list, for a message about a file that has something else in its place.
+
+A test takes each of them for a value of its place, and asks for one wherever a block or a list is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mgw.config.problems import ANY, Path
+
+_PROVIDER: Final = "{kind: openai, api_key_env: OPENAI_API_KEY}"
+_TIMEOUTS: Final = "{first_byte: 600, idle: 300}"
+_RETRIES: Final = "{attempts: 2}"
+_HEADERS: Final = "{X-Team: blue}"
+_REDIS: Final = "{url_env: REDIS_URL}"
+_CHAT_AND_IMAGES: Final = "{text: true, image_gen: true}"
+_NAMED_KEY: Final = "{name: alice, key_env: ALICE_KEY}"
+_PATTERNS: Final = '["claude-*", "gpt-5*"]'
+_ORIGINS: Final = '["https://app.example.com"]'
+_STATUSES: Final = "[429, 503]"
+_PRICE: Final = "{model: gpt-5, input: 1.25, output: 10}"
+_MODEL: Final = "{match: qwen3*, family: openai}"
+
+BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
+    {
+        ("aliases",): "{fast: main/gpt-5.4-mini}",
+        ("caching",): "{auto_breakpoints: {enabled: true}}",
+        ("caching", "auto_breakpoints"): "{enabled: true}",
+        ("cors",): f"{{origins: {_ORIGINS}}}",
+        ("dashboard",): "{keys_env: MGW_DASHBOARD_KEYS}",
+        ("defaults",): "{openai_dialect: main}",
+        ("edge_auth",): "{enabled: true, keys_env: MGW_EDGE_KEYS}",
+        ("fleet",): f"{{redis: {_REDIS}}}",
+        ("fleet", "redis"): _REDIS,
+        ("health_checks",): "{enabled: true}",
+        ("hooks",): "{jsonl: {output: stdout}}",
+        ("hooks", "jsonl"): "{output: stdout}",
+        ("hooks", "otlp"): '{endpoint: "http://127.0.0.1:4318"}',
+        ("hooks", "otlp", "headers"): "{Authorization: {env: OTLP_AUTHORIZATION}}",
+        ("hooks", "sqlite"): "{path: /var/lib/mgw/usage.db}",
+        ("hooks", "webhook"): '{url: "https://example.com/usage"}',
+        ("hooks", "webhook", "headers"): "{Authorization: {env: WEBHOOK_AUTHORIZATION}}",
+        ("prices",): "{file: prices.yaml}",
+        ("prices", "rows", ANY): _PRICE,
+        ("profiles",): "{example: {file: /etc/mgw/example.yaml}}",
+        ("profiles", ANY): "{file: /etc/mgw/example.yaml}",
+        ("providers",): f"{{main: {_PROVIDER}}}",
+        ("providers", ANY): _PROVIDER,
+        ("providers", ANY, "capabilities"): _CHAT_AND_IMAGES,
+        ("providers", ANY, "headers"): f"{{set: {_HEADERS}}}",
+        ("providers", ANY, "headers", "set"): _HEADERS,
+        ("providers", ANY, "oauth"): (
+            '{token_url: "https://login.example.com/token", client_id_env: CLIENT_ID, '
+            "client_secret_env: CLIENT_SECRET}"
+        ),
+        ("providers", ANY, "oauth", "extra"): "{tenant: blue}",
+        ("providers", ANY, "oauth", "headers"): _HEADERS,
+        ("providers", ANY, "pool"): "{credentials: [one, two], profile: example}",
+        ("providers", ANY, "retries"): _RETRIES,
+        ("providers", ANY, "timeouts"): _TIMEOUTS,
+        ("realtime",): "{max_sessions: 100}",
+        ("retries",): _RETRIES,
+        ("routes",): "{deny: [images]}",
+        ("spool",): "{dir: /var/lib/mgw/spool}",
+        ("stream_keepalive",): "{interval: 15}",
+        ("timeouts",): _TIMEOUTS,
+        ("tls",): "{cert_file: /etc/mgw/cert.pem, key_file: /etc/mgw/key.pem}",
+        ("translation",): "{responses: {enabled: true}}",
+        ("translation", "models", ANY): _MODEL,
+        ("translation", "responses"): "{enabled: true}",
+        ("translation", "voices"): "{gemini: {alloy: Kore}}",
+        ("translation", "voices", ANY): "{alloy: Kore}",
+    }
+)
+"""By their places; values in the notation of YAML for one line."""
+
+LISTS: Final[Mapping[Path, str]] = MappingProxyType(
+    {
+        ("caching", "auto_breakpoints", "targets"): "[system, tools]",
+        ("cors", "origins"): _ORIGINS,
+        ("dashboard", "keys"): '["mgw-a-long-random-key"]',
+        ("edge_auth", "keys"): f"[{_NAMED_KEY}]",
+        ("edge_auth", "keys", ANY, "models"): _PATTERNS,
+        ("prices", "rows"): f"[{_PRICE}]",
+        ("providers", ANY, "extra_fields"): "[top_k]",
+        ("providers", ANY, "headers", "forward"): "[x-request-tag]",
+        ("providers", ANY, "headers", "remove"): "[x-internal]",
+        ("providers", ANY, "models"): "[gpt-5.4, gpt-5.4-mini]",
+        ("providers", ANY, "pool", "credentials"): "[one, two]",
+        ("providers", ANY, "retries", "statuses"): _STATUSES,
+        ("providers", ANY, "speaks"): "[chat]",
+        ("realtime", "origins"): _ORIGINS,
+        ("retries", "statuses"): _STATUSES,
+        ("routes", "deny"): "[images, gemini]",
+        ("translation", "models"): f"[{_MODEL}]",
+        ("translation", "models", ANY, "efforts"): "[low, high]",
+        ("translation", "models", ANY, "responses_efforts"): "[low, high]",
+        ("trusted_proxies",): '["10.0.0.0/8"]',
+    }
+)
+"""As above."""
+
+
+def example_of(path: Path, examples: Mapping[Path, str]) -> str | None:
+    """Return the example for a place."""
+    for pattern, example in examples.items():
+        if len(pattern) == len(path) and all(
+            wanted in (ANY, part) for wanted, part in zip(pattern, path, strict=True)
+        ):
+            return example
+    return None

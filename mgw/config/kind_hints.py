@@ -1,0 +1,86 @@
+"""What to write in place of a ``kind`` that people try: names of vendors, of hosts and of other gateways.
+
+The addresses are those of ``docs/providers.rst``; a test compares them.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+_SEE: Final = "docs/providers.rst"
+
+ADDRESSES: Final = MappingProxyType(
+    {
+        "openrouter": "https://openrouter.ai/api/v1",
+        "groq": "https://api.groq.com/openai/v1",
+        "mistral": "https://api.mistral.ai/v1",
+        "deepseek": "https://api.deepseek.com/v1",
+        "xai": "https://api.x.ai/v1",
+        "together": "https://api.together.xyz/v1",
+        "vllm": "http://vllm.internal:8000/v1",
+        "ollama": "http://127.0.0.1:11434/v1",
+        "lm_studio": "http://127.0.0.1:1234/v1",
+    }
+)
+"""Hosts of OpenAI's API that have a section in the document."""
+_OTHER_HOSTS: Final = frozenset(
+    {
+        *("anyscale", "cerebras", "cohere", "dashscope", "deepinfra", "fireworks", "fireworks_ai", "github"),
+        *("hugging_face", "huggingface", "litellm", "llamacpp", "llama_cpp", "localai", "moonshot", "nebius"),
+        *("novita", "nvidia", "nvidia_nim", "perplexity", "qwen", "sambanova", "sglang", "tgi", "zai"),
+        *("zhipu", "custom", "compat", "compatible", "generic", "local", "openai_compatible", "self_hosted"),
+    }
+)
+"""Others that have OpenAI's API, and words for them all."""
+_OTHER_NAMES: Final = MappingProxyType(
+    {
+        "grok": "xai",
+        "hosted_vllm": "vllm",
+        "lmstudio": "lm_studio",
+        "mistral_ai": "mistral",
+        "mistralai": "mistral",
+        "ollama_chat": "ollama",
+        "open_router": "openrouter",
+        "together_ai": "together",
+        "togetherai": "together",
+    }
+)
+_KIND_MEANT: Final = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("azure", "azure_ai", "azureopenai", "azure_foundry", "azure_open_ai"), "azure_openai"
+        ),
+        **dict.fromkeys(("claude", "claude_code"), "anthropic"),
+        **dict.fromkeys(("gpt", "chatgpt", "open_ai", "codex"), "openai"),
+        **dict.fromkeys(
+            ("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"), "gemini"
+        ),
+    }
+)
+_VERTEX: Final = frozenset({"vertex", "vertexai", "vertex_ai", "google_vertex", "gcp"})
+_CLAUDE_ON_VERTEX: Final = frozenset(
+    {"anthropic_vertex", "vertex_anthropic", "vertex_ai_anthropic", "vertex_claude"}
+)
+_AMAZON: Final = frozenset({"aws", "aws_bedrock", "amazon_bedrock", "bedrock", "bedrock_converse"})
+_NOT_SUPPORTED: Final = f"is not supported yet; {_SEE} lists the providers that are"
+
+
+def kind_hint(word: str) -> str | None:
+    """Return what to write in place of a word that is no kind, where it is known what was meant."""
+    name = word.lower().replace("-", "_").replace(" ", "_")
+    name = _OTHER_NAMES.get(name, name)
+    if name in _KIND_MEANT:
+        return f"did you mean {_KIND_MEANT[name]}?"
+    if name in ADDRESSES:
+        return f"write kind: openai_compat with base_url: {ADDRESSES[name]} ({_SEE})"
+    if name in _OTHER_HOSTS:
+        return f"write kind: openai_compat with the base_url of the host ({_SEE})"
+    if name in _VERTEX:
+        return (
+            "for Gemini on Vertex AI, write kind: gemini with the base_url of Vertex AI and auth: adc; "
+            f"Claude on Vertex AI {_NOT_SUPPORTED}"
+        )
+    if name in _CLAUDE_ON_VERTEX:
+        return f"Claude on Vertex AI {_NOT_SUPPORTED}"
+    return f"the API of Amazon Bedrock {_NOT_SUPPORTED}" if name in _AMAZON else None
