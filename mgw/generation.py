@@ -84,6 +84,16 @@ class UnknownStopLog:
         )
 
 
+def _warn_of_prefix(prefix: str, provider: str, default: str) -> None:
+    _log.warn(
+        "a request has a model {prefix!r}, and no provider has this name: did you mean {meant!r}? It was "
+        "sent to the default provider {default}",
+        prefix=f"{prefix}/…",
+        meant=f"{provider}/…",
+        default=default,
+    )
+
+
 def _close(credentials: CredentialProvider) -> None:
     credentials.close()
 
@@ -174,7 +184,7 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
 
     :param created: unix seconds that the entries of the catalog carry.
     """
-    resolver = Resolver(config)
+    resolver = Resolver(config, _warn_of_prefix)
     credentials: dict[str, CredentialProvider] = {}
     return Parts(
         config,

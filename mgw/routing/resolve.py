@@ -6,12 +6,14 @@ capability flag is asked, and last what its kind can do at all (contract 4.7, 4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
+from mgw.config.near_names import MAX_NAME, near_name
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.config.translation import TranslationSettings
@@ -21,6 +23,11 @@ from mgw.routing.route import Route
 from mgw.vocabulary import Capability, Family, Kind, Modality, TextApi
 
 _MODELS = "models/"
+MAX_PREFIXES: Final = 256
+"""How many prefixes that name no provider are looked at; a host has some dozens (``meta-llama/``)."""
+
+NearPrefix = Callable[[str, str, str], None]
+"""Called with a prefix, the provider that has nearly that name, and the one that the request goes to."""
 
 
 class Target(Struct, frozen=True, dict=True):
@@ -44,12 +51,18 @@ class Target(Struct, frozen=True, dict=True):
 
 
 class Resolver:
-    """Resolve models against one configuration: alias, then prefix, then the dialect's default."""
+    """Resolve models against one configuration: alias, then prefix, then the dialect's default.
 
-    def __init__(self, config: Config) -> None:
+    :param on_near_prefix: called at most once for each prefix that goes to a default and is a provider's name
+        but for a slip of the finger.
+    """
+
+    def __init__(self, config: Config, on_near_prefix: NearPrefix | None = None) -> None:
         self._providers = config.providers
         self._defaults = config.defaults
         self._aliases = config.aliases
+        self._on_near_prefix = on_near_prefix
+        self._looked_at: set[str] = set()
 
     def resolve(self, asked: str, family: Family) -> Target:
         """Return the target of a model.
@@ -67,7 +80,10 @@ class Resolver:
         if named is not None:
             provider, model = named
             return Target(provider, asked, kept + model)
-        return Target(self.default_provider(family, bare), asked, asked)
+        default = self.default_provider(family, bare)
+        if "/" in bare:
+            self._look_at_prefix(bare, default)
+        return Target(default, asked, asked)
 
     def find(self, model: str) -> tuple[Provider, str] | None:
         """Return the provider and its model where an alias or a prefix says it, else ``None``.
@@ -84,6 +100,17 @@ class Resolver:
         others = self._aliases.get(asked[len(kept) :], ())[1:]
         found = [self._split(other) for other in others]
         return tuple(Target(one[0], asked, kept + one[1]) for one in found if one is not None)
+
+    def _look_at_prefix(self, model: str, default: Provider) -> None:
+        """Report a prefix that names no provider, if it nearly does."""
+        prefix = model[: MAX_NAME + 1].partition("/")[0]
+        looked_at = self._looked_at
+        if self._on_near_prefix is None or prefix in looked_at or len(looked_at) >= MAX_PREFIXES:
+            return
+        looked_at.add(prefix)
+        near = near_name(prefix, self._providers)
+        if near is not None:
+            self._on_near_prefix(prefix, near, default.name)
 
     def _split(self, model: str) -> tuple[Provider, str] | None:
         name, slash, rest = model.partition("/")
@@ -106,7 +133,9 @@ class Resolver:
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(self._providers)
-            message = f"no provider is named {name[:200]!r}; known: {known}"
+            near = near_name(name, self._providers)
+            meant = "" if near is None else f", did you mean {near}?"
+            message = f"no provider is named {name[:200]!r}{meant} (known: {known})"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="provider")
         return provider
 
@@ -122,8 +151,11 @@ class Resolver:
         if model is None:
             message = f"the request names no model, and defaults.{family}_dialect is not set"
         else:
+            prefix, slash, rest = model.partition("/")
+            near = near_name(prefix, self._providers) if slash else None
+            meant = "" if near is None else f" (did you mean {f'{near}/{rest[:200]}'!r}?)"
             message = (
-                f"no alias or provider matches the model {model[:200]!r}, and "
+                f"no alias or provider matches the model {model[:200]!r}{meant}, and "
                 f"defaults.{family}_dialect is not set; write <provider>/<model> with one of the "
                 f"providers: {known}"
             )

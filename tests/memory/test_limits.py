@@ -24,6 +24,7 @@ from mgw.canonical.reply import NO_USAGE, TextAdded, TokenUsage
 from mgw.canonical.speech import SpeechReply
 from mgw.clients.peers import client_behind
 from mgw.config.listen import parse_listen
+from mgw.config.near_names import near_name
 from mgw.config.problems import ConfigError
 from mgw.config.profile import LimitsSettings
 from mgw.config.quoting import is_quotable, quote
@@ -61,11 +62,12 @@ from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
 from mgw.ops.logs import RedactingObserver
 from mgw.realtime.messages import find_message_models
+from mgw.routing.resolve import Resolver
 from mgw.secret import Secret
 from mgw.upstream.agent import _BufferConsumer
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
-from mgw.vocabulary import DialectName
+from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.frames import PING, FrameReader, render_frame
 from mgw.wire.json_array import ElementReader
@@ -198,6 +200,17 @@ def notes_stops(count: int) -> bool:
     for number in range(count):
         log.note("p", f"word {number}")
     return len(log._seen) == count
+
+
+def looks_at_prefixes(count: int) -> bool:
+    """Whether the last of so many prefixes is still compared with the names of providers."""
+    found: list[str] = []
+    text = PROVIDERS.replace("{p:", "{main:") + "defaults: {openai_dialect: main}\n"
+    resolver = Resolver(config(text), lambda prefix, *_: found.append(prefix))
+    for number in range(count - 1):
+        resolver.resolve(f"some-host-{number}/m", Family.OPENAI)
+    resolver.resolve("mian/m", Family.OPENAI)
+    return found == ["mian"]
 
 
 def tells_stops_apart(size: int) -> bool:
@@ -456,6 +469,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     ),
     "mgw.config.fleet.MAX_WORKERS": lambda count: is_configured(f"workers: {count}"),
     "mgw.config.listen.MAX_PORT": is_listened_on,
+    "mgw.config.near_names.MAX_NAME": lambda size: near_name("n" * size, ["n" * (size - 1)]) is not None,
     "mgw.config.prices.MAX_PRICE": lambda price: is_configured(
         f"prices: {{rows: [{{model: m, input: {price}, output: {price}}}]}}"
     ),
@@ -518,6 +532,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.http.connect_head.MAX_CONNECT_HEAD": opens_tunnel,
     "mgw.http.response_reader.MAX_HEAD_BYTES": takes_response_head,
     "mgw.ops.logs.MAX_TEXT": logs_whole,
+    "mgw.routing.resolve.MAX_PREFIXES": looks_at_prefixes,
     "mgw.usage.event.MAX_LINE_BYTES": writes_whole_line,
     "mgw.usage.event.MAX_NAME": lambda size: writes_whole("dropped_fields", "n" * size),
     "mgw.usage.event.MAX_TEXT": lambda size: writes_whole("model", "m" * size),
