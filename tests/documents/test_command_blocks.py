@@ -80,6 +80,7 @@ providers:
   main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: any}}
   claude: {{kind: anthropic, base_url: "{simulator.url}/v1", api_key: any}}
   gem: {{kind: gemini, base_url: "{simulator.url}/v1beta", api_key: any}}
+aliases: {{claude: claude/claude-sonnet-5}}
 edge_auth: {{enabled: true, keys: [{KEY}]}}
 hooks: {{sqlite: {{path: {database}}}}}
 """

@@ -15,7 +15,7 @@ from mgw.config.load import parse
 from mgw.routing.routes import DENIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^\.\. code:: yaml\n\n((?:(?:    .*)?\n)+)", re.MULTILINE)
+BLOCK = re.compile(r"^( *)\.\. code:: yaml\n\n((?:(?:\1    .*)?\n)+)", re.MULTILINE)
 PAGES = (
     "README.rst",
     "docs/providers.rst",
@@ -30,7 +30,7 @@ def blocks() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for number, found in enumerate(BLOCK.finditer(text), 1):
-            yield f"{Path(page).stem} {number}", dedent(found[1])
+            yield f"{Path(page).stem} {number}", dedent(found[2])
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in blocks()])

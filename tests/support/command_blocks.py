@@ -35,7 +35,7 @@ _PREFIXES: Final = ("sudo", "systemd-run", "env", "exec", "export")
 FOREIGN: Final = frozenset(
     """
     aider apt apt-get cat certbot chmod chown claude codex cp docker echo editor gemini git grep haproxy
-    helm install journalctl kill kubectl llm mkdir nginx npm openssl pip printf podman promtool
+    helm install journalctl kill kubectl llm mkdir nginx npm openssl pip printf podman promtool psql
     redis-cli redis-server sha256sum skopeo sqlite3 tail
     """.split()  # noqa: SIM905
 )
