@@ -77,6 +77,14 @@ def sent_without_curl(line: str) -> bytes:
     return content
 
 
+def test_a_field_that_a_translation_drops_is_named_in_the_response(demo: Daemon) -> None:
+    _, _, url, *_ = shlex.split(printed_lines(demo)[0])
+    body = {"model": "smart", "seed": 1, "messages": [{"role": "user", "content": "Hello"}]}
+    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=10) as response:
+        assert response.headers["X-Gateway-Dropped-Fields"] == "seed"
+
+
 @pytest.mark.parametrize(("number", "field"), [(0, "choices"), (1, "content"), (2, "candidates")])
 def test_each_printed_request_is_answered_as_printed(demo: Daemon, number: int, field: str) -> None:
     line = printed_lines(demo)[number]
