@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from twisted.application.service import MultiService
 from twisted.internet.error import CannotListenError
+from twisted.logger import ILogObserver, LogEvent, LogLevel
+from zope.interface import implementer
 
 from mgw.config.listen import Listen
 from mgw.config.settings import Config
@@ -19,20 +21,36 @@ from mgw.service import GatewayService, StartError
 from mgw.simulator.service import SimulatorService
 
 _REQUESTS: Final = """\
-The gateway is running. Try it in another terminal, in each of the three dialects:
+The gateway is running with simulated providers, so you need no keys.
+Try it in another terminal.
 
-  curl -s http://{address}/v1/chat/completions -H 'Content-Type: application/json' \
--d '{{"model": "gpt-demo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+As an OpenAI client:
 
-  curl -s http://{address}/v1/messages -H 'Content-Type: application/json' \
--d '{{"model": "claude-demo", "max_tokens": 64, "messages": [{{"role": "user", "content": "Hello"}}]}}'
+  curl -s http://{address}/v1/chat/completions \\
+    -H 'Content-Type: application/json' \\
+    -d '{{"model": "gpt-demo",
+         "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
-  curl -s http://{address}/v1beta/models/gemini-demo:generateContent -H 'Content-Type: application/json' \
--d '{{"contents": [{{"role": "user", "parts": [{{"text": "Hello"}}]}}]}}'
+As an Anthropic client:
+
+  curl -s http://{address}/v1/messages \\
+    -H 'Content-Type: application/json' \\
+    -d '{{"model": "claude-demo", "max_tokens": 64,
+         "messages": [{{"role": "user", "content": "Hello"}}]}}'
+
+As a Gemini client:
+
+  curl -s http://{address}/v1beta/models/gemini-demo:generateContent \\
+    -H 'Content-Type: application/json' \\
+    -d '{{"contents": [{{"role": "user", "parts": [{{"text": "Hello"}}]}}]}}'
+
+To send any of them to another provider, replace the model with "smart"
+(served by Anthropic) or "fast" (OpenAI). The gateway translates the request.
 
 """
-_DASHBOARD: Final = "Watch them on the dashboard: http://{address}/ui\n\n"
-_NO_DASHBOARD: Final = "You cannot watch them here: {reason}\n\n"
+_DASHBOARD: Final = "Dashboard: http://{address}/ui\n"
+_NO_DASHBOARD: Final = "No dashboard: {reason}\n"
+_STOP: Final = "Press Ctrl-C to stop.\n\n"
 
 
 def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
@@ -46,10 +64,10 @@ def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
     place, listen = simulator_place(config), config.listen
     moved = _moved(place)
     if moved != place:
-        sys.stdout.write(f"{place} is in use: the simulator listens on {moved}.\n")
+        sys.stdout.write(f"{place} is in use; the simulator listens on {moved} instead.\n")
     own = _moved(listen) if isinstance(listen, Listen) else listen
     if own != listen:
-        sys.stdout.write(f"{listen} is in use: the gateway listens on {own}.\n")
+        sys.stdout.write(f"{listen} is in use; the gateway listens on {own} instead.\n")
 
     def read_moved() -> Config:
         fresh = read()
@@ -85,6 +103,24 @@ def _moved(listen: Listen) -> Listen:
     return Listen(listen.host, port)
 
 
+@implementer(ILogObserver)
+class _DemoLog:
+    """Shows warnings, and once the requests to try are printed, what the gateway itself logs.
+
+    Twisted's own lines, and those on which address the gateway listens, would hide the requests.
+    """
+
+    def __init__(self, inner: ILogObserver) -> None:
+        self._inner = inner
+        self.is_running = False
+
+    def __call__(self, event: LogEvent) -> None:
+        """Show an event of the process log, or leave it out."""
+        is_own = event.get("log_namespace", "").startswith("mgw")
+        if event.get("log_level", LogLevel.info) >= LogLevel.warn or (is_own and self.is_running):
+            self._inner(event)
+
+
 class Demo(MultiService):
     """Both services as one.
 
@@ -93,7 +129,8 @@ class Demo(MultiService):
 
     def __init__(self, gateway: GatewayService, reactor: Any) -> None:  # Any: a reactor has no one type
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
-        self._gateway = gateway
+        self._gateway, self._reactor = gateway, reactor
+        self._log: _DemoLog | None = None
         self._place = place = simulator_place(gateway.server.generation.config)
         simulator: Any = SimulatorService(reactor, place.host, place.port)  # Any: it knows none of our types
         for service in (simulator, gateway):
@@ -102,10 +139,11 @@ class Demo(MultiService):
     def setServiceParent(self, parent: Any) -> None:
         """Join the application, whose log becomes the gateway's."""
         self._gateway.take_over_log(parent)
+        self._gateway.telemetry.divert_log(self._quieten)
         super().setServiceParent(parent)  # type: ignore[no-untyped-call]  # Twisted's
 
     def startService(self) -> None:
-        """Start both, and say what to try.
+        """Start both.
 
         :raises StartError: an address cannot be had; the reason is printed.
         """
@@ -114,12 +152,23 @@ class Demo(MultiService):
         except CannotListenError as error:
             reason = getattr(error.socketError, "strerror", None) or error.socketError
             raise StartError(f"mgw: the simulator cannot listen on {self._place}: {reason}") from None
+        self._reactor.callWhenRunning(
+            self._begin
+        )  # after the gateway's own beginning, which logs where it is
+
+    def _quieten(self, observer: ILogObserver) -> ILogObserver:
+        self._log = _DemoLog(observer)
+        return self._log
+
+    def _begin(self) -> None:
         stdout = sys.__stdout__  # sys.stdout is the log by now
         if stdout is not None:
             reason = why_no_dashboard(self._gateway.server.generation.config)
-            text = _REQUESTS + (_DASHBOARD if reason is None else _NO_DASHBOARD)
+            text = _REQUESTS + (_DASHBOARD if reason is None else _NO_DASHBOARD) + _STOP
             stdout.write(text.format(address=self._gateway.addresses[0], reason=reason))
             stdout.flush()
+        if self._log is not None:
+            self._log.is_running = True
 
 
 def simulator_place(config: Config) -> Listen:
@@ -132,7 +181,7 @@ def simulator_place(config: Config) -> Listen:
     place = Listen(address.hostname or "", address.port or 80)
     if address.scheme != "http" or place.beyond_loopback:
         raise StartError(
-            f"mgw: --demo: expected providers.{provider.name}.base_url to be an http address of this "
-            "machine, as in etc/mgw-demo.yaml: the simulator listens there"
+            f"mgw: --demo: providers.{provider.name}.base_url must be an http address on this machine, as in "
+            "etc/mgw-demo.yaml: the simulator listens there"
         )
     return place

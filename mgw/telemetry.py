@@ -87,7 +87,8 @@ class Telemetry:
         """Have the text of the log taken by another observer, which is made from the one that writes it."""
         if self._log_lines is not None:
             self.log_text.removeObserver(self._log_lines)
-            self.log_text.addObserver(redirect(self._log_lines))
+            self._log_lines = redirect(self._log_lines)
+            self.log_text.addObserver(self._log_lines)
 
     def reopen(self) -> None:
         """Open all files anew: they may have been renamed."""

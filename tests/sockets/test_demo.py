@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -47,12 +48,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield daemon
 
 
-def printed_lines(demo: Daemon) -> list[str]:
+def printed_requests(demo: Daemon) -> list[str]:
     assert demo.stdout is not None
     data: bytes = demo.stdout.wait_for(
-        lambda data: data.count(b"curl") == 3 and data, WAIT_SECONDS, "three requests"
+        lambda data: data.endswith(b"Ctrl-C to stop.\n\n") and data, WAIT_SECONDS, "three requests"
     )
-    return [line.strip() for line in data.decode().splitlines() if line.strip().startswith("curl ")]
+    return re.findall(r"curl .*?\}'$", data.decode().replace("\\\n", ""), re.DOTALL | re.MULTILINE)
 
 
 def sent_by_curl(line: str) -> bytes:
@@ -87,13 +88,13 @@ def test_a_field_that_a_translation_drops_is_named_in_the_response(demo: Daemon)
 
 @pytest.mark.parametrize(("number", "field"), [(0, "choices"), (1, "content"), (2, "candidates")])
 def test_each_printed_request_is_answered_as_printed(demo: Daemon, number: int, field: str) -> None:
-    line = printed_lines(demo)[number]
+    line = printed_requests(demo)[number]
     body = json.loads(sent_by_curl(line) if shutil.which("curl") else sent_without_curl(line))
     assert "You said: Hello" in json.dumps(body[field])
 
 
 def test_the_printed_dashboard_is_there(demo: Daemon) -> None:
-    printed_lines(demo)
+    printed_requests(demo)
     assert demo.stdout is not None
     line = demo.stdout.wait_for(
         lambda data: [line for line in data.splitlines() if line.endswith(b"/ui")],
@@ -104,10 +105,19 @@ def test_the_printed_dashboard_is_there(demo: Daemon) -> None:
         assert b"<title>" in page.read()
 
 
-def test_the_demonstrations_log_has_no_traceback(demo: Daemon) -> None:
-    printed_lines(demo)
+def test_what_is_printed_fits_a_terminal_of_eighty_columns(demo: Daemon) -> None:
+    printed_requests(demo)
+    assert demo.stdout is not None
+    assert max(map(len, demo.stdout.data.decode().splitlines())) <= 80
+
+
+def test_the_log_of_the_demonstration_is_about_its_requests(demo: Daemon) -> None:
+    sent_without_curl(printed_requests(demo)[0])
     assert demo.stderr is not None
-    assert b"Traceback" not in demo.stderr.data
+    lines: list[bytes] = demo.stderr.wait_for(
+        lambda data: b"\nhttp " in data and data.splitlines(), WAIT_SECONDS, "the lines of a request"
+    )
+    assert {line.partition(b" ")[0] for line in lines} == {b"usage", b"http"}
 
 
 def test_busy_ports_are_left_to_others_and_the_printed_requests_still_work(tmp_path: Path) -> None:
@@ -116,12 +126,12 @@ def test_busy_ports_are_left_to_others_and_the_printed_requests_still_work(tmp_p
         file = moved_config(tmp_path, busy[0])
         file.write_text(file.read_text().replace("127.0.0.1:0", f"127.0.0.1:{busy[1]}"))
         with start_twistd("mgw", "-c", str(file), "--demo", folder=tmp_path) as demo:
-            first, *_ = printed_lines(demo)
+            first, *_ = printed_requests(demo)
             assert json.loads(sent_without_curl(first))["choices"]
             assert demo.stdout is not None
             said = demo.stdout.data.decode()
-            assert f"127.0.0.1:{busy[0]} is in use: the simulator listens on 127.0.0.1:" in said
-            assert f"127.0.0.1:{busy[1]} is in use: the gateway listens on 127.0.0.1:" in said
+            assert f"127.0.0.1:{busy[0]} is in use; the simulator listens on 127.0.0.1:" in said
+            assert f"127.0.0.1:{busy[1]} is in use; the gateway listens on 127.0.0.1:" in said
             assert f"http://127.0.0.1:{busy[1]}/" not in said
             demo.process.send_signal(signal.SIGHUP)
             assert demo.stderr is not None
