@@ -90,7 +90,7 @@ def _dashboard_line(config: Config) -> list[str]:
 
 
 def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str], PriceTable | None]:
-    """Return a line for each thing that a gateway would not start with, with its place, and what models cost."""
+    """Return a line for each thing that a gateway would not start with, and what models cost."""
     from twisted.internet import reactor  # here, since importing it installs one
 
     from mgw.generation import build_generation, build_sources

@@ -79,7 +79,7 @@ def sent_without_curl(line: str) -> bytes:
 
 
 def test_a_field_that_a_translation_drops_is_named_in_the_response(demo: Daemon) -> None:
-    _, _, url, *_ = shlex.split(printed_lines(demo)[0])
+    _, _, url, *_ = shlex.split(printed_requests(demo)[0])
     body = {"model": "smart", "seed": 1, "messages": [{"role": "user", "content": "Hello"}]}
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(asked, timeout=10) as response:
