@@ -1,4 +1,4 @@
-"""Read a configuration file, say what is wrong with it, what to be warned of, and where calls go."""
+"""Check a configuration file: report errors and warnings, and show where calls go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files hold that a configuration names, beside the ones that are read again while it is in use.
+"""Contents of the files that a configuration names, except those that are reread while in use.
 
 Reading and parsing them blocks and may take seconds (a large file of prices, a thousand ``ca_file``), so a
 reload does it in a thread, and what is made of it there is ready to be used (:mod:`mgw.generation`).

@@ -1,4 +1,4 @@
-"""What twistd calls: the options, ``--check``, and the service (``twistd -n mgw -c FILE``)."""
+"""The entry point for twistd: options, ``--check`` and the service (``twistd -n mgw -c FILE``)."""
 
 from __future__ import annotations
 

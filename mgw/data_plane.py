@@ -1,4 +1,4 @@
-"""What serves the requests of clients in one process: the configuration in use, the server, its channels."""
+"""Request serving in one process: the current configuration, the server and its channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--demo``: the gateway with the built-in simulator beside it, and three requests to try."""
+"""``--demo``: the gateway with the built-in simulator as its provider, and three requests to try."""
 
 from __future__ import annotations
 

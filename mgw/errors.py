@@ -1,4 +1,4 @@
-"""Every refusal that the gateway can utter.
+"""Every error that the gateway itself can return.
 
 A :class:`Reason` is one row of the table of errors (contract 6.2): a cause and its HTTP status.  What
 each dialect calls it stands in ``dialects/<name>/errors.py``.

@@ -1,4 +1,4 @@
-"""One row per family: all that differs between them outside their dialects.
+"""One row per family: everything that differs between families outside their dialects.
 
 Sources: contract 3.2 (carriers of credentials), contract 4.13 (which family a request is of), contract 5.5.
 """

@@ -1,4 +1,4 @@
-"""What one configuration file became; a request keeps the generation that it began with.
+"""Everything built from one configuration file; a request keeps the generation it began with.
 
 A reload swaps one reference: new requests take the new generation, requests in flight finish on the old
 one, and its connections close when the last of them is done.

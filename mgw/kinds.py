@@ -1,4 +1,4 @@
-"""One row per provider kind: what follows from the kind and from nothing else.
+"""One row per provider kind: everything that follows from the kind alone.
 
 Sources: contract 2.7 and 2.8 (default capabilities, what a kind cannot do), contract 3.8 (key headers and
 required headers), contract 8.9 (what hosts of OpenAI's wire take); for Azure OpenAI,

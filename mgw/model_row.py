@@ -1,4 +1,4 @@
-"""What translation must know of a model: one row per family of models.
+"""What translation needs to know about a model: one row per family of models.
 
 A row says what the vendor's API takes for the models whose names match, so that a translated request holds
 nothing that the upstream refuses, and that what cannot be said is reported.  Rows describe the routes that

@@ -1,4 +1,4 @@
-"""Files that an operator names, read so that none of them can hold the process up.
+"""Files that an operator names, read so that none of them can block the process.
 
 A path may lead to anything by the time it is opened: to a named pipe that nobody writes to, to a terminal, to
 a device without an end.  So it is opened without blocking, must be a regular file (a link to one is), and is

@@ -1,4 +1,4 @@
-"""A string that never prints, the two things that may be said of it, and how texts are freed of it.
+"""A string that never prints, what may be revealed about it, and how texts are redacted.
 
 A key is hidden by its value, as a whole word (contract 6.8): ``none`` in ``nonetheless`` is no key, and
 neither is a word of fewer than :data:`MIN_HIDDEN` characters anywhere.  Texts spell a key in several ways: as

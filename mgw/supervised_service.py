@@ -1,4 +1,4 @@
-"""The gateway as several processes: workers serve its clients, and this one speaks for all of them.
+"""The gateway as several processes: workers serve clients, and the supervisor handles everything else.
 
 ::
 

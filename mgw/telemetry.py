@@ -1,4 +1,4 @@
-"""What a process tells of requests: usage sinks, metrics, and the lines of its log."""
+"""What a process reports about requests: usage sinks, metrics and log lines."""
 
 from __future__ import annotations
 

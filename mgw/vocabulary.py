@@ -1,4 +1,4 @@
-"""The nouns of the gateway, and the one table of their neutral and vendor spellings.
+"""The gateway's nouns, and the one table of their neutral and vendor spellings.
 
 Source: contract 1.4 and 1.5.  Operators may write either spelling; the code, the
 documents and the logs use the vendor's.  No other module spells a neutral word.

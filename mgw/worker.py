@@ -1,4 +1,4 @@
-"""One worker: a process that serves requests, and leaves all else to the supervisor's process.
+"""One worker: a process that serves requests and leaves everything else to the supervisor.
 
 It has no usage sinks, no page of metrics, no dashboard and no log of its own: what is told of requests goes
 over the channel, where one process speaks for the whole service.

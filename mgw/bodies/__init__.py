@@ -1,1 +1,1 @@
-"""Request bodies that need not be in memory: on disk, and read from there as they are sent."""
+"""Request bodies that need not be in memory: stored on disk, and sent from there."""

@@ -1,4 +1,4 @@
-"""How much the request bodies of all clients may take together (contract 2.11).
+"""The memory and disk that request bodies of all clients may use together (contract 2.11).
 
 One budget is for the memory and one for the disk.  A request reserves room through a :class:`Reservation`, so
 that whatever it still holds is released at once when it ends.

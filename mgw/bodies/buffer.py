@@ -1,4 +1,4 @@
-"""A body in memory as it arrives: cheap where it comes in a few pieces, and where it comes in a million.
+"""A body in memory as it arrives: cheap for a few pieces, and for a million.
 
 Pieces of a body are kept as they came and joined in the end.  Small ones are put together, since an object
 costs more than what they hold.  A large body grows in one block of its own, which the system gets back as a

@@ -1,4 +1,4 @@
-"""One body on disk: a file without a name, that nobody else can open and that is gone with its descriptor.
+"""One body on disk: an unnamed file that nobody else can open, and that disappears with its descriptor.
 
 All that touches the disk runs in a thread.  The descriptor is closed only when no thread is at it any more:
 its number may be another file's the moment after.

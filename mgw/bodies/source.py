@@ -1,4 +1,4 @@
-"""A body that is read where it lies, piece by piece and more than once, and the same with parts replaced."""
+"""A body that is read from where it is stored, in pieces and repeatedly, with or without replaced parts."""
 
 from __future__ import annotations
 

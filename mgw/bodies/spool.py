@@ -1,4 +1,4 @@
-"""Take the bodies of large requests as they arrive, and keep them on disk (contract 2.11).
+"""Store the bodies of large requests on disk as they arrive (contract 2.11).
 
 A small body stays in memory.  One that outgrows :data:`~mgw.bodies.source.PIECE_BYTES` goes to a file, piece
 by piece, one write at a time::

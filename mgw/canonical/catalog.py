@@ -1,4 +1,4 @@
-"""What the gateway offers, and what an upstream lists, before any dialect's shape (contract 4.17)."""
+"""What the gateway offers, and what an upstream lists, before a dialect formats it (contract 4.17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request to a model, whatever wire it came by.
+"""A request to a model, independent of its wire format.
 
 A :class:`Conversation` is what a client asks: instructions, turns made of parts, tools, and how to answer.
 Everything is immutable, holds nothing that leads back to it (hence ``gc=False``, which spares the garbage

@@ -1,4 +1,4 @@
-"""Embeddings, whatever wire they came by."""
+"""Embeddings, independent of their wire format."""
 
 from __future__ import annotations
 

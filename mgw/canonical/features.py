@@ -1,4 +1,4 @@
-"""The name of each thing that a dialect may fail to carry.
+"""The name of each feature that a dialect may be unable to carry.
 
 A parser notes under which of the client's paths it met a feature; a renderer says which features it carries.
 ``dropped_fields`` is then algebra: what nobody read, and the paths of what was said and not carried

@@ -1,4 +1,4 @@
-"""The order of a history: one step for all families, with a policy that says what each of them demands.
+"""The order of a history: one step for all families, with a policy for the requirements of each.
 
 Histories come from clients of other families.  They answer calls late, in another order, twice or not at all,
 use one identifier again, or let the user speak twice.  A family refuses a history that breaks its rules:

@@ -1,4 +1,4 @@
-"""Identifiers of tool calls and names of tools: legal where they go, the same in every turn.
+"""Ids of tool calls and names of tools: valid for the target, and stable in every turn.
 
 An identifier that is legal in the target travels as it is.  Any other becomes ``call_`` and the first 24
 hexadecimal digits of its BLAKE2b, or, where only nine letters and digits are legal, nine of its SHA-256: the

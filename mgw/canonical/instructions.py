@@ -1,4 +1,4 @@
-"""Instructions where a model takes none: text of the user's.
+"""Instructions for models that accept none: as text of the user.
 
 Sources: contract 8.29; the column ``system`` of the table of models.  Chat templates of some open models
 (Gemma) know no system message, and most of them none in mid-conversation.

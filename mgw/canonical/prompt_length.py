@@ -1,4 +1,4 @@
-"""A prompt that is too long for its model, recognized in whatever words a provider says it.
+"""A prompt that is too long for its model, recognized in every provider's wording.
 
 Agents compact their history when they read this, each in the words of its own vendor, so every dialect has to
 know it of every vendor.  It is known by a code, or by words of a refusal with status 400 or 413.  The numbers

@@ -1,4 +1,4 @@
-"""A whole answer as the events of a stream, for a provider that does not stream where it was asked to."""
+"""A whole answer as the events of a stream, for a provider that did not stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model answered, whatever wire it came by: whole, or event by event.
+"""A model's answer, independent of its wire format: whole, or event by event.
 
 A :class:`Reply` is a whole answer; a stream of :data:`ReplyEvent` is the same in pieces.  The events of one
 candidate come in the order in which its parts do; only the arguments of several calls may interleave, each

@@ -1,4 +1,4 @@
-"""Speech, whatever wire it came by: a text that is to be spoken, and the sound of it."""
+"""Speech, independent of its wire format: the text, and the audio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of ``mgw auth`` that talks to a vendor: it runs a reactor until one login is done."""
+"""The part of ``mgw auth`` that talks to a vendor: runs a reactor until one login completes."""
 
 from __future__ import annotations
 

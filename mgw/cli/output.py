@@ -1,4 +1,4 @@
-"""What commands print: a table for people, CSV or JSON."""
+"""Output of commands: tables for people, CSV and JSON."""
 
 from __future__ import annotations
 

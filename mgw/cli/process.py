@@ -1,4 +1,4 @@
-"""The gateway as a process in the foreground: twistd, with the options that this wants.
+"""The gateway as a foreground process: twistd with the right options.
 
 No pid file is written: whoever starts a process in the foreground knows it, and a service user's folder is
 often ``/``, where it may write nothing.

@@ -1,4 +1,4 @@
-"""``mgw reload``: has a running gateway use its configuration file as it is now, and says what became of it.
+"""``mgw reload``: have a running gateway reread its configuration file, and report the result.
 
 The file is checked first, with the environment of the gateway: a file that it would reject anyway is reported
 without disturbing it.

@@ -1,4 +1,4 @@
-"""``mgw routes``: which requests the gateway takes, and what becomes of them."""
+"""``mgw routes``: the paths that the gateway serves, and how it handles each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mgw tail``: what happens in a running gateway, in a terminal."""
+"""``mgw tail``: live events of a running gateway in a terminal."""
 
 from __future__ import annotations
 

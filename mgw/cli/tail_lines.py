@@ -1,4 +1,4 @@
-"""How ``mgw tail`` shows events: which of them, and each as one line.
+"""The lines of ``mgw tail``: which events it shows, each on one line.
 
 Names of models come from clients, so whatever would not print is replaced before it reaches a terminal.
 """

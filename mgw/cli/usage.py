@@ -1,4 +1,4 @@
-"""``mgw usage``: what the events in an SQLite file add up to (``hooks.sqlite``)."""
+"""``mgw usage``: totals of the events in an SQLite file (``hooks.sqlite``)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who has which of the gateway's own keys, and how much of its limits each has used."""
+"""Gateway keys: who has which, and how much of its limits each has used."""

@@ -1,4 +1,4 @@
-"""A client that has one of the gateway's own keys: its name, its models, its limits.
+"""A client with a gateway key: its name, its models, its limits.
 
 The clients of a configuration are made with it.  What they have used outlives it: :class:`ClientRegistry`
 belongs to the process and keeps the counts by the names of the keys.

@@ -1,4 +1,4 @@
-"""How much one client may do, and how much of that it has used."""
+"""One client's limits, and how much of them it has used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection, as far as its address says."""
+"""The peer of a connection, as far as its address identifies it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sliding window: how much there was in the last 60 seconds.
+"""A sliding window: the total of the last 60 seconds.
 
 What is added counts from its own moment until exactly 60 s later, so no 60 s hold more than the limit,
 wherever they begin.  The window keeps one entry for each addition.  To bound its memory, additions within

@@ -1,1 +1,1 @@
-"""One YAML file, checked.  Pure."""
+"""One YAML file, validated.  Pure."""

@@ -1,4 +1,4 @@
-"""How the gateway shows itself to a provider: which settings belong to which mode (contract 3.7).
+"""Authentication to a provider: which settings belong to which mode (contract 3.7).
 
 What cannot work is a problem at load, and what is left to the environment is filled in.  No file is read
 here: those of keys and tokens are the business of :mod:`mgw.credentials`.

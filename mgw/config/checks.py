@@ -1,4 +1,4 @@
-"""What a text must be to serve as an address, a header, a name or a key: checks, and patterns of JSON schema.
+"""Valid addresses, headers, names and keys: checks, and patterns for the JSON schema.
 
 Each check returns the text as it will be used and raises ``ValueError`` with a sentence that says what is
 wrong and never quotes a value that could hold a secret.

@@ -1,4 +1,4 @@
-"""The dashboard for operators: whether it is served, and who may use it.
+"""Settings of the dashboard: whether it is served, and who may use it.
 
 It needs a package and files that an installation may lack after all (``pip install --no-deps``).  The gateway
 then starts without it, and says so.

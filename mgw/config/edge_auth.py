@@ -1,4 +1,4 @@
-"""The gateway's own keys: texts, or mappings that name a key and say what it may be used for.
+"""The gateway keys: strings, or mappings with a name and permissions.
 
 Source: contract 3.22 to 3.25.  Of a named key the file may hold no more than the digest; a key that is known
 gets its digest here, so that whoever compares keys needs nothing else.

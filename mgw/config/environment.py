@@ -1,4 +1,4 @@
-"""What a file is loaded with: the environment, the names that it gives, and where problems go.
+"""The context of loading a file: the environment, its names, and where problems are reported.
 
 Sources: ``StateDirectory=`` of systemd.exec(5), the XDG base directory specification, contract 2.11.
 """

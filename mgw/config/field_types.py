@@ -1,4 +1,4 @@
-"""What a single setting may be: the types of settings, each with the words that ask for it.
+"""Types of single settings, each with the phrase that asks for it in an error.
 
 Pydantic's own messages may echo a value and speak of inputs; here every type says what it expects, and the
 loader adds what was found.

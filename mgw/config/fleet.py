@@ -1,4 +1,4 @@
-"""The settings of a service of several processes and of several hosts: ``workers`` and ``fleet``.
+"""Settings for several processes or hosts: ``workers`` and ``fleet``.
 
 The address of Redis may hold a password: it is read once, and never shown.
 

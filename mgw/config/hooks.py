@@ -1,4 +1,4 @@
-"""The settings of ``hooks``, one class for each sink of usage events, and what they ask of one another.
+"""Settings of ``hooks``: a class for each sink of usage events, and their dependencies.
 
 Source: contract 9.5, 9.7, 9.9 and 9.10.
 """

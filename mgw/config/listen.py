@@ -1,4 +1,4 @@
-"""Where the gateway listens, and which machines stand before it (contract 2.4 and 4.23)."""
+"""Listening addresses, and trusted machines in front of the gateway (contract 2.4 and 4.23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a configuration file and the environment, turned into a :class:`~mgw.config.settings.Config`.
+"""Turn the text of a configuration file and the environment into a ``Config``.
 
 In three steps: the YAML with its positions, the shape of each block, what the settings ask of one another.
 What a step finds wrong is noted and taken out, and the next goes on with the rest, so that an operator sees

@@ -1,4 +1,4 @@
-"""What settings ask of one another, and what the environment and a provider's kind add to them."""
+"""Dependencies between settings, and values from the environment and a provider's kind."""
 
 from __future__ import annotations
 

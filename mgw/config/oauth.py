@@ -1,4 +1,4 @@
-"""The ``oauth`` block of a provider: where its tokens come from, and for what (contract 3.15).
+"""The ``oauth`` block of a provider: the source of its tokens, and their purpose (contract 3.15).
 
 Sources: RFC 6749 (client credentials, refresh tokens), RFC 8693 (token exchange), RFC 7523 (assertions),
 RFC 8707 (resource).

@@ -1,4 +1,4 @@
-"""What models cost: the settings of ``prices``, and of a file of prices."""
+"""Prices of models: the settings of ``prices``, and of a price file."""
 
 from __future__ import annotations
 

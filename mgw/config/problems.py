@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: every problem at once, each with its file, line and path.
+"""Problems of a configuration: all at once, each with its file, line and path.
 
 Source: contract 2.2.  A message says what was expected and what was found, never a secret's value.  What is
 planned and this version does not do yet is an error of its own (contract 2.1): an operator who wrote it

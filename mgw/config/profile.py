@@ -1,4 +1,4 @@
-"""A profile: how to log in to a vendor's subscription, and what requests with such an account look like.
+"""A profile: how to log in to a vendor's subscription, and the form of requests with such an account.
 
 It is a file of its own (``profiles`` of the configuration names it), since all of it is an operator's to
 state: nothing that names or imitates a vendor's client comes with the gateway.  What is wrong with a file is

@@ -1,4 +1,4 @@
-"""What a message may repeat of a file: never what looks like a credential, wherever it stands.
+"""What a message may quote from a file: never anything that looks like a credential.
 
 Operators put keys where none belongs: as the name of a provider, behind ``auth``, in an address.  A message
 names the line, so that it need not repeat what stands there; it quotes what helps and is harmless.

@@ -1,4 +1,4 @@
-"""The settings of retries: what is sent again, and how often."""
+"""Settings of retries: what is retried, and how often."""
 
 from __future__ import annotations
 

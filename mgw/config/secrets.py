@@ -1,4 +1,4 @@
-"""Every secret that settings hold: what no log line and no response may repeat.
+"""All secrets in settings, which no log line and no response may contain.
 
 They are found by the types of fields, so that a new setting need not be named here: each
 :class:`~mgw.secret.Secret`, and each text of a field that does not print (``repr=False``), as the values of

@@ -1,4 +1,4 @@
-"""The settings: one class per block, in which each has its type, its default and its description, once.
+"""The settings: one class per block, with each setting's type, default and description.
 
 An operator writes them so, and the gateway reads them so: the JSON schema and the reference are generated
 from these classes, and the loader fills in what the environment and a provider's kind add.

@@ -1,4 +1,4 @@
-"""How a block and its settings are declared, and what pydantic is told to make of them."""
+"""How a block and its settings are declared, and how pydantic handles them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of translation: what models take, automatic cache breakpoints, signs of life in streams.
+"""Settings of translation: models, automatic cache breakpoints, keep-alives in streams.
 
 Source: contract 2.14, 4.25, 8.4, 8.7, 8.9, 8.25 and 8.27.
 """

@@ -1,4 +1,4 @@
-"""YAML text as plain values, with the place of each in the file.
+"""YAML text as plain values, with the position of each.
 
 PyYAML's composer gives nodes with marks; this module walks them once.  It takes what a configuration needs
 (mappings with text keys, lists, scalars of YAML 1.1) and refuses the rest with a problem that names the line:

@@ -1,4 +1,4 @@
-"""Who we are to a provider: one line per way."""
+"""Authentication to providers: one line per method."""
 
 from __future__ import annotations
 

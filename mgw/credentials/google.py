@@ -1,4 +1,4 @@
-"""``auth: service_account`` and ``auth: adc``: tokens of Google's.
+"""``auth: service_account`` and ``auth: adc``: Google tokens.
 
 Sources: AIP-4112 (a service account signs an assertion), AIP-4110 (application default credentials and their
 order), AIP-4115 (the metadata server), AIP-4117 (external accounts); RFC 7515 3.1 (the form of a signed

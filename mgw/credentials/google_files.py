@@ -1,4 +1,4 @@
-"""The files in which Google's tools keep credentials, read once at load.
+"""Credential files of Google's tools, read once at load.
 
 Sources: AIP-4112 (keys of service accounts), AIP-4113 (a person's own credentials), AIP-4117 (identities of
 other clouds: external accounts).

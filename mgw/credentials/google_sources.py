@@ -1,4 +1,4 @@
-"""Which of Google's credentials a provider uses, and the source of its tokens.
+"""Which Google credentials a provider uses, and the source of its tokens.
 
 The order is that of Google's own libraries (AIP-4110): the file that is named, the well-known file of gcloud,
 the metadata server.

@@ -1,4 +1,4 @@
-"""The interface of everything that provides credentials to the code that sends requests."""
+"""The interface through which the code that sends requests gets credentials."""
 
 from __future__ import annotations
 

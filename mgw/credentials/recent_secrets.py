@@ -1,4 +1,4 @@
-"""The tokens that a process has seen lately, for whoever hides them in logs.
+"""Tokens that a process has seen recently, so that logs can redact them.
 
 A source of credentials knows the token that it gives out.  The one before it may still be on its way in a
 request, and what is sent to a token endpoint is kept by nobody: so everything that comes and goes is noted

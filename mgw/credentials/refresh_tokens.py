@@ -1,4 +1,4 @@
-"""Refresh tokens that change when they are used, each kept in a file of its own.
+"""Refresh tokens that rotate when used, each stored in its own file.
 
 A token endpoint may answer with a new refresh token, and then the old one is spent: using it again locks the
 account out.  So the newest is kept by what was configured, whatever else changes in a reload or after a

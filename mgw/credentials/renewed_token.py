@@ -1,4 +1,4 @@
-"""A token that lives for a while: kept while it is good, renewed once for all who need it.
+"""A token with a lifetime: kept while it is valid, and renewed once for everyone who needs it.
 
 ::
 

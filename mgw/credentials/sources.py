@@ -1,4 +1,4 @@
-"""Credentials that outlive a configuration: one source for each identity, whoever uses it (contract 3.17).
+"""Credentials that outlive a configuration: one source per identity, shared by its users (contract 3.17).
 
 A token, the request under way for it and a rotated refresh token belong to what was configured: two providers
 with the same settings share them, and so do the generations before and after a reload.  A source that no

@@ -1,4 +1,4 @@
-"""What an operator may see of a provider's credential: whether there is one, and until when."""
+"""A provider's credential as operators see it: whether there is one, and when it expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An access token in a plain file, kept fresh by somebody else: a side-car or a projected volume."""
+"""An access token in a plain file that something else keeps fresh: a sidecar or a projected volume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask an endpoint for a token: the request, its limits, and what a response may be.
+"""Request a token from an endpoint: the request, its limits, and valid responses.
 
 Sources: RFC 6749 4 to 6 (grants, responses, errors), RFC 8628 3.5 (device codes), RFC 8693 2.2 (token
 exchange).

@@ -1,4 +1,4 @@
-"""Who may use the dashboard.
+"""Access to the dashboard.
 
 With keys (its own, else those of edge auth that have neither ``models`` nor limits): who has one, in a header
 or as the cookie of a session.  Without keys: clients on this machine that name it as such.  A request that a

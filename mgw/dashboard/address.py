@@ -1,4 +1,4 @@
-"""Where the dashboard is, in one line: the log, ``mgw check`` and the demo say the same."""
+"""The address of the dashboard, on one line for the log, ``mgw check`` and the demo."""
 
 from __future__ import annotations
 

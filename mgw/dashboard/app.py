@@ -1,4 +1,4 @@
-"""The dashboard as one thing that serves Twisted's requests: which path leads to which of its parts.
+"""The dashboard as a handler of Twisted requests: which path leads to which part.
 
 A part that is not there has no path.  What goes wrong is raised as a :class:`~mgw.errors.GatewayError`, which
 whoever serves the request renders in OpenAI's shape.

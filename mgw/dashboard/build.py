@@ -1,4 +1,4 @@
-"""The one place where the parts of the dashboard are put together."""
+"""Assembles the parts of the dashboard."""
 
 from __future__ import annotations
 

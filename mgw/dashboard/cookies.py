@@ -1,4 +1,4 @@
-"""Sessions of browsers: a signed random id in a cookie, in place of a key.
+"""Browser sessions: a signed random id in a cookie instead of a key.
 
 An id is signed with a key that is derived from the one that the user signed in with: every process that has
 that key takes the cookie, and with the key its sessions go.  Where the configuration holds no more than the

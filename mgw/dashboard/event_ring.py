@@ -1,4 +1,4 @@
-"""The last events of the gateway, which many readers read at their own pace.
+"""The latest events of the gateway, which many readers consume at their own pace.
 
 Events are numbered from 1.  The ring holds the newest, and whoever has read up to some number asks for what
 came behind it; what a reader has missed is not kept for it, so a slow one costs no memory.

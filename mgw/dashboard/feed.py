@@ -1,4 +1,4 @@
-"""``GET /v1/dashboard/events``: what happens in the gateway, as server-sent events (WHATWG HTML, 9.2).
+"""``GET /v1/dashboard/events``: live events, as server-sent events (WHATWG HTML, 9.2).
 
 ::
 

@@ -1,4 +1,4 @@
-"""The live parts of the dashboard as one: what the gateway tells them, and what they answer.
+"""The live parts of the dashboard behind one interface: their input from the gateway, and their answers.
 
 The feed has every usage event, line of the log, change of a provider's health and session that is opened or
 closed; of each there is also a list of what is known now.

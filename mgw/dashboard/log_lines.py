@@ -1,4 +1,4 @@
-"""The last lines of the process log, for the dashboard and its feed.
+"""The latest lines of the process log, for the dashboard and its feed.
 
 What comes here went through the redaction of the log (:class:`mgw.ops.logs.RedactingObserver`): finished text
 without secrets.  The plain ``usage`` and ``http`` lines never come here.

@@ -1,4 +1,4 @@
-"""One login of a user of the dashboard: what ``mgw auth login`` does, without a terminal.
+"""One login through the dashboard: the same steps as ``mgw auth login``, without a terminal.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Logins in the dashboard: the entries that there are, and one flow for each at a time.
+"""Logins through the dashboard: the entries, and at most one flow at a time for each.
 
 It is what ``mgw auth login`` does with a terminal: begin a login, look how far it is, go on with a code, or
 give it up.  Nothing here waits in a thread: the gateway's own client asks the endpoints, and the accounts of

@@ -1,4 +1,4 @@
-"""``GET /v1/dashboard/openapi.json``: the API of the dashboard in OpenAPI 3.1, of the parts that are there.
+"""``GET /v1/dashboard/openapi.json``: the dashboard's API in OpenAPI 3.1, limited to enabled parts.
 
 Times are RFC 3339 in UTC; what is not known is left out.
 """

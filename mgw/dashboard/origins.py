@@ -1,4 +1,4 @@
-"""What ``Host`` and ``Origin`` say, and whether a page belongs to the dashboard itself.
+"""Checks of ``Host`` and ``Origin``: whether a request comes from the dashboard's own page.
 
 Sources: RFC 9110 7.2 (Host), RFC 6454 7 (Origin), RFC 6761 6.3 (names below ``localhost``).
 """

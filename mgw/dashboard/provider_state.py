@@ -1,4 +1,4 @@
-"""Whether providers work, by what became of the requests that were sent to them; nothing is asked of them.
+"""The state of providers, derived from clients' requests alone.
 
 A request says something only where the provider decided it.  Refusals of the gateway, clients that left, and
 statuses that are the client's own doing, as a 404 for a model that does not exist, neither prove a provider

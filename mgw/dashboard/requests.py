@@ -1,4 +1,4 @@
-"""``GET /v1/dashboard/requests``: what is under way between clients and providers."""
+"""``GET /v1/dashboard/requests``: the requests in progress."""
 
 from __future__ import annotations
 

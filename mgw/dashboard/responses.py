@@ -1,4 +1,4 @@
-"""What the parts of the dashboard say to a client, by Twisted's own request."""
+"""Responses of the dashboard's parts, through Twisted's request object."""
 
 from __future__ import annotations
 

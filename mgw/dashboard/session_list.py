@@ -1,4 +1,4 @@
-"""The open realtime sessions, as the dashboard shows them, and what its feed tells of them.
+"""The open realtime sessions, for the dashboard and its feed.
 
 Nothing is done for a frame: what has passed is what the relay counts for the usage event anyhow, and it is
 looked at when somebody asks.

@@ -1,4 +1,4 @@
-"""Signing in with a key, which a browser gets a cookie for, and signing out."""
+"""Sign-in with a key, which sets a cookie, and sign-out."""
 
 from __future__ import annotations
 

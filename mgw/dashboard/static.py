@@ -1,4 +1,4 @@
-"""The pages of the dashboard: files that are read once, when it starts.
+"""The dashboard's pages: files that are read once, at the start.
 
 What may be asked for is what was found then, by its name, so no path leads anywhere else.
 """

@@ -1,4 +1,4 @@
-"""The dashboard as the gateway holds it: there when the configuration wants it, and not imported before."""
+"""The dashboard as part of the gateway: imported only when the configuration enables it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``GET /v1/dashboard/usage``: what events add up to, from a file where there is one, else from memory."""
+"""``GET /v1/dashboard/usage``: totals of events, from the SQLite file if there is one, else from memory."""
 
 from __future__ import annotations
 

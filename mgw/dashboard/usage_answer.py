@@ -1,4 +1,4 @@
-"""Sums of usage events by step and key, and the answer that they make.
+"""Totals of usage events by step and key, as an answer.
 
 :class:`UsageRows` is filled by whoever has events, in memory or in a file.  All in it are whole numbers
 (:mod:`mgw.usage.usage_sums`; latencies in microseconds), so that sums do not depend on the order, and both

@@ -1,4 +1,4 @@
-"""Sums of usage events since the start, for a gateway without ``hooks.sqlite``.
+"""Totals of usage events since the start, for a gateway without ``hooks.sqlite``.
 
 Told of each exchange, as a sink is, it keeps sums alone, by provider, model, client and status each: of whole
 minutes for :data:`MINUTES` minutes, of whole hours for :data:`HOURS` hours, and nothing of older events.

@@ -1,4 +1,4 @@
-"""What ``GET /v1/dashboard/usage`` is asked for: ``since``, ``until``, ``step`` and ``by``.
+"""The query of ``GET /v1/dashboard/usage``: ``since``, ``until``, ``step`` and ``by``.
 
 Times are half-open, ``since <= time < until``.  A step begins at a multiple of its length, counted from 1970,
 so that the same event falls into the same step whenever somebody asks.

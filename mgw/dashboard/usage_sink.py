@@ -1,4 +1,4 @@
-"""The one usage sink of the dashboard, which hands what has ended to all parts that want to know."""
+"""The dashboard's usage sink, which passes completed requests to all interested parts."""
 
 from __future__ import annotations
 

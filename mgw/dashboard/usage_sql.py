@@ -1,4 +1,4 @@
-"""Sums of the usage events in the file of ``hooks.sqlite``, for the dashboard.
+"""Totals of the usage events in the ``hooks.sqlite`` file, for the dashboard.
 
 The file is read on a thread of its own, through a connection that cannot write and that lives for one query.
 SQLite adds everything up and hands on a few thousand rows at most: each one costs the reactor a wait for the

@@ -1,4 +1,4 @@
-"""Wire form to canonical form and back.  Pure.
+"""From wire format to canonical form and back.  Pure.
 
 This module is the registry: one line for each dialect.
 """

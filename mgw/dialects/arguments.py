@@ -1,4 +1,4 @@
-"""The arguments of tool calls: JSON text in the canonical form and in chat, an object elsewhere.
+"""Arguments of tool calls: JSON text in the canonical form and in chat, an object elsewhere.
 
 What is no object (a call that was cut off, or a model that wrote something else) travels as
 ``{"arguments": "<the text>"}`` where the API takes objects alone.  No text, and ``null``, are no arguments.

@@ -1,4 +1,4 @@
-"""What answers say of their price beside token counts: money, images, seconds.
+"""Billing data in responses besides token counts: money, images, seconds.
 
 Some hosts name the price of each answer in its ``usage``; what they name is what they charge.  OpenRouter
 has ``cost`` in credits, which are US dollars (its "Usage accounting"); with ``is_byok`` that is its own fee

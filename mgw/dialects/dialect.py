@@ -1,4 +1,4 @@
-"""What a dialect brings: its errors, meter and model list, and its two sides of a translation.
+"""The parts of a dialect: errors, meter, model list, and both sides of a translation.
 
 All of it is pure.  There are four operations (text, token counts, embeddings, speech), all of one shape.  A
 request walks ``parse_request`` of the client's side, then ``render_request`` of the provider's; a complete

@@ -1,4 +1,4 @@
-"""A JSON object that knows which of its keys nobody has read.
+"""A JSON object that tracks which of its keys were not read.
 
 A parser takes what it understands out of :class:`Fields`; what is left over in any object of the request is
 what the translation does not carry, and :meth:`Ledger.unread` names it.  A key that stands for a

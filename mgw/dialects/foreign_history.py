@@ -1,4 +1,4 @@
-"""What the gateway put into a client's history, taken out before a vendor reads it (contract 5.4).
+"""Additions of the gateway in a client's history, removed before a vendor reads it (contract 5.4).
 
 A client that got translated answers has thoughts of other families in its history, and their signatures,
 tagged (:mod:`mgw.dialects.signatures`).  When it asks its own family, its body passes through, and the vendor

@@ -1,4 +1,4 @@
-"""Whether a client was handed the last event of its stream: what follows is the provider's own business.
+"""Whether a client received the last event of its stream; what follows does not matter to it.
 
 A client may close its connection as soon as it has read that event, before the provider's last chunk has come
 (contract 7.4).  Each dialect has a mark that is looked for in every piece, which costs next to nothing;

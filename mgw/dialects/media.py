@@ -1,4 +1,4 @@
-"""What the dialects know alike of media: features, kinds, base64, and how files begin.
+"""What the dialects share about media: features, kinds, base64, and file signatures.
 
 Base64 is decoded for documents that are plain text alone, which every family writes as text.
 """

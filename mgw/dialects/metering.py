@@ -1,4 +1,4 @@
-"""Read token counts from passing bytes: the machinery that all dialects share.
+"""Count tokens in passing bytes: the machinery that all dialects share.
 
 A dialect brings a :data:`UsageReader`, which knows one JSON document of its API: the whole body of a unary
 answer, or the data of one event of a stream.  The meters here bring the document to it, however the bytes

@@ -1,4 +1,4 @@
-"""Which row says what a model takes.
+"""Find the row that describes a model.
 
 The operator's rows (``translation.models``) come first, then the shipped ones, the more specific before the
 general, then the fallback of the family, which is a safe guess for a model that is newer than the table.

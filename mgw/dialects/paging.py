@@ -1,4 +1,4 @@
-"""What model lists share: a number in the query of a page, and reading an upstream's."""
+"""What model lists share: a number in a page's query, and reading an upstream's pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that the gateway itself puts into requests.
+"""Text that the gateway adds to requests.
 
 Each fills a place that would else be empty, or tells the model of something that its API has no field for.
 The same case has the same words towards every family.

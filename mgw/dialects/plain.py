@@ -1,4 +1,4 @@
-"""Plain requests, decoded in one pass: what the dialects' parsers of them have in common.
+"""Plain requests, decoded in one pass: what the dialects' parsers share.
 
 Most chats hold texts and a few numbers.  A dialect declares what such a request may hold, to the key and the
 type, so that nothing in it can be forgotten.  What holds anything else, or has to be refused, is left to the

@@ -1,4 +1,4 @@
-"""In which dialect a provider is asked for a conversation.
+"""The dialect in which a provider is asked for a conversation.
 
 A family's providers are asked in one dialect, but OpenAI's models can be asked in two.  Newer ones refuse
 function tools on chat completions unless reasoning is off, and hosts may serve only one of the two.

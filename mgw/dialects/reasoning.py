@@ -1,4 +1,4 @@
-"""How a wish about thinking is said to each family.
+"""How each family expresses a thinking setting.
 
 Three vendors measure thinking in three ways: by name, in tokens, and by leaving it to the model.  A wish goes
 over by name where the model takes names (a missing one to its neighbour), else in tokens.  What the model

@@ -1,4 +1,4 @@
-"""What the refusals of all dialects share: the code for machines, words, and text that can be encoded.
+"""What the errors of all dialects share: the machine-readable code, the message, and encodable text.
 
 Source: the table of contract 6.2, column "OpenAI's code".  The code is the same in every dialect
 that can carry one; each dialect's own words stand in its ``errors.py``.

@@ -1,4 +1,4 @@
-"""The names of tools in bodies that are passed on: where they stand, and their replacement there.
+"""Tool names in relayed bodies: their positions, and their replacement.
 
 A body is never rebuilt: a name is replaced at its own position, and every other byte stays (as with models,
 :mod:`mgw.wire.json_spans`).  Only the client's own tools are renamed.  What a vendor defines has a type of

@@ -1,4 +1,4 @@
-"""A stream whose parts are written one after another, although calls may interleave.
+"""A stream with parts that are written one after another, although calls may interleave.
 
 In the messages API and in Responses one block, or item, is open at a time.  Calls whose arguments interleave
 are therefore written one after another: the first as it comes, the others from what was held meanwhile, and

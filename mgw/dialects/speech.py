@@ -1,4 +1,4 @@
-"""Speech, as far as several dialects know it alike: OpenAI's request body, formats, and voices.
+"""Speech, as far as dialects share it: OpenAI's request body, formats and voices.
 
 The request body is OpenAI's for clients of OpenAI's and of Anthropic's dialect (contract 4.25).  What no
 other family can say of it stays unread, and so is reported; a provider of OpenAI's own gets all of it, in the

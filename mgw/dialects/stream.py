@@ -1,4 +1,4 @@
-"""What the stream readers and stream writers of all dialects share.
+"""What the stream readers and writers of all dialects share.
 
 A reader turns the bytes of a provider into events, a writer turns events into the bytes of a client.  Both
 are state machines: a dialect adds one method for each kind of event, and the classes here call them, know

@@ -1,4 +1,4 @@
-"""How a stream that is passed on ends: with the provider's own error, complete, or too early.
+"""How a relayed stream ends: with the provider's own error, complete, or too early.
 
 The bytes pass as they come; a meter, which sees whole events, shows those that may tell something about the
 end.  Each dialect has marks that stand in every such event and seldom elsewhere, and only events with a mark

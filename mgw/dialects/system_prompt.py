@@ -1,4 +1,4 @@
-"""Put texts in front of the system prompt of a request that is passed on, at their own position.
+"""Insert text before the system prompt of a relayed request, in place.
 
 Sources: the vendors' references of messages (``system``: text, or blocks), chat completions (the first
 messages) and responses (``instructions``).

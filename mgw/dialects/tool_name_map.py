@@ -1,4 +1,4 @@
-"""Names of tools under which a provider wants to see a client's: one to one, there and back.
+"""Tool names that a provider requires in place of a client's: a one-to-one mapping.
 
 An operator states some names exactly, and a prefix for all others.  What is stated may collide: the exact
 name of one tool may be another tool's own.  So a name that is taken gives way along a chain::

@@ -1,4 +1,4 @@
-"""The names of one request's tools as the provider takes them, and the client's own in the response.
+"""Tool names of one request in the provider's form, and the client's own names in the response.
 
 A name that the provider refuses would cost the whole request, so such a tool gets another name, the same in
 every turn.  In the response it has the client's again.

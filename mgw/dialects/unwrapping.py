@@ -1,4 +1,4 @@
-"""An answer that was asked for in a wrapping, taken out of it: the value byte for byte, as it streams.
+"""Extract an answer that was requested in a wrapper: the value byte for byte, as it streams.
 
 Some vendors hold an answer to a schema only if that is of an object.  What else a client wants (a list, say)
 is asked for as the one member of an object, and the client gets the member's value::

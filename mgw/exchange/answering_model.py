@@ -1,4 +1,4 @@
-"""Which model of a list has answered: the event names it, and its price counts.
+"""Which model of a list answered: the event names it, and its price applies.
 
 A host that is given a list of models says in its answer which of them it used.  That stands near the front,
 in the whole answer or in its first events.  Where the host says something else, it counts as the one that was

@@ -1,4 +1,4 @@
-"""What follows an attempt that went wrong before anything reached the client: retry and fallback, in a table.
+"""What follows a failed attempt before anything has reached the client: a table of retries and failover.
 
 A refused credential comes first: its source may have another (:meth:`CredentialProvider.refused`), and a
 connection used before that was closed meanwhile is replaced by a new one.  Where neither helps, this does:

@@ -1,4 +1,4 @@
-"""Keep-alives of a translated stream, which may go out before its provider has said anything.
+"""Keep-alives of a translated stream, which may be sent before the provider has answered.
 
 A keep-alive is no byte of an answer: the first one brings a head of the gateway's own, and behind it goes on
 what could go on without it, such as another credential, another attempt, or another target.  What fails in

@@ -1,4 +1,4 @@
-"""The beginning of a stream that is passed on, held back while its events say nothing: an error may follow.
+"""The beginning of a relayed stream, held until an event has content, since an error may follow.
 
 Providers tell some of their failures within a stream that began with a good status: as its first event, or
 behind events that announce the answer and hold none of it.  Where a request may be tried again, such a stream

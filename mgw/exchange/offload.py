@@ -1,4 +1,4 @@
-"""Do the work that large bodies need in threads, so that the reactor goes on meanwhile.
+"""Process large bodies in threads, so that the reactor stays responsive.
 
 Two things bound how long one request holds all others: how much a body may ask for (each parser's limits),
 and where it is done.  Python lets another thread go on every few milliseconds, whatever this one is at, but

@@ -1,4 +1,4 @@
-"""Same family: the client's bytes are sent with only the model's value replaced, the response's as they come.
+"""Same family: only the model in the request is replaced, and the response is relayed unchanged.
 
 Source: contract 5.1 and 5.7.
 """

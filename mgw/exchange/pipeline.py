@@ -1,4 +1,4 @@
-"""The system as one object: one request, from its plan to the last byte of its response.
+"""The whole system in one object: a request, from its plan to the last byte of its response.
 
 ::
 

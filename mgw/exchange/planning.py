@@ -1,4 +1,4 @@
-"""Decide where a request goes, and what becomes of it on the way: the first half of the pipeline.
+"""Decide where a request goes and how it is handled: the first half of the pipeline.
 
 Nothing here waits unless a body is large, on disk or coded: :func:`plan_for` then waits for a thread.
 """

@@ -1,4 +1,4 @@
-"""A request that is passed on, as far as it follows from its head and its model alone.
+"""A relayed request, as far as its head and model determine it.
 
 Clients repeat their heads, so what is made of one is kept with it (in its
 :class:`~mgw.exchange.request.ClientRequest`): then a request costs a look-up, and its body.

@@ -1,4 +1,4 @@
-"""From the upstream's body through a filter to the client, at the client's pace.
+"""Relay the upstream's body through a filter to the client, at the client's pace.
 
 Per chunk: one call of the filter, one write.  The client's pause goes straight to the upstream's socket.
 Where the end of the body came with its last piece, both go out in one write.

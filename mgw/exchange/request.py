@@ -1,4 +1,4 @@
-"""The client's end of an exchange: its request, and the channel that takes the response."""
+"""The client's side of an exchange: its request, and the channel for the response."""
 
 from __future__ import annotations
 

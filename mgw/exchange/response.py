@@ -1,4 +1,4 @@
-"""How a response reaches the client: as a stream of pieces, or whole, once all of it is known.
+"""Deliver a response to the client: as a stream, or whole once all of it is known.
 
 A plan chooses one of three: :class:`StreamingResponse` is handed on piece by piece, :class:`BufferedResponse`
 is read to its end before the first byte for the client is known, and :class:`FullResponse` is complete

@@ -1,4 +1,4 @@
-"""What a client sends that may use some models only: the gateway and every provider have to read it alike.
+"""Bodies of clients that may use some models only: the gateway and providers must read them alike.
 
 A permission holds for what was checked, so a request is refused if some provider would find another model in
 it: in JSON that is not valid, under a key that is stated twice or in another case, in the query of a route

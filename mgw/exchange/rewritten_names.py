@@ -1,4 +1,4 @@
-"""A request that is passed on with other names of tools, and its response with the client's own again.
+"""Tool names that are rewritten in a relayed request, and restored in the response.
 
 All other bytes are passed on as they come.  A stream is looked at line by line as it passes; what is no
 stream is restored once it is whole.

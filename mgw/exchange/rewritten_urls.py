@@ -1,4 +1,4 @@
-"""Rewrite URLs in responses that lead past the gateway, so that they lead to it (contract 4.22).
+"""Rewrite URLs in responses that would bypass the gateway (contract 4.22).
 
 A client that follows such a URL with its gateway key would show that key to the vendor.  Rewritten are
 ``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of

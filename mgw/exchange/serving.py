@@ -1,4 +1,4 @@
-"""Answer one request, for those who await it."""
+"""Serve one request, for callers that await it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The silence towards a client, which keep-alives break.
+"""Silence on the client's side, which keep-alives interrupt.
 
 It begins with the last byte that the client got; before there was one, with its request.
 """

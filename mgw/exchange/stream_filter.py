@@ -1,4 +1,4 @@
-"""A provider's stream in, the client's stream out: the filter of streams that are translated piece by piece.
+"""A provider's stream in, the client's stream out: the filter for translated streams.
 
 What an answer begins with may be held back, since an error behind it can still lead to another attempt.
 """

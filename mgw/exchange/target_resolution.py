@@ -1,4 +1,4 @@
-"""Resolve where a request goes: from the models that it names, or from the provider that the client chose.
+"""Resolve the target of a request, from its models or from the provider that the client chose.
 
 Sources: contract 4.9; contract 4.15 and 4.16 (routes without a model, nested models of a batch).
 """

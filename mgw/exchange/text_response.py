@@ -1,4 +1,4 @@
-"""The response to one conversation as a whole, made of the provider's."""
+"""A whole response to a conversation, made from the provider's."""
 
 from __future__ import annotations
 

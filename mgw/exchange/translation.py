@@ -1,4 +1,4 @@
-"""Other family: the request is parsed and rendered for the provider, and so is its response for the client.
+"""Different family: the request is parsed and rendered for the provider, and the response for the client.
 
 Source: contract 8.1 to 8.5.  What becomes of a request is known before it goes
 up, so the names of what was dropped stand in the head of the response.

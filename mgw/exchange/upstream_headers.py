@@ -1,4 +1,4 @@
-"""The headers of a request that goes upstream: the client's by the allow-list, the operator's edits, ours.
+"""Headers sent upstream: the client's from an allow-list, the operator's edits, and our own.
 
 Source: contract 2.12, 3.8 and 5.5.
 """

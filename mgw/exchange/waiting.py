@@ -1,4 +1,4 @@
-"""Work that goes on by callbacks where it waits for something, and by plain calls where it need not."""
+"""Work that continues in callbacks where it has to wait, and in plain calls elsewhere."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Several processes count as one: the supervisor, its workers, and what they share."""
+"""Several processes or hosts that act as one: the supervisor, its workers, and shared state."""

@@ -1,4 +1,4 @@
-"""What connects the supervisor's process with a worker: messages both ways, told, or asked and answered.
+"""The channel between the supervisor and a worker: messages, requests and replies, in both directions.
 
 A frame is its length, four bytes in network order, and an envelope in msgpack: what kind of frame it is, the
 number of the question, and the message.  Numbers belong to the side that asks, so either side counts its own.

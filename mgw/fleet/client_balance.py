@@ -1,4 +1,4 @@
-"""Which worker takes the next client: one that has few.
+"""Which worker accepts the next client: one with few connections.
 
 All workers wait at the same sockets, and whoever comes first takes the client; at little load that is nearly
 always the same one.  So each writes how many clients it has where all can read it, and who has more than

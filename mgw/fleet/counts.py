@@ -1,4 +1,4 @@
-"""Limits of keys and slots of sessions where several workers share them: one process counts, and they ask it.
+"""Key limits and session slots across workers: the supervisor counts, and workers ask it.
 
 A worker numbers what it asks for.  The channel keeps the order of what is said, so a worker that has waited
 long enough says that it wants it no more, and nothing stays counted of which nobody will ever say the end.

@@ -1,4 +1,4 @@
-"""What the supervisor of workers asks for of whoever has it, and what it shows."""
+"""What the supervisor of workers needs from the service, and what it exposes to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that workers are forked from, as the supervisor's process sees it.
+"""The process from which workers are forked, from the supervisor's side.
 
 It is forked itself, from this one, before there is a thread and before the reactor runs: so workers share the
 memory of all that was imported by then, and come up within milliseconds.

@@ -1,4 +1,4 @@
-"""What the fork server's process does, and what each of its forks does before it is a worker.
+"""The fork server's own side, and what each fork does before it becomes a worker.
 
 The server is a copy of the process that started it, without its open files: it waits in one blocking loop for
 requests and for the ends of its forks.  A fork is a copy of that, with a reactor of its own: nothing that was

@@ -1,4 +1,4 @@
-"""Requests of operators that arrive at a worker, and go on to the process that speaks for the whole service.
+"""Operators' requests that arrive at a worker and are forwarded to the supervisor.
 
 ::
 

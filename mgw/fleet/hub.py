@@ -1,4 +1,4 @@
-"""The end of a worker's channel in the supervisor's process: what is done with what the worker says.
+"""The supervisor's end of a worker's channel: handles the messages of the worker.
 
 Each worker has one; what all of them share stands in :class:`HubParts`.
 """

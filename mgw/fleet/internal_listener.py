@@ -1,4 +1,4 @@
-"""Where the hub listens for requests that workers forward: a UNIX socket that nobody else can reach.
+"""The private UNIX socket on which the hub receives requests that workers forward.
 
 It lies in a directory that only the user of the service may enter, and whoever connects is asked for his user
 once more.  So what a connection says of its client is believed (:mod:`mgw.fleet.forwarding`): the server sees

@@ -1,4 +1,4 @@
-"""What the supervisor's process and its workers say to each other, as values that msgpack carries.
+"""The messages between the supervisor and its workers, as values that msgpack encodes.
 
 A message is told, or asked and answered with another one; :mod:`mgw.fleet.channel` does either.
 """

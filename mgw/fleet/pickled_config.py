@@ -1,4 +1,4 @@
-"""A configuration as bytes, for the processes of one service and for nobody else.
+"""A configuration as bytes, for processes of the same service only.
 
 The supervisor's process alone reads the file, so that all workers have the same configuration, whatever
 becomes of the file while one after the other takes it.  A secret refuses to be pickled, as it might end on a

@@ -1,4 +1,4 @@
-"""Limits of keys and slots of sessions that hold for all hosts together, counted in Redis.
+"""Key limits and session slots across hosts, counted in Redis.
 
 What Redis admits is counted here too, against no limit: so while Redis is away, this host knows what it has
 used, and keeps to its share of each limit.  When Redis returns, it learns what is under way here by then.

@@ -1,4 +1,4 @@
-"""What several hosts share through Redis, as the service sees it; without Redis, what one host has alone."""
+"""Shared state of several hosts through Redis, or of one host without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link of this host to Redis: connected again and again, and known to be down before anybody waits.
+"""The connection of one host to Redis: reconnects, and fails fast while Redis is unreachable.
 
 It is up once Redis has taken a write: from the handshake to the first heartbeat, everything is one attempt.
 Anything that goes wrong afterwards (no reply in time, an error, an id that is gone) ends the connection, and

@@ -1,4 +1,4 @@
-"""One connection to Redis: commands out, their replies in the same order, and what it pushes between them.
+"""One connection to Redis: commands out, replies in order, and pushed messages between them.
 
 The bytes are those of RESP3, which ``hiredis`` reads and writes; a connection begins with ``HELLO 3``.
 

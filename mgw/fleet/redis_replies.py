@@ -1,4 +1,4 @@
-"""What Redis may answer: bounds on the bytes of a reply, and the shape that the reply of each command has.
+"""Valid replies from Redis: limits on their size, and the expected shape for each command.
 
 What runs at the address may be no Redis, a proxy in front of one, or one whose scripts somebody has changed.
 Whatever it says, it costs bounded memory, and decides nothing unless it has the shape of a decision: any

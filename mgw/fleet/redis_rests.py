@@ -1,4 +1,4 @@
-"""Which subscription accounts rest, told among hosts through Redis.
+"""Cooldowns of subscription accounts, shared among hosts through Redis.
 
 Each is told at once to the hosts that are there, and kept as long as it lasts for those that come later.
 """

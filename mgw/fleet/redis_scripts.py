@@ -1,4 +1,4 @@
-"""What Redis does in one step: Lua, by Redis' own clock, so that hosts need not agree on the time.
+"""Atomic operations in Redis: Lua scripts that use the clock of Redis, so hosts' clocks may differ.
 
 A host that is connected has an id in the sorted set of hosts, with the time until which it counts as alive.
 Of each limit on what goes on at a time there is a hash: how many each host has under way.  What a host that

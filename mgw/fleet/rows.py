@@ -1,4 +1,4 @@
-"""The records of requests that have ended, from a worker to the process that has the sinks.
+"""Records of completed requests, from a worker to the process with the sinks.
 
 Labels, which many records share, are sent once and have a number from then on.  Numbers only rise; both ends
 keep the last :data:`MAX_LABELS` of them, so neither has to tell the other what it has forgotten.

@@ -1,4 +1,4 @@
-"""Tokens that one process gets for all: the supervisor's has them, and workers ask it.
+"""Tokens shared by all processes: the supervisor obtains them, and workers ask it.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What part of the service's limits one worker has, where nobody counts for all of them.
+"""A worker's share of the service's limits, where no process counts for all.
 
 Realtime sessions and the limits of keys are counted in one place.  Memory, connections and disk are divided:
 a worker that asked before each chunk would wait for most of its time.

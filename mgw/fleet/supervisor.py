@@ -1,4 +1,4 @@
-"""The lives of the workers: each slot has one, and who ends unasked is replaced.
+"""The life cycle of workers: one per slot, and a replacement for each that crashes.
 
 A slot's worker starts, serves, and drains when nobody wants it any more.  It has ended when its process has
 and its channel is closed: what it said at last is read first.  A process whose channel is closed is killed,

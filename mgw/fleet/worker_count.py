@@ -1,4 +1,4 @@
-"""How many workers ``workers`` asks for, given the CPUs that this process may use.
+"""The number of workers for a value of ``workers``, given the CPUs available to this process.
 
 These are the CPUs that it may run on, and no more than the quota of its control group pays for, or of one
 around it (systemd's ``CPUQuota``, a container's limit).

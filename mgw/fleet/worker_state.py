@@ -1,4 +1,4 @@
-"""Numbers of the moment: what a worker tells of itself, and what all of them come to.
+"""Current numbers: what each worker reports, and their totals.
 
 A counter never goes down: what a worker had counted stays in the sum when it has ended, and so does what it
 had counted before a reload, where its own count begins anew.

@@ -1,4 +1,4 @@
-"""The heads of a CONNECT, which asks a proxy for a tunnel: its request's and its response's (RFC 9110 9.3.6).
+"""The heads of a CONNECT, which asks a proxy for a tunnel: request and response (RFC 9110 9.3.6).
 
 Any 2xx opens the tunnel.  Such a response has no body, whatever its fields say, and the tunnel begins right
 behind its head.  There is nobody behind the proxy who could speak before we do, so bytes that come with the

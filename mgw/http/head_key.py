@@ -1,4 +1,4 @@
-"""Recognise the head of a request that has come before, but for what every request has of its own.
+"""Recognize a head that came before, apart from what differs in every request.
 
 Clients repeat their heads byte for byte, and a head that was found in order once is so again.  What is known
 of it is kept under its *key*: its bytes without the digits of its ``Content-Length``, and with a NUL in place

@@ -1,4 +1,4 @@
-"""Read the head of a response that looks like others before it.
+"""Read a response head that resembles an earlier one.
 
 A provider sends the same status line and the same names in the same order in nearly every response; only
 values differ.  Such a *shape* becomes one regular expression, made of a head that was read line by line: its

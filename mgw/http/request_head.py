@@ -1,4 +1,4 @@
-"""The head of a request: read strictly, and rendered strictly.
+"""The head of a request: parsed strictly, and rendered strictly.
 
 ``httptools`` checks every byte; it refuses bare line feeds, folded lines, spaces before the colon, control
 characters, doubled or odd lengths, and a length together with a transfer coding.  It is fed as bytes arrive,

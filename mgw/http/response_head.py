@@ -1,4 +1,4 @@
-"""The head of an upstream's response: what a gateway has to know of it, and the lines that it relays.
+"""The head of an upstream's response: what a gateway needs from it, and the lines that it relays.
 
 A line that goes on to the client stays as it came, but for the blanks behind its colon.  Which lines stay
 here is decided in :mod:`mgw.wire.headers` (contract 5.7).  Each line is judged by :func:`judge_lines`, also

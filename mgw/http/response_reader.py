@@ -1,4 +1,4 @@
-"""Read one response of an upstream from bytes that arrive in any pieces (RFC 9112).
+"""Read one response of an upstream from bytes in any pieces (RFC 9112).
 
 One :class:`ResponseReader` reads one response.  Node.js's parser reads its head, strict, without any of its
 leniencies; what it lets pass and a gateway must not is refused here: other protocols and versions, transfer

@@ -1,4 +1,4 @@
-"""Write a response: its head, and what marks the end of its body (RFC 9112, 6.3).
+"""Write a response: its head, and the end of its body (RFC 9112, 6.3).
 
 ``Connection``, ``Keep-Alive`` and ``Transfer-Encoding`` belong to the connection: those of the caller are
 left out, but a ``Connection: close`` is obeyed, and one that names ``Upgrade`` is sent.

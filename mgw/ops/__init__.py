@@ -1,1 +1,1 @@
-"""The operator's eyes."""
+"""Monitoring: metrics, logs and probes."""

@@ -1,4 +1,4 @@
-"""Counters of what clients use: tokens, money, and how often they reach their limits.
+"""Counters by client: tokens, cost, and how often a limit was reached.
 
 Sums of money are kept in whole nanodollars, so they do not drift.
 """

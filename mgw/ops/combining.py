@@ -1,4 +1,4 @@
-"""Metrics of several processes as those of one: how the numbers of each family become one number.
+"""Combine the metrics of several processes into one set.
 
 What is counted from usage records is counted in one process anyhow.  The other families are here, each with
 what is to be done with the numbers of workers; a family that is not here has those of one process alone.

@@ -1,4 +1,4 @@
-"""Metrics as text, in the format that a scraper asks for, in parts that are quickly made.
+"""Metrics as text, in the format that a scraper asks for, produced in small parts.
 
 The library writes a page in one go, at about 10 us a line, nearly all of it for names and labels that never
 change.  So a :class:`Table`, a family whose rows differ by their labels, has each row written by the library

@@ -1,4 +1,4 @@
-"""What providers list themselves, for ``GET /v1/models?live=1`` (contract 4.18).
+"""Models that providers list, for ``GET /v1/models?live=1`` (contract 4.18).
 
 All are asked at once, each within three seconds.  One that fails is left out and counted, and not asked again
 for 15 seconds; what one has listed serves for a minute, and for nobody with another credential.  However many

@@ -1,4 +1,4 @@
-"""The process log: its file, its plain lines, and the redaction of all others.
+"""The process log: its file, its plain lines, and the redaction of everything else.
 
 The plain lines, ``usage`` for an event and ``http`` for a request (contract 7.6), go to the stream of the log
 beside twistd's own and not through its observers, which take ten times as long.  A value with a blank, a

@@ -1,4 +1,4 @@
-"""How late the reactor is: whatever holds it up holds up everybody.
+"""How late the reactor is: whatever blocks it delays every request.
 
 Once a second a timer is due; how late it fires is what any other event would have waited at that moment.
 """

@@ -1,4 +1,4 @@
-"""Everything that ``GET /metrics`` tells, and the page of it.
+"""Everything in ``GET /metrics``, and the page itself.
 
 What stands in usage events is counted from them, so the two agree by construction
 (:mod:`mgw.ops.request_metrics`); what has no event is counted by calls, and what is true only now is asked

@@ -1,4 +1,4 @@
-"""The gateway's own request to a provider: which models it has.
+"""The gateway's own request to a provider: its list of models.
 
 Live model lists and the providers' health are both made of it.  It goes over the provider's own connections
 and carries what a relayed request would carry, and nothing of a client's but a key that may be sent.

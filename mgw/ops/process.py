@@ -1,4 +1,4 @@
-"""What the process asks of the system: file descriptors, memory and signals."""
+"""Values from the operating system: file descriptors, memory and signals."""
 
 from __future__ import annotations
 

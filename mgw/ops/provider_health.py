@@ -1,4 +1,4 @@
-"""Whether providers answer, for ``GET /v1/health/providers`` (contract 4.5, 9.4).
+"""Whether providers respond, for ``GET /v1/health/providers`` (contract 4.5, 9.4).
 
 All are asked at once for a small page of their models.  The result serves for five seconds, and whoever asks
 while it is being made waits for the same, so that a poller costs providers next to nothing.  It holds no

@@ -1,4 +1,4 @@
-"""Gauges and counters of what the gateway has of providers: connections, accounts, tokens.
+"""Metrics by provider: connections, accounts, tokens.
 
 They are asked for when somebody scrapes, and belong to the configuration in use: after a reload, what counts
 begins at zero, and providers that are gone have none.

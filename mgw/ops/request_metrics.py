@@ -1,4 +1,4 @@
-"""Counters and histograms of requests: how many, how they ended, how long they took, what they used.
+"""Counters and histograms of requests: number, outcome, duration and usage.
 
 All of it comes from the records that become usage events.  A row of one route, provider, class of status,
 outcome and client is found by one look into a dict, and keeps what else is counted for it.

@@ -1,4 +1,4 @@
-"""Tells systemd what the service does: ready, reloading, stopping, and that its event loop still turns.
+"""Notify systemd about the state of the service: ready, reloading, stopping, and alive.
 
 Without systemd, or with a unit that is not ``Type=notify``, nothing is said.
 

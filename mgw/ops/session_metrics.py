@@ -1,4 +1,4 @@
-"""Counters and a histogram of realtime sessions that have ended, by provider.
+"""Counters and a histogram of completed realtime sessions, by provider.
 
 A session is no request of some seconds, so it is left out of the histograms of those.
 """

@@ -1,4 +1,4 @@
-"""Gauges of the moment: what is in progress, what is held, and how much of the limits that takes.
+"""Gauges of the current state: what is in progress and held, and its share of the limits.
 
 Nothing is counted for them: each is asked for when somebody scrapes.
 """

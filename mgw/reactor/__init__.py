@@ -1,1 +1,1 @@
-"""What we add to Twisted: deadlines, eager writes, threads, shared work."""
+"""Additions to Twisted: deadlines, eager writes, threads, shared work."""

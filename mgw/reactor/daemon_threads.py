@@ -1,4 +1,4 @@
-"""Threads for work that may block: writing to a pipe whose reader sleeps, or to a disk that stalls.
+"""Threads for work that may block: a write to a pipe with a sleeping reader, or to a stalled disk.
 
 They start with the first piece of work (so that twistd may fork before) and are daemons: work that never ends
 must not keep the process from ending.

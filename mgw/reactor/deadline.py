@@ -1,4 +1,4 @@
-"""Deadlines by the thousand behind one timer, each moved at the cost of one float.
+"""Thousands of deadlines behind one timer; moving one costs a single assignment.
 
 Requests and chunks come by the thousand, expiries hardly ever.  So a deadline is a number and a place in a
 *timer wheel* (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", 1987): deadlines of about the same

@@ -1,4 +1,4 @@
-"""Write to a socket now, and not in the reactor's next turn.
+"""Write to a socket now instead of in the reactor's next iteration.
 
 Twisted's transports keep what they are given until the reactor finds the socket writable: a turn of the
 reactor and two system calls for every small write, though the kernel nearly always has room.  Here the

@@ -1,4 +1,4 @@
-"""A shorter way from the kernel's event to the protocol, on Twisted's own epoll reactor.
+"""A shorter path from the kernel's event to the protocol, on Twisted's own epoll reactor.
 
 For every event the stock reactor makes a logging context, a dict copied from another, and calls through
 four layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common

@@ -1,4 +1,4 @@
-"""What the gateway's own HTTP requests need around treq: tokens, probes and live lists.
+"""What the gateway's own HTTP requests need in addition to treq: tokens, probes and live lists.
 
 treq's client asks for gzip and unpacks it without a limit, wants a host that is a name (``[::1]`` and
 ``my_host`` are none), and writes bodies by the global reactor.  Here a request goes to exactly the URL that

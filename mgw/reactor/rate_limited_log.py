@@ -1,4 +1,4 @@
-"""Log a repeated problem once a minute: a sink that fails, fails with every event."""
+"""Log a repeated problem once a minute: a failing sink fails with every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do once what many ask for at the same time."""
+"""Do once what several callers ask for at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel knows of a connection that Twisted's transport does not tell.
+"""What the kernel knows about a connection and Twisted's transport does not expose.
 
 *Unread input.*  A provider may send what it was not asked for, and the reactor reads it a turn later than a
 connection is used again.  So the kernel is asked first.  Under TLS bytes need not be data: session tickets

@@ -1,4 +1,4 @@
-"""What the gateway uses of a Twisted transport, since no interface of Twisted's declares all of it."""
+"""What the gateway uses of a Twisted transport, since no Twisted interface declares all of it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One WebSocket session: its slot, the dial, the relay of its frames, and its end."""
+"""WebSocket sessions: slots, the connection to the provider, the relay of frames, and the end."""

@@ -1,4 +1,4 @@
-"""Dial the provider of a session: its address, the headers, the credentials in turn, and further attempts."""
+"""Connect to a session's provider: its address, the headers, the credentials in turn, and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one side of a session sends to the other: the bytes as they came, and between them frames of our own.
+"""One direction of a session: frames as the bytes in which they arrived, and frames of our own between them.
 
 Frames pass as the bytes that they came in, since a client's are masked for any server, and a server's for
 none: nothing is decoded, nothing encoded anew (RFC 6455 5.3).  What the gateway itself has to say is put

@@ -1,4 +1,4 @@
-"""How a session ended, and what its usage event says of that."""
+"""How a session ended, and what its usage event records about that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first message of a client, where it names the model: gathered before any provider is dialled."""
+"""A client's first message that names the model: collected before the provider is contacted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a client that name models: held until they are whole, and rewritten where the name changes.
+"""Messages that name models: buffered until complete, and rewritten if the name changes.
 
 All other messages pass as they come (:mod:`mgw.realtime.direction`).  A message that keeps its model passes
 as the bytes that it came in; one that does not is sent in one frame of the gateway's own.

@@ -1,4 +1,4 @@
-"""One session, from the client's request to the one usage event that it leaves behind.
+"""One session, from the client's request to its single usage event.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The models that a client's messages name: whether it may use them, and what the provider calls them.
+"""The models named in a client's messages: whether it may use them, and the provider's names for them.
 
 Clients that may use every model send what they like.  The gateway looks where their route names one; where it
 finds none, or cannot read a message, the message passes as it came.

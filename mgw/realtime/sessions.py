@@ -1,4 +1,4 @@
-"""The open sessions of one gateway: how many there may be, and how all of them are ended."""
+"""The open sessions of a gateway: their limit, and how all of them are closed."""
 
 from __future__ import annotations
 

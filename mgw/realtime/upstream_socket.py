@@ -1,4 +1,4 @@
-"""The provider's end of a session: dialled, asked to switch protocols, and then a stream of frames.
+"""The provider's end of a session: connect, switch protocols, then a stream of frames.
 
 ::
 

@@ -1,1 +1,1 @@
-"""Which route, which target, may it.  Pure."""
+"""Routes, targets, and whether a target supports a route.  Pure."""

@@ -1,4 +1,4 @@
-"""What Anthropic's clients ask for beside text (contract 4.4, 4.16).
+"""Paths that Anthropic clients call besides text (contract 4.4, 4.16).
 
 The paths are those of Anthropic's SDK.
 """

@@ -1,4 +1,4 @@
-"""What ``GET /v1/models`` lists, before any dialect's shape (contract 4.17).
+"""The content of ``GET /v1/models``, before a dialect formats it (contract 4.17).
 
 Aliases come first, then their distinct targets, then each provider's configured models, then what upstreams
 list, where they were asked.

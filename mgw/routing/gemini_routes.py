@@ -1,4 +1,4 @@
-"""What Gemini's clients ask for beside text and media (contract 4.4).
+"""Paths that Gemini clients call besides text and media (contract 4.4).
 
 The paths are those of Google's SDK and of the discovery document of its Developer API.  Its servers read the
 names of members in either spelling, ``likeThis`` and ``like_this``.

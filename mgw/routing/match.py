@@ -1,4 +1,4 @@
-"""From a method and a raw path to the row that serves it.
+"""From a method and a raw path to a row of the route table.
 
 A path that several families have is decided by what the client's headers say, else by the table of routes
 (contract 4.13).  The family is settled before the method: a path never belongs to one family for reading

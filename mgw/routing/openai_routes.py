@@ -1,4 +1,4 @@
-"""What OpenAI's clients ask for beside text and media (contract 4.4, 4.6).
+"""Paths that OpenAI clients call besides text and media (contract 4.4, 4.6).
 
 The paths are those of OpenAI's SDK and of its OpenAPI document, and those of hosts of its API.
 """

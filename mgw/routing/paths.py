@@ -1,4 +1,4 @@
-"""Templates of paths, and how a raw path is found among them.
+"""Path templates, and how to find the one for a raw path.
 
 A template is cut at its slashes, and at the colon before a verb of Google's.  Segments are compared decoded,
 so that no spelling of a path reaches a provider under another row than its own; an identifier may therefore

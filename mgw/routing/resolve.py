@@ -1,4 +1,4 @@
-"""From the model that a client names to a provider, and whether that provider may be asked for the route.
+"""From a client's model to a provider, and whether that provider supports the route.
 
 The provider and its own model id follow from aliases, prefixes and defaults (contract 4.9).  Then its
 capability flag is asked, and last what its kind can do at all (contract 4.7, 4.8).

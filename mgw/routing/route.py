@@ -1,4 +1,4 @@
-"""The type of a row of the route table, and a short notation for the rows of vendors' resources.
+"""A row of the route table, and a short notation for rows of vendor resources.
 
 Vendors' resources differ in little but their paths.  A :class:`Resource` is a path with the methods that it
 takes; :func:`routes_of` makes a row of the table of each.  Rows are named after the words of their path and

@@ -1,4 +1,4 @@
-"""THE table: every path that the gateway serves, and how.
+"""The route table: every path that the gateway serves, and how.
 
 Source: contract 4.1 to 4.7.  A new route is a row in one of the parts and nothing else; the web server, the
 documents and the tests read this table.

@@ -1,1 +1,1 @@
-"""The estimate of token counts, where no upstream can be asked.  Pure."""
+"""Estimates of token counts, where no upstream can be asked.  Pure."""

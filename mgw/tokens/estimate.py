@@ -1,4 +1,4 @@
-"""About how many tokens a model reads, where no upstream can be asked.
+"""Estimate how many tokens a model reads, where no upstream can be asked.
 
 The texts of a conversation (:mod:`mgw.tokens.text`), and around them what OpenAI's cookbook counts
 (*How to count tokens with tiktoken*) and what their guide says of images.  Other media are priced by size.

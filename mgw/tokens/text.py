@@ -1,4 +1,4 @@
-"""About how many tokens of OpenAI's o200k_base a text is, without its vocabulary.
+"""Estimate a text's tokens in OpenAI's o200k_base, without its vocabulary.
 
 Byte pair encoding first cuts a text into pieces by a pattern: a word with the character before it, at most
 three digits, a run of punctuation, white space.  No token crosses from one piece into the next, so the tokens

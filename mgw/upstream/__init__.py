@@ -1,1 +1,1 @@
-"""Talking to a provider."""
+"""Connections to providers."""

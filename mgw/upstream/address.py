@@ -1,4 +1,4 @@
-"""Where a provider is, and where a call to it goes."""
+"""A provider's address, and the address of a call to it."""
 
 from __future__ import annotations
 

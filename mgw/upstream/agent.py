@@ -1,4 +1,4 @@
-"""The same connections as an ``IAgent``, for our own calls: token endpoints, probes, live lists, webhooks.
+"""The same connections as an ``IAgent``, for our own calls: tokens, probes, live lists, webhooks.
 
 ``treq.client.HTTPClient(agent)`` is what they use.  There is one :class:`Upstream` per origin, and of those
 a bounded number: the least recently used goes.  Request bodies are read into memory first, as our own calls

@@ -1,4 +1,4 @@
-"""How a provider is reached: names, TCP, a proxy, TLS, and plain words for what went wrong.
+"""Reach a provider: DNS, TCP, a proxy, TLS, and clear messages for failures.
 
 How TCP connections are made is in :mod:`mgw.upstream.dial`, how they go through a proxy in
 :mod:`mgw.upstream.tunnel`, and what TLS checks in :mod:`mgw.upstream.tls`.

@@ -1,4 +1,4 @@
-"""One connection to a provider, our HTTP/1.1 client side: one request at a time, kept alive (RFC 9112, 9).
+"""One connection to a provider, HTTP/1.1 client side: sequential requests, keep-alive (RFC 9112, 9).
 
 ::
 

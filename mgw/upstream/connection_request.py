@@ -1,4 +1,4 @@
-"""A request for a connection: through the pool's queue, if there is one, then through TCP and TLS.
+"""A request for a connection: through the pool's queue, if there is one, then TCP and TLS.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Make TCP connections to one host at little cost, as a thousand streams a second ask for it.
+"""Open TCP connections to one host cheaply, for a thousand streams a second.
 
 Twisted's endpoints cost each connection several Deferreds and a timer, a name is resolved in a thread each
 time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object:

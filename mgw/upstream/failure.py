@@ -1,4 +1,4 @@
-"""How talking to a provider can fail, and how far it had come by then.
+"""How a call to a provider can fail, and how far it had progressed.
 
 Whoever sends decides by the phase whether the same bytes may be sent again (contract 2.13).
 """

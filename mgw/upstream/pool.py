@@ -1,4 +1,4 @@
-"""The connections to one provider: kept alive, reused, and never more than allowed.
+"""Connections to one provider: kept alive, reused, and limited in number.
 
 A provider may send a second response behind the first, which must not become the next request's.  A
 connection is reused only if nothing has arrived on it, and one on which something arrives unasked is closed.

@@ -1,4 +1,4 @@
-"""What is sent to a provider: a request, how long it may take, and its body while it is written.
+"""A request to a provider: its content, its time limits, and its body while it is being written.
 
 Twisted tells only registered producers about its buffer; a producer that waits to be asked for more learns
 that all it has written is gone.  A large body is read as the provider takes it, wherever it is kept: one

@@ -1,4 +1,4 @@
-"""A response whose body is still unread, and how the body reaches whoever wants it.
+"""A response with its body unread, and the delivery of the body.
 
 The body flows from the connection to one :class:`BodyReceiver`, at the receiver's pace::
 

@@ -1,4 +1,4 @@
-"""TLS towards providers: whom we trust, whose certificate it is, and plain words for what went wrong.
+"""TLS to providers: trust, certificates, and clear messages for failures.
 
 TLS 1.2 or newer; the certificate's chain and its names are both checked, and any doubt refuses (contract
 2.9).  OpenSSL checks the chain in the handshake, and we the names right behind it (RFC 9525), before the

@@ -1,1 +1,1 @@
-"""What happened, and who is told."""
+"""Usage events, and where they are sent."""

@@ -1,4 +1,4 @@
-"""Batches of usage events in files, while whatever they are meant for is away.
+"""Batches of usage events in files, while their receiver is unavailable.
 
 ::
 

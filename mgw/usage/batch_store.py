@@ -1,4 +1,4 @@
-"""Batches of usage events on their way into files and out of them, without waiting for the disk.
+"""Batches of usage events on their way to and from files, without waiting for the disk.
 
 One batch is written at a time: a disk that hangs must not hold more than that in memory.
 """

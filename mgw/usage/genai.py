@@ -1,4 +1,4 @@
-"""What OpenTelemetry's GenAI conventions call operations, providers and models of the gateway.
+"""Names of operations, providers and models in OpenTelemetry's GenAI conventions.
 
 Sources: github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md (operation names,
 output types, provider names).

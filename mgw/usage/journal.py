@@ -1,4 +1,4 @@
-"""Record usage events in every sink, and failures of providers in the process log.
+"""Record usage events in every sink, and provider failures in the process log.
 
 A sink takes many exchanges in one call (:class:`RowSink`), their lines of JSON (:class:`LineSink`), or one
 event after the other (:class:`EventSink`).  A line is made once for all sinks that want it.

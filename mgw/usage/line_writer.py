@@ -1,4 +1,4 @@
-"""Write lines to something that may be slow, full or broken, and make nobody wait for it.
+"""Write lines to something that may be slow, full or broken, without blocking anyone.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The sinks of ``hooks`` that are in use: opened for a configuration, kept by a reload, closed in the end."""
+"""The sinks of ``hooks`` in use: opened for a configuration, kept across reloads, closed at the end."""
 
 from __future__ import annotations
 

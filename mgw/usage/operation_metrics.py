@@ -1,4 +1,4 @@
-"""Histograms of operations after OpenTelemetry's GenAI conventions: durations, tokens, first chunks.
+"""Histograms of operations in OpenTelemetry's GenAI conventions: durations, tokens, first chunks.
 
 They are counted on the reactor's thread, in plain numbers that only ever grow, and sent as they stand.  No
 value of an attribute is a client's: operations are rows of tables, providers and models configured ones,

@@ -1,4 +1,4 @@
-"""Make OTLP of usage events (:mod:`mgw.usage.otlp_span`) and, with OpenTelemetry's own SDK, of histograms.
+"""Encode usage events (``otlp_span``) and, with the OpenTelemetry SDK, histograms as OTLP.
 
 The SDK takes nearly a second to import, so that and all encoding are done in a thread, which lets the
 reactor's run in between.  Nothing of the SDK runs by itself: there is no provider, processor or exporter, and

@@ -1,4 +1,4 @@
-"""Make a span of OTLP of a usage event, in the bytes of protobuf.
+"""Encode a usage event as an OTLP span, in protobuf.
 
 The SDK takes a tenth of a millisecond for a span, which is processor time that requests then lack.  Most of
 what spans say is the same for many of them, and an element of a message stands in it as it would by itself

@@ -1,4 +1,4 @@
-"""Deliver usage events in batches, keep on disk what cannot be delivered yet, and make nobody wait for it.
+"""Deliver usage events in batches, store undelivered ones on disk, and never block a request.
 
 ::
 

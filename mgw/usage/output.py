@@ -1,4 +1,4 @@
-"""What lines are written to: a file, or a descriptor of the process.
+"""Destinations of lines: a file, or a descriptor of the process.
 
 These calls may block, so they are made on a thread of their own (:mod:`mgw.reactor.daemon_threads`), never on
 the reactor's.  An output says how many bytes it took; who calls it deals with the rest.

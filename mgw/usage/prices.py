@@ -1,4 +1,4 @@
-"""What an exchange costs, from the operator's prices and what the provider has counted.
+"""The cost of an exchange, from the operator's prices and the provider's counts.
 
 All arithmetic is in whole numbers.  A price is a whole number of nanodollars (for a million tokens, for an
 image, …), a count is whole as well, so what each part costs is exact in units of :data:`UNITS` to the

@@ -1,4 +1,4 @@
-"""What a request leaves behind when it ends: small records, which become events and lines later.
+"""Small records that a request leaves when it completes; they become events and lines later.
 
 A request that ends stores a :class:`SettledExchange`, if it has a usage event, and an :class:`EndedRequest`
 for the access log; :mod:`mgw.usage.record_queue` hands them on in batches.  What is the same for every

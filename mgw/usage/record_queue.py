@@ -1,4 +1,4 @@
-"""Hold the records of requests that have ended, and hand them on in batches.
+"""Hold records of completed requests, and pass them on in batches.
 
 ::
 

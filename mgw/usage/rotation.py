@@ -1,4 +1,4 @@
-"""A file of lines that is renamed when it is large enough, and a new one begun (``rotate_bytes``, ``keep``).
+"""A file of lines that is renamed when it is large enough, and replaced (``rotate_bytes``, ``keep``).
 
 The old file gets the time as its ending, ``usage.jsonl.20260131T120000.250Z``: names sort by time, and no
 file is renamed twice.  Lines stay whole.  These calls may block, as those of :mod:`mgw.usage.output` do.

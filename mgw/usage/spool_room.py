@@ -1,4 +1,4 @@
-"""The room on disk that undelivered usage events may take, of all sinks together (``spool.max_bytes``)."""
+"""Disk space for undelivered usage events, across all sinks (``spool.max_bytes``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trace of the client a request belongs to, as its headers say (W3C Trace Context, level 1).
+"""The client's trace that a request belongs to, from its headers (W3C Trace Context, level 1).
 
 It is read where a sink asks for it, carried beside the usage event, and is no part of that.  Headers that the
 recommendation calls invalid say nothing, so the request begins a trace of its own.

@@ -1,4 +1,4 @@
-"""How usage events add up in SQL: for ``mgw usage``, and for the dashboard.
+"""Totals of usage events in SQL, for ``mgw usage`` and the dashboard.
 
 Every sum is one of whole numbers, nanodollars where it is money, so that it is exact in whatever order and
 groups events are added, and the same for all who ask.  Only where a provider counts nonsense are they more

@@ -1,4 +1,4 @@
-"""The table ``usage_events`` of an SQLite file: a column for each field of the event, one row for each event.
+"""The table ``usage_events`` in an SQLite file: a column for each field, a row for each event.
 
 All of this may block, so it runs on a thread of its own, which alone uses the connection.  Readers can open
 the file at any time (write-ahead logging).  An event that is there already is left as it is, so adding a

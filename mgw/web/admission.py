@@ -1,4 +1,4 @@
-"""Heads that were admitted: checked, matched with a route, and let in by edge auth.
+"""Admitted heads: checked, matched with a route, and accepted by edge auth.
 
 What the ordinary functions found of a head is kept with it, so that the next request with the same head need
 not be read, matched and authenticated again.  This is the memory of one configuration: another table of

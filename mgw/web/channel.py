@@ -1,4 +1,4 @@
-"""Our HTTP/1.1 server side: one channel is one client's connection.
+"""The HTTP/1.1 server side: one channel is one client's connection.
 
 It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), and passes each request to
 its handler (:mod:`mgw.web.interfaces`).  How it ends is another module's (:mod:`mgw.web.closing`, which draws

@@ -1,4 +1,4 @@
-"""How the connection of a client ends: in order, after it has lingered, or broken off.
+"""How a client's connection closes: in order, after lingering, or aborted.
 
 The states of a connection::
 

@@ -1,4 +1,4 @@
-"""Who may come in, and which of the credentials that came in is the client's own (contract 3.1 to 3.5).
+"""Authentication of clients, and which of their credentials is the gateway key (contract 3.1 to 3.5).
 
 All carriers are looked at, none is logged: the first that matches an edge key opens the gate, the first that
 matches none is the client's own credential.  ``Authorization`` comes before the other carriers, wherever it

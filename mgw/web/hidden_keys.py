@@ -1,4 +1,4 @@
-"""Keys of the gateway that stand among other words: in a query, in a header, around what a client sends.
+"""Gateway keys embedded in other text: in a query, in a header, or in quotes.
 
 Patterns find them.  To compile one takes about half a millisecond for each key, so those of a configuration
 are compiled once, by a thread where there are many, and keys that are learned later get small ones.

@@ -1,4 +1,4 @@
-"""The interfaces behind a channel, and the limits that it keeps.
+"""The interfaces that a channel uses, and its limits.
 
 One :class:`RequestHandler` handles the requests of all channels of a listener; it returns a
 :class:`RequestReceiver` for each.  A receiver is called in this order, and no more once it has finished or

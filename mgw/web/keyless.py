@@ -1,4 +1,4 @@
-"""Which pages a gateway without edge auth answers, where a browser on its own machine asks.
+"""Pages that a gateway without edge auth serves to a browser on the same machine.
 
 Such a gateway adds the operator's keys to whatever comes.  A page of another site can ask it, too: by its
 address on this machine, which the browser calls another origin, or by a name of the page's own that leads to

@@ -1,4 +1,4 @@
-"""One listener: its endpoint, its channels, and the clients beyond the limit.
+"""One listener: its endpoint, its channels, and clients beyond the limit.
 
 The factory makes a channel for each connection (:mod:`mgw.web.channel`), drains them, and watches them for
 clients that have stopped reading.

@@ -1,4 +1,4 @@
-"""The gateway's own endpoints: liveness, readiness, metrics, the catalog and the providers' health.
+"""The gateway's own endpoints: liveness, readiness, metrics, the catalog and provider health.
 
 Source: contract 4.5, 4.17, 4.18 and 9.2.
 """

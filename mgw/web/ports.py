@@ -1,4 +1,4 @@
-"""Where the gateway listens: its ports, and the certificate that they show."""
+"""Listening addresses, and their certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The half of a channel that sends responses: what the receiver of a request calls.
+"""The sending half of a channel, which the handler of a request calls.
 
 One response after another; how its end is marked and whether the connection stays open follow from the
 request, which the other half (:mod:`mgw.web.channel`) has read.

@@ -1,4 +1,4 @@
-"""The server behind the channels: from the head of a request to its :class:`ServerRequest`.
+"""The server behind the channels: turns a request head into a ``ServerRequest``.
 
 In this order: the row of the route table, edge auth, the exchange, drain, the limits on the body.  Whatever
 fails is refused in the dialect that the route, or else the path, suggests.

@@ -1,4 +1,4 @@
-"""One request of a client: its body, what serves it, and its one response.
+"""One request of a client: its body, its handler, and its single response.
 
 Requests for text begin their exchange at once; Klein's endpoint of the route serves all others, and these too
 where the operator wants it so (``express: false``).

@@ -1,4 +1,4 @@
-"""The response to one request: relayed, a refusal in the client's dialect, or one of the gateway's own."""
+"""The response to one request: relayed, an error in the client's dialect, or the gateway's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS for the listener, whose certificate can be renewed without a restart."""
+"""TLS for the listener; its certificate can be renewed without a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request for a WebSocket: from its head to the end of its session (:mod:`mgw.realtime`).
+"""A WebSocket request, from its head to the end of its session (``realtime``).
 
 ::
 

@@ -1,4 +1,4 @@
-"""WebSocket frames that pass through as they are: their headers are walked, and small messages shown.
+"""WebSocket frames that pass through unchanged: walk their headers, and expose small messages.
 
 Rules: RFC 6455, sections 5 (framing), 7.1 (closing) and 7.4 (codes), and IANA's registry of close codes.  No
 extension is negotiated, so the reserved bits are 0.  Whether text is UTF-8 is the business of the ends, which

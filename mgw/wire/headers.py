@@ -1,4 +1,4 @@
-"""Raw header pairs, and which of them travel on (contract 5.5 to 5.7).
+"""Raw header pairs, and which of them are forwarded (contract 5.5 to 5.7).
 
 Pairs keep their order, their repetition and their names as sent.  Requests are forwarded by an allow-list,
 responses without what belongs to one connection (RFC 9110 7.6.1) and without what only the upstream's own

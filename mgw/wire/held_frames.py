@@ -1,4 +1,4 @@
-"""Frames of a message that waits until it is whole, while control frames that come within it go on.
+"""Frames of a message that is held until complete, while control frames pass.
 
 RFC 6455 5.4 lets control frames stand within a message in several frames, and before it they mean the same:
 a ping wants its pong now, whatever becomes of the message.

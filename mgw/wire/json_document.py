@@ -1,4 +1,4 @@
-"""Read a JSON body without building it: whether it is valid, how much it holds, where its values stand.
+"""Read a JSON body without building it: its validity, its size, and the positions of its values.
 
 * ``msgspec`` checks several bytes in a nanosecond and holds the interpreter meanwhile, at most a tenth of a
   second for the largest body.  All else that is done with a whole body is done in blocks, between which other

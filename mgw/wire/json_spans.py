@@ -1,4 +1,4 @@
-"""Find string values of a JSON body at their own positions, and replace them there (contract 5.1, 5.2, 5.4).
+"""Find string values in a JSON body, and replace them in place (contract 5.1, 5.2, 5.4).
 
 The body is never rebuilt.  :func:`find_string` looks for a key at the top, in any spelling that JSON allows:
 

@@ -1,4 +1,4 @@
-"""Event streams, both ways: bytes in pieces to events, and events to bytes.
+"""Event streams in both directions: bytes in pieces to events, and events to bytes.
 
 Rules: the WHATWG HTML standard, section 9.2 "Server-sent events".  A line ends with CR, LF or CRLF, an event
 with an empty line.  Events without a ``data`` line are not dispatched, and neither is what follows the last

@@ -1,4 +1,4 @@
-"""The request target: look into a raw path or query, and edit it without re-encoding the rest.
+"""The request target: read a raw path or query, and edit it without re-encoding the rest.
 
 Sources: contract 4.11 and 4.12; RFC 3986; for queries the form encoding of the WHATWG URL standard.
 """

@@ -1,4 +1,4 @@
-"""Read a form in which every server finds the same parts, and refuse any other.
+"""Read a form in which every server finds the same parts, and reject any other.
 
 What :class:`~mgw.wire.multipart.FormReader` takes for granted is checked here, for clients that may use some
 models only: the boundary has no character at which some server ends it; a delimiter is nothing else anywhere

@@ -1,4 +1,4 @@
-"""Find strings of a JSON document where every reader finds the same, and refuse any other document.
+"""Find strings in a JSON document where all readers agree, and reject any other document.
 
 A client that may use some models only is held to what the gateway reads, so the provider must read the same.
 RFC 8259 leaves it to the reader which of several equal keys counts.  Go's decoder, and others that can be

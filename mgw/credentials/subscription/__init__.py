@@ -1,1 +1,1 @@
-"""Subscription credentials: accounts that somebody logged in to, kept in a file and refreshed from there."""
+"""Subscription credentials: accounts from a login, stored in a file and refreshed from there."""

@@ -1,4 +1,4 @@
-"""The Gemini API: generateContent and its neighbours."""
+"""The Gemini API: generateContent and related calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's API.  Its three dialects differ in how they translate; errors, meter and catalog are shared."""
+"""The OpenAI API.  Its three dialects differ in how they translate; errors, meter and catalog are shared."""
 
 from __future__ import annotations
 

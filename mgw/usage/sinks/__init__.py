@@ -1,4 +1,4 @@
-"""Where usage events go: one module for each block of ``hooks``, with the block's name.
+"""Destinations of usage events: one module for each block of ``hooks``, with the same name.
 
 A new sink is a module of this package with its ``open_sink``, and its settings class with a field in
 :class:`~mgw.config.hooks.HooksSettings`.  A sink that no configuration asks for is not imported.
