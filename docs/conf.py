@@ -21,6 +21,7 @@ smartquotes = False
 
 html_theme = "furo"
 html_title = f"mgw {version}"
+html_favicon = "../mgw/dashboard/static/icon.svg"
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

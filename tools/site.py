@@ -25,6 +25,8 @@ _NAME: Final = re.compile(r'(?<=<span class="pre">)[^<]{12,}(?=</span>)')
 _JOINT: Final = re.compile(r"(?<=[\w\]}])([._/|,:=\[](?=[\w{])|-(?=[a-z]))")
 _MANY: Final = 10
 """Columns; a table with more has its headings upright."""
+_LAST: Final = 900
+"""Behind the theme."""
 _HERE: Final = 210
 """Before the transform that reads what the lists of pages refer to, behind the one that finds targets."""
 
@@ -112,10 +114,13 @@ def break_names(body: str) -> str:
     return _NAME.sub(lambda found: _JOINT.sub(r"\1<wbr>", found[0]), body)
 
 
-def break_names_of_page(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _: Any) -> None:
-    """Do so in a page that is about to be written; ``Any``: as Sphinx calls this."""
+def finish_page(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _: Any) -> None:
+    """Change what the theme is about to write; ``Any``: as Sphinx calls this."""
     if "body" in context:
         context["body"] = break_names(context["body"])
+    if "furo_navigation_tree" in context:  # whose captions are headings of no level
+        tree = context["furo_navigation_tree"]
+        context["furo_navigation_tree"] = tree.replace(' role="heading"', ' role="heading" aria-level="2"')
 
 
 def mark_wide_tables(_app: Sphinx, document: nodes.document) -> None:
@@ -137,6 +142,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_transform(ListOfPages)
     app.connect("doctree-read", mark_wide_tables)
     app.connect("doctree-resolved", lead_to_pages)
-    app.connect("html-page-context", break_names_of_page)
+    app.connect("html-page-context", finish_page, priority=_LAST)
     app.connect("build-finished", lead_to_index)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -49,8 +49,8 @@ export class Browser {
     assert.deepEqual(this.problems, [], "the page complained");
   }
 
-  /** Open the page at a view. */
-  async open(hash = "", { width = 1280, height = 900, scheme = "light", ...more } = {}) {
+  /** Open the page at a view; `path` leads to another page. */
+  async open(hash = "", { path = "/ui", width = 1280, height = 900, scheme = "light", ...more } = {}) {
     const context = await this.process.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP: false, ...more });
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
@@ -66,7 +66,7 @@ export class Browser {
     page.on("request", (request) => {
       if (!request.url().startsWith(this.base) && !request.url().startsWith("data:")) this.problems.push(`asked for ${request.url()}`);
     });
-    await page.goto(`${this.base}/ui${hash}`);
+    await page.goto(`${this.base}${path}${hash}`);
     return page;
   }
 
