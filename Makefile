@@ -9,7 +9,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest test-thorough pins site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean
+.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test-newest   say what the newest SDKs bring, and run the tests that use an SDK with them'
 	@echo 'make pins     look up the newest versions of what the tests need, and pin them in constraints.txt'
 	@echo 'make site     build the site of the documents into build/site/'
+	@echo 'make screenshots   take the pictures of the dashboard in docs/images again, in about three minutes'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make deb      build the Debian package, on Debian 12'
 	@echo 'make try-deb  install that package on a clean Debian 12 in a folder and use it; needs root'
@@ -85,6 +86,9 @@ docs: $(VENV)/run.stamp
 
 site: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -c docs -d build/site/.doctrees . build/site
+
+screenshots: $(VENV)/dev.stamp .browser/install.stamp
+	$(BIN)/python -m tools.screenshots
 
 pins: .venv-pins/install.stamp
 	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(LOOK_UP) setup.py - --extra dev --extra release -o constraints.txt
