@@ -45,14 +45,14 @@ class Fleet:
         """Yield the numbers of the moment; none without ``fleet.redis``."""
         if self.settings is None:
             return
-        up = GaugeMetricFamily("mgw_fleet_redis_up", "1 while Redis answers, else 0.", labels=())
+        up = GaugeMetricFamily("mgw_fleet_redis_up", "1 while Redis is available, else 0.", labels=())
         yield ValueTable(up, [((), float(self.link.is_up))])
         errors = CounterMetricFamily(
-            "mgw_fleet_redis_errors", "How often Redis went away, or could not be reached.", labels=()
+            "mgw_fleet_redis_errors", "Times that Redis failed or could not be reached.", labels=()
         )
         yield ValueTable(errors, [((), self.link.errors)])
         hosts = GaugeMetricFamily(
-            "mgw_fleet_hosts", "Hosts that share their limits, when that was last known.", labels=()
+            "mgw_fleet_hosts", "Last known number of hosts that share their limits.", labels=()
         )
         yield ValueTable(hosts, [((), self.link.hosts)])
 

@@ -117,17 +117,17 @@ class WorkersState:
 
     def families(self) -> Iterator[Metric]:
         """Yield what there is to say of the workers themselves."""
-        workers = GaugeMetricFamily("mgw_workers", "Workers, by what they do.", labels=("state",))
+        workers = GaugeMetricFamily("mgw_workers", "Workers, by state.", labels=("state",))
         counts = self.count_by_state()
         for state in STATES:
             workers.add_metric((state,), counts.get(state, 0))
         yield workers
         yield CounterMetricFamily(
-            "mgw_worker_restarts", "Workers that replaced one which had ended unasked.", self.restarts()
+            "mgw_worker_restarts", "Workers started to replace one that exited unexpectedly.", self.restarts()
         )
         yield CounterMetricFamily(
             _DROPPED,
-            "Records of requests that workers could not hand over, so no sink has them.",
+            "Request records that workers could not pass on, so no sink has them.",
             self.records_dropped,
         )
         yield from self._process_families()

@@ -95,7 +95,7 @@ class ClientMetrics:
     def _costs(self) -> Table:
         family = CounterMetricFamily(
             "mgw_cost_usd",
-            "Cost of requests in US dollars (cost_usd of the events).",
+            "Cost of requests in US dollars (cost_usd in usage events).",
             labels=("provider", "client"),
         )
         rows = [
@@ -108,7 +108,7 @@ class ClientMetrics:
     def _unpriced_requests(self) -> Table:
         family = CounterMetricFamily(
             "mgw_unpriced_requests",
-            "Requests that were answered and have no cost, by what is missing.",
+            "Requests that were answered but have no cost, by what is missing.",
             labels=("provider", "reason"),
         )
         return ValueTable(family, sorted(self._unpriced.items()))
@@ -116,7 +116,7 @@ class ClientMetrics:
     def _refusals(self) -> Table:
         family = CounterMetricFamily(
             "mgw_client_limit_rejections",
-            "Requests rejected because their key had reached one of its limits.",
+            "Requests rejected because their key had reached a limit.",
             labels=("client", "limit"),
         )
         return ValueTable(family, [((client, limit), count) for client, limit, count in self.refusals()])

@@ -48,7 +48,7 @@ class LoopDelay:
         """Return the numbers of the moment."""
         family = HistogramMetricFamily(
             "mgw_event_loop_delay_seconds",
-            "How late a timer fired, measured once a second.",
+            "Delay of a timer that is due once a second.",
         )
         return (HistogramTable(family, _BOUNDS, [((), tuple(self._counts), self._total)]),)
 

@@ -197,17 +197,17 @@ class Metrics:
     def _configuration(self) -> Iterator[Metric]:
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
         yield gauge(
-            "mgw_config_generation", "Number of the configuration in use, counted from 1.", self._generation
+            "mgw_config_generation", "Number of the configuration in use, counting from 1.", self._generation
         )
         yield gauge(
             "mgw_config_loaded_timestamp_seconds",
-            "Unix time since which the configuration has been in use.",
+            "Unix time at which the configuration came into use.",
             self._reloaded_at,
         )
         yield gauge(
             "mgw_config_reload_ok", "1 if the last reload succeeded, 0 if it failed.", self._reload_ok
         )
-        yield counter("mgw_config_reload_failures", "Reloads that failed.", self._reload_failures)
+        yield counter("mgw_config_reload_failures", "Failed reloads.", self._reload_failures)
         yield counter("mgw_malformed_requests", "Input that was not valid HTTP.", self._malformed)
         rejections = counter("mgw_edge_rejections", "Requests rejected by edge auth.", labels=("reason",))
         for reason, count in sorted(self._edge_rejections.items()):
@@ -217,7 +217,7 @@ class Metrics:
     def _live_lists(self) -> Table:
         family = CounterMetricFamily(
             "mgw_live_list_failures",
-            "Attempts to fetch a provider's model list that failed.",
+            "Failed attempts to fetch a provider's model list.",
             labels=("provider",),
         )
         return ValueTable(

@@ -38,7 +38,7 @@ class ProviderMetrics:
         yield self._connections()
         yield _gauge(
             "mgw_upstream_connections_max",
-            "Maximum number of connections to a provider; absent where there is none.",
+            "Maximum number of connections to a provider; absent if there is no limit.",
             [
                 ((name,), upstream.max_connections)
                 for name, upstream in self.upstreams().items()
@@ -48,7 +48,7 @@ class ProviderMetrics:
         yield self._opened()
         yield _gauge(
             "mgw_upstream_requests_waiting",
-            "Requests that wait for a connection to a provider.",
+            "Requests waiting for a connection to a provider.",
             [((name,), upstream.waiting) for name, upstream in self.upstreams().items()],
         )
         yield from self._accounts()
@@ -57,7 +57,7 @@ class ProviderMetrics:
     def _connections(self) -> Table:
         family = GaugeMetricFamily(
             "mgw_upstream_connections",
-            "Connections to a provider, including those that are being made.",
+            "Connections to a provider, including those being opened.",
             labels=("provider", "state"),
         )
         rows: list[tuple[Labels, float]] = []
@@ -68,7 +68,7 @@ class ProviderMetrics:
     def _opened(self) -> Table:
         family = CounterMetricFamily(
             "mgw_upstream_connections_opened",
-            "Connections made to a provider since the last reload.",
+            "Connections opened to a provider since the last reload.",
             labels=("provider",),
         )
         rows = [((name,), upstream.opened_total) for name, upstream in self.upstreams().items()]
@@ -83,17 +83,17 @@ class ProviderMetrics:
         resting = {id(source.pool.rests): source.pool.rests.resting_names() for _, source in sources}
         yield _gauge(
             "mgw_accounts",
-            "Subscription accounts of a provider.",
+            "Configured subscription accounts of a provider.",
             [((name,), len(source.pool.names)) for name, source in sources],
         )
         yield _gauge(
             "mgw_accounts_usable",
-            "Accounts that have a token or can get one, resting ones included.",
+            "Accounts that have a token or can obtain one, including accounts in cooldown.",
             [((name,), source.usable_accounts) for name, source in sources],
         )
         yield _gauge(
             "mgw_accounts_resting",
-            "Accounts that rest for at least one model.",
+            "Accounts in cooldown for at least one model.",
             [
                 ((name,), len(resting[id(source.pool.rests)].intersection(source.pool.names)))
                 for name, source in sources
@@ -103,7 +103,7 @@ class ProviderMetrics:
     def _token_failures(self) -> Table:
         family = CounterMetricFamily(
             "mgw_token_refresh_failures",
-            "Attempts to get a new token for a provider that failed.",
+            "Failed attempts to obtain a new token for a provider.",
             labels=("provider",),
         )
         rows = [

@@ -164,7 +164,7 @@ class RequestMetrics:
     def _request_errors(self) -> Table:
         family = CounterMetricFamily(
             "mgw_request_errors",
-            "Requests that failed, by cause (the error of the usage event).",
+            "Requests that failed, by cause (error in the usage event).",
             labels=("provider", "error"),
         )
         return ValueTable(family, sorted(self._errors.items()))
@@ -172,7 +172,7 @@ class RequestMetrics:
     def _request_retries(self) -> Table:
         family = CounterMetricFamily(
             "mgw_request_retries",
-            "Attempts beyond the first one of a request, by the provider of the last one.",
+            "Attempts after the first attempt of a request, by the provider of the last attempt.",
             labels=("provider",),
         )
         return ValueTable(family, [((name,), count) for name, count in sorted(self._retries.items())])

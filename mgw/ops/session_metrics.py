@@ -63,7 +63,7 @@ class SessionMetrics:
 
     def _lengths(self) -> Table:
         family = HistogramMetricFamily(
-            "mgw_session_seconds", "Length of realtime sessions that have ended.", labels=("provider",)
+            "mgw_session_seconds", "Length of completed realtime sessions.", labels=("provider",)
         )
         rows = [((name,), tuple(one.lengths), one.seconds) for name, one in self._totals.items()]
         return HistogramTable(family, _BOUNDS, rows)
@@ -71,7 +71,7 @@ class SessionMetrics:
     def _by_direction(self, name: str, what: str, counts: Callable[[_Totals], list[int]]) -> Table:
         family = CounterMetricFamily(
             name,
-            f"{what} relayed in realtime sessions that have ended; in is from the client.",
+            f"{what} relayed in completed realtime sessions; in means from the client.",
             labels=("provider", "direction"),
         )
         return ValueTable(

@@ -81,7 +81,7 @@ class StateMetrics:
         yield gauge("mgw_draining", "1 while the gateway is stopping, else 0.", self.draining())
         expiry = gauge(
             "mgw_tls_certificate_expiry_timestamp_seconds",
-            "Unix time at which the certificate of the listener expires; absent without TLS.",
+            "Unix time at which the listener's certificate expires; absent without TLS.",
         )
         seconds = self.certificate_expires()
         if seconds is not None:
@@ -125,4 +125,4 @@ class StateMetrics:
         yield from (events, errors, dropped, waiting)
         stored, allowed = self.events_stored()
         yield gauge("mgw_usage_spool_bytes", "Bytes of undelivered usage events on disk.", stored)
-        yield gauge("mgw_usage_spool_max_bytes", "Maximum of mgw_usage_spool_bytes.", allowed)
+        yield gauge("mgw_usage_spool_max_bytes", "Limit on mgw_usage_spool_bytes.", allowed)
