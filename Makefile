@@ -18,7 +18,7 @@ help:
 	@echo 'make test-thorough   try every law with 1,000 examples, as before a release; in about half an hour'
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
-	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
+	@echo 'make docs     regenerate the schema, the shell completions, and what is generated in docs/'
 	@echo 'make test-newest   say what the newest SDKs bring, and run the tests that use an SDK with them'
 	@echo 'make pins     look up the newest versions of what the tests need, and pin them in constraints.txt'
 	@echo 'make site     build the site of the documents into build/site/'

@@ -106,6 +106,9 @@ setup(
     python_requires=">=3.11",
     cmdclass={"build_py": BuildWithExamples},
     data_files=[
+        ("share/bash-completion/completions", ["etc/completion/bash/mgw"]),
+        ("share/fish/vendor_completions.d", ["etc/completion/fish/mgw.fish"]),
+        ("share/zsh/site-functions", ["etc/completion/zsh/_mgw"]),
         ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
     ],
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],

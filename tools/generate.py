@@ -10,10 +10,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from mgw.cli.completion import FILES
 from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
 from tools import man_page, models_page, room_list, routes_page, settings_reference
+from tools.completion import bash, fish, zsh
+from tools.completion.command_tree import command_tree
 from tools.pictures.files import PICTURES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -34,11 +37,20 @@ class Generated(Struct, frozen=True):
 
     def write(self) -> None:
         """Renew the file."""
-        (ROOT / self.path).write_text(self.render(self.read()), encoding="utf-8")
+        file = ROOT / self.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.render(self.read()), encoding="utf-8")
 
 
 def _picture(name: str) -> Generated:
     return Generated(f"docs/images/{name}.svg", lambda _: PICTURES[name]())
+
+
+_SHELLS: Final = MappingProxyType({"bash": bash.render, "zsh": zsh.render, "fish": fish.render})
+
+
+def _completion(shell: str) -> Generated:
+    return Generated(f"etc/completion/{FILES[shell]}", lambda _: _SHELLS[shell](command_tree()))
 
 
 GENERATED: Final = MappingProxyType(
@@ -52,6 +64,7 @@ GENERATED: Final = MappingProxyType(
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "rooms": Generated("docs/architecture.rst", room_list.render),
+        **{shell: _completion(shell) for shell in _SHELLS},
         **{name: _picture(name) for name in PICTURES},
     }
 )

@@ -30,7 +30,7 @@ def add_file(parser: argparse.ArgumentParser, does: str = "the configuration fil
     parser.add_argument(
         "config_argument", metavar="FILE", nargs="?", help=f"{does} (default: {DEFAULT_FILE})"
     )
-    parser.add_argument("-c", "--config", metavar="FILE", help="the same, as an option")
+    parser.add_argument("-c", "--config", metavar="FILE", help="the configuration file, as an option")
     parser.set_defaults(default_file=DEFAULT_FILE)
 
 

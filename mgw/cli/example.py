@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(said: argparse.Namespace) -> int:
     """Print a file; return the exit status."""
-    files = {file.name: file for file in [*shipped_files("*.*"), *shipped_files("deployment/*.*")]}
+    files = _files()
     if said.name in files:
         sys.stdout.write(files[said.name].read_text(encoding="utf-8"))
         return 0
@@ -34,6 +34,15 @@ def run(said: argparse.Namespace) -> int:
         else "mgw example: the example files are not installed\n"
     )
     return 2 if files else 1
+
+
+def shipped_names() -> list[str]:
+    """Return the names that the command takes."""
+    return sorted(_files())
+
+
+def _files() -> dict[str, Path]:
+    return {file.name: file for file in [*shipped_files("*.*"), *shipped_files("deployment/*.*")]}
 
 
 def shipped_files(pattern: str) -> list[Path]:

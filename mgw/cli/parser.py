@@ -154,6 +154,12 @@ def _load_example() -> _Parts:
     return example.add_arguments, example.run
 
 
+def _load_completion() -> _Parts:
+    from mgw.cli import completion
+
+    return completion.add_arguments, completion.run
+
+
 def _load_help() -> _Parts:
     def declare(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -255,6 +261,16 @@ COMMANDS: Final = (
         "print a configuration with every setting, explained",
         _load_example,
         ("mgw example > mgw.yaml", "mgw example prometheus-alerts.yaml"),
+    ),
+    Command(
+        "completion",
+        "print the completion script for a shell",
+        _load_completion,
+        (
+            "source <(mgw completion bash)    # in ~/.bashrc",
+            "source <(mgw completion zsh)     # in ~/.zshrc, after compinit",
+            "mgw completion fish > ~/.config/fish/completions/mgw.fish",
+        ),
     ),
     Command("help", "show the options of a command, with examples", _load_help),
     Command("version", "print the version", _load_version),

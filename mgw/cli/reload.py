@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="the configuration file of the gateway (default: the only gateway that runs)",
     )
-    parser.add_argument("-c", "--config", metavar="FILE", help="the same, as an option")
+    parser.add_argument("-c", "--config", metavar="FILE", help="the configuration file, as an option")
     parser.add_argument("--pid", type=int, help="the process id of the gateway, if several run")
     parser.add_argument(
         "--timeout",
