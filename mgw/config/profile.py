@@ -131,10 +131,10 @@ class AuthorizationSettings(Settings):
     """Where people log in with a browser (RFC 6749 4.1, with PKCE: RFC 7636)."""
 
     url: Omittable[_Url] = setting(
-        "Address of the page on which people log in",
-        "Needed for ``mgw auth login``, except with ``--device``.",
+        "The login page",
+        "Required for ``mgw auth login``, except with ``--device``.",
     )
-    parameters: _Parameters = setting("Further parameters of its query", default={})
+    parameters: _Parameters = setting("Additional query parameters", default={})
 
 
 class TokenSettings(Settings):
@@ -142,15 +142,17 @@ class TokenSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["url"]})
 
-    url: _Url = required("Address of the token endpoint")
+    url: _Url = required("The token endpoint")
     style: _Style = setting(
-        "How the fields of a request are sent", "The standard is ``form``.", default=TokenRequestStyle.FORM
+        "The format of token requests", "The standard is ``form``.", default=TokenRequestStyle.FORM
     )
-    parameters: _Parameters = setting("Further fields of each request", default={})
-    headers: EmptyIfNull[dict[str, HeaderValue]] = setting("Further headers of each request", default={})
+    parameters: _Parameters = setting("Additional fields of each token request", default={})
+    headers: EmptyIfNull[dict[str, HeaderValue]] = setting(
+        "Additional headers of each token request", default={}
+    )
     sends_state: OnOff = setting(
-        "Whether the ``state`` of a login is sent along with its code",
-        "No standard asks for it, but some vendors do.",
+        "Whether to send the ``state`` of a login with its code",
+        "No standard requires it, but some vendors do.",
         default=False,
     )
 
@@ -159,16 +161,16 @@ class DeviceSettings(Settings):
     """Logging in with a code that is typed in on another device (RFC 8628)."""
 
     url: Omittable[_Url] = setting(
-        "Address of the device authorization endpoint", "Needed for ``mgw auth login --device``."
+        "The device authorization endpoint", "Required for ``mgw auth login --device``."
     )
-    parameters: _Parameters = setting("Further fields of its request", default={})
+    parameters: _Parameters = setting("Additional fields of its request", default={})
 
 
 class RevocationSettings(Settings):
     """Where tokens are given back (RFC 7009)."""
 
     url: Omittable[_Url] = setting(
-        "Address of the revocation endpoint", "``mgw auth logout`` uses it, if there is one."
+        "The revocation endpoint", "``mgw auth logout`` revokes tokens there, if it is set."
     )
 
 
@@ -176,13 +178,15 @@ class RedirectSettings(Settings):
     """Where the login page sends the browser back to: a server on 127.0.0.1 that lives for one login."""
 
     host: Name = setting(
-        "Host in the address, as the vendor knows it", default="127.0.0.1", shown="``127.0.0.1``"
+        "The host in the redirect address, as registered with the vendor",
+        default="127.0.0.1",
+        shown="``127.0.0.1``",
     )
-    port: _Port = setting("Port; ``0`` for any that is free", default=0)
-    path: _RedirectPath = setting("Path", default="/callback", shown="``/callback``")
+    port: _Port = setting("The port; ``0`` for any free one", default=0)
+    path: _RedirectPath = setting("The path", default="/callback", shown="``/callback``")
     pasted_url: Omittable[_Url] = setting(
-        "Another address for ``mgw auth login --paste``, whose page shows the code",
-        "Without it, the address is the usual one, and its port must not be ``0``.",
+        "The redirect address for ``mgw auth login --paste``: a page that shows the code",
+        "By default, it is the usual redirect address, and its port must not be ``0``.",
     )
 
 
@@ -193,9 +197,9 @@ class AccountSettings(Settings):
     claims of that token.
     """
 
-    label: ListOf[Text] = setting("Where the name stands by which people know the account", default=())
+    label: ListOf[Text] = setting("Where the name of the account is", default=())
     details: EmptyIfNull[dict[str, ListOf[Text]]] = setting(
-        "Where other values stand, by the names under which headers refer to them", default={}
+        "Where other values are, by the names that headers use for them", default={}
     )
 
 
@@ -205,15 +209,13 @@ class RequestHeadersSettings(Settings):
     ``{name}`` in a value stands for a detail of the account; a header whose detail is unknown is not sent.
     """
 
-    set: EmptyIfNull[dict[str, HeaderValue]] = setting(
-        "Headers that are sent in place of the client's", default={}
-    )
+    set: EmptyIfNull[dict[str, HeaderValue]] = setting("Headers that replace the client's", default={})
     merge: EmptyIfNull[dict[str, ListOf[HeaderValue]]] = setting(
-        "Headers that are lists: these elements, and behind them those of the client",
+        "Elements of list headers, which come before the client's",
         "An element that the client sent as well is sent once.",
         default={},
     )
-    remove: UniqueList[HeaderName] = setting("Headers of the client that are not sent", default=())
+    remove: UniqueList[HeaderName] = setting("Headers of the client to remove", default=())
 
 
 class ToolsSettings(Settings):
@@ -222,9 +224,9 @@ class ToolsSettings(Settings):
     Only tools that the client defines are renamed, in chat completions, messages and responses.
     """
 
-    exact: EmptyIfNull[dict[str, _ToolName]] = setting("Names by the client's own", default={})
+    exact: EmptyIfNull[dict[str, _ToolName]] = setting("New names, by the client's own", default={})
     prefix: Annotated[str, expect("a string"), WithJsonSchema({"type": "string"})] = setting(
-        "What goes before all other names", default="", shown="empty"
+        "A prefix for all other names", default="", shown="empty"
     )
 
 
@@ -232,20 +234,17 @@ class CloakSettings(Settings):
     """How requests are made to look like those of the vendor's own client."""
 
     mode: CloakModeName = setting(
-        "When this is done",
-        "``auto``: unless the request comes from the vendor's own client. A provider's ``cloak`` goes before "
-        "this.",
+        "When requests are changed",
+        "``auto``: unless they come from the vendor's own client. A provider's ``cloak`` overrides this.",
         default=CloakMode.AUTO,
     )
     client: UniqueList[_UserAgent] = setting(
         "Patterns of the ``User-Agent`` of the vendor's own client",
-        "``*`` stands for any characters.",
+        "``*`` matches any characters.",
         default=(),
     )
-    headers: EmptyIfNull[dict[str, HeaderValue]] = setting(
-        "Headers that are sent in place of the client's", default={}
-    )
-    system: ListOf[_LongText] = setting("Texts that go before the system prompt", default=())
+    headers: EmptyIfNull[dict[str, HeaderValue]] = setting("Headers that replace the client's", default={})
+    system: ListOf[_LongText] = setting("Texts to put before the system prompt", default=())
 
     def applies(self, mode: CloakMode, user_agent: str | None) -> bool:
         """Whether a client's request is changed.
@@ -263,9 +262,9 @@ class ResetHeaderSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
-    name: HeaderName = required("Name of the header")
+    name: HeaderName = required("The name of the header")
     format: _Format = setting(
-        "How it says so",
+        "The format of its value",
         "``unix``: seconds since 1970; ``rfc3339``: date and time; ``seconds``: from now on.",
         default=ResetFormat.UNIX,
     )
@@ -274,9 +273,10 @@ class ResetHeaderSettings(Settings):
 class NoEntitlementSettings(Settings):
     """Which 403 means that the account may not use the model, if not each."""
 
-    header: Omittable[HeaderName] = setting("A header that such a response has")
+    header: Omittable[HeaderName] = setting("A header that marks such a response")
     words: SetOf[_Word] = setting(
-        "Words of which such a response's body has one, in upper or lower case", default=frozenset()
+        "Words, one of which is in the body of such a response; upper and lower case are equal",
+        default=frozenset(),
     )
 
 
@@ -285,15 +285,19 @@ class LimitsSettings(Settings):
 
     reset_headers: ListOf[ResetHeaderSettings] = setting(
         "Headers that say when the limit ends, if there is no ``Retry-After``",
-        "The first that can be read counts.",
+        "The first one that can be read is used.",
         default=(),
     )
-    rest_seconds: Seconds = setting("How long an account rests after a 429 that says nothing", default=60.0)
+    rest_seconds: Seconds = setting(
+        "The cooldown of an account after a 429 without any of these headers", default=60.0
+    )
     no_entitlement: EmptyIfNull[NoEntitlementSettings] = setting(
-        "Which 403 means that the account may not use the model; without it, each does",
+        "Which 403 means that the account may not use the model (default: each)",
         default=NoEntitlementSettings(),
     )
-    no_entitlement_rest_seconds: Seconds = setting("How long it then rests for that model", default=600.0)
+    no_entitlement_rest_seconds: Seconds = setting(
+        "The cooldown of the account for that model", default=600.0
+    )
 
 
 class Profile(Settings):
@@ -301,33 +305,33 @@ class Profile(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["client_id", "token"]})
 
-    client_id: Text = required("Id of the client by which the vendor knows the login")
+    client_id: Text = required("The client id that is registered with the vendor")
     client_secret: Omittable[Key] = setting(
-        "Its secret, if it has one; use ``client_secret_env`` to keep it out of the file"
+        "The client secret, if there is one; use ``client_secret_env`` to keep it out of the file"
     )
     client_secret_env: Omittable[Variable] = setting("The environment variable that holds the secret")
-    scopes: UniqueList[Name] = setting("Scopes that a login asks for", default=())
+    scopes: UniqueList[Name] = setting("The scopes that a login requests", default=())
     authorization: EmptyIfNull[AuthorizationSettings] = setting(
         "Where people log in with a browser", default=AuthorizationSettings()
     )
     redirect: EmptyIfNull[RedirectSettings] = setting(
-        "Where the login page sends the browser back to", default=RedirectSettings()
+        "Where the login page redirects the browser to", default=RedirectSettings()
     )
     device: EmptyIfNull[DeviceSettings] = setting(
-        "Logging in with a code on another device", default=DeviceSettings()
+        "Where people log in with a code on another device", default=DeviceSettings()
     )
     token: EmptyIfNull[TokenSettings] = setting("Where tokens come from", default=TokenSettings())
     revocation: EmptyIfNull[RevocationSettings] = setting(
-        "Where tokens are given back", default=RevocationSettings()
+        "Where tokens are revoked", default=RevocationSettings()
     )
     account: EmptyIfNull[AccountSettings] = setting(
-        "What is kept of a login beside its tokens", default=AccountSettings()
+        "What is stored of a login besides its tokens", default=AccountSettings()
     )
     headers: EmptyIfNull[RequestHeadersSettings] = setting(
         "Headers of each request", default=RequestHeadersSettings()
     )
     tools: EmptyIfNull[ToolsSettings] = setting(
-        "Names of tools towards the provider", default=ToolsSettings()
+        "Names of the client's tools in requests to the provider", default=ToolsSettings()
     )
     cloak: EmptyIfNull[CloakSettings] = setting(
         "How requests are made to look like those of the vendor's own client", default=CloakSettings()
@@ -386,7 +390,7 @@ def _check_headers(profile: Profile, report: Report) -> None:
                 report.add((*place, name), str(error))
             for detail in {found for value in values for found in DETAIL.findall(value)}:
                 if detail not in profile.account.details:
-                    report.add((*place, name), f"{{{shown(detail)}}} is no detail of account.details")
+                    report.add((*place, name), f"{{{shown(detail)}}} is not defined in account.details")
 
 
 def _check_tools(profile: Profile, report: Report) -> None:
