@@ -31,7 +31,7 @@ from tests.support.waiting import WAIT_SECONDS, wait_until
 ROOT: Final = Path(__file__).resolve().parents[2]
 GATEWAY: Final = "8787"
 SIMULATOR: Final = "8788"
-_FILE: Final = re.compile(r"\b(into|to) ([\w.-]+\.\w+)[^:]*:$", re.DOTALL)
+_FILE: Final = re.compile(r"\b(into|to)\s([\w.-]+\.\w+)[^:]*:$", re.DOTALL)
 _STARTS: Final = {"mgw run": GATEWAY, "mgw sim": SIMULATOR}
 _READERS: Final = (
     "tail ",
