@@ -326,7 +326,7 @@ class Config(Settings):
         "Whether responses and usage events name the fields that a translation dropped",
         "They are in the response header ``X-Gateway-Dropped-Fields`` and in the usage event's "
         "``dropped_fields``. Names only, never values.",
-        default=False,
+        default=True,
     )
     translation: EmptyIfNull[TranslationSettings] = setting(
         "How requests are translated into another dialect", default=TranslationSettings()

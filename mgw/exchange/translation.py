@@ -378,7 +378,7 @@ class TranslationBuilder:
         return add_breakpoints(conversation, targets, auto.min_chars)
 
     def _gateway_headers(self, dropped: Set[str], cache_targets: tuple[str, ...] = ()) -> RawHeaders:
-        if self.exchange.generation.config.observe_dropped_fields:
+        if dropped and self.exchange.generation.config.observe_dropped_fields:
             self._dropped = [name[:MAX_TEXT] for name in _first_names(dropped)]
         family, request_id = self.exchange.route.family, self.exchange.request_id
         return gateway_headers_for(family, request_id, self._dropped, cache_targets)

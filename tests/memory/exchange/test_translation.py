@@ -56,8 +56,8 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     assert event.dropped_fields == ("logit_bias", "seed")
 
 
-def test_what_was_dropped_is_not_told_unless_the_operator_observes_it() -> None:
-    pipeline = Pipeline()
+def test_dropped_fields_are_not_named_if_the_operator_says_so() -> None:
+    pipeline = Pipeline(THREE_FAMILIES + "observe_dropped_fields: false\n")
     client, _ = pipeline.ask(body=asked("smart", logit_bias={"1": 1}))
     pipeline.connection.send(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-dropped-fields") is None

@@ -36,7 +36,7 @@ def test_what_is_not_said_has_its_default() -> None:
     assert config.max_body_bytes == 32 * 1024 * 1024
     assert config.spool.body_memory == 512 * 1024 * 1024
     assert config.drain_seconds == 30
-    assert config.observe_dropped_fields is False
+    assert config.observe_dropped_fields is True
     assert config.translation == TranslationSettings(default_max_tokens=8192, clean_history=True, models=())
     assert config.caching.auto_breakpoints == AutoBreakpointsSettings(
         enabled=False, min_chars=4096, targets=frozenset(CacheTarget)

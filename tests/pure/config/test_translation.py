@@ -55,9 +55,9 @@ def said_of(text: str) -> list[str]:
 
 def test_what_is_written_is_what_is_meant() -> None:
     config = config_of(
-        "observe_dropped_fields: true\ntranslation: {default_max_tokens: 1, clean_history: off}"
+        "observe_dropped_fields: false\ntranslation: {default_max_tokens: 1, clean_history: off}"
     )
-    assert config.observe_dropped_fields is True
+    assert config.observe_dropped_fields is False
     assert config.translation == TranslationSettings(default_max_tokens=1, clean_history=False)
 
 
