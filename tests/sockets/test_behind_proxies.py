@@ -152,7 +152,7 @@ def test_the_gateway_knows_its_address_and_nobody_else_says_it(hosts: Hosts) -> 
     assert address.startswith(f"https://localhost:{hosts.balancer.port}{UPLOAD}?"), response
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/ui", "/ui/", "/v1/dashboard/usage"])
+@pytest.mark.parametrize("path", ["/metrics", "/ui", "/ui/", "/v1/dashboard", "/v1/dashboard/usage"])
 def test_what_is_about_one_gateway_is_not_served_for_all(hosts: Hosts, path: str) -> None:
     assert hosts.ask(request(None, path=path, method="GET")).status == 404
 
