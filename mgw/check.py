@@ -86,11 +86,11 @@ def _dashboard_line(config: Config) -> list[str]:
     """Say where the dashboard will be, or that it is off; what is missing of it has a warning."""
     if config.dashboard.missing is not None:
         return []
-    return [describe_dashboard(config, listening_urls(config))]
+    return [redact(describe_dashboard(config, listening_urls(config)))]
 
 
 def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str], PriceTable | None]:
-    """Return a line for each thing that a gateway would not start with, and what models cost."""
+    """Return a line for each thing that keeps a gateway from starting, and what models cost."""
     from twisted.internet import reactor  # here, since importing it installs one
 
     from mgw.generation import build_generation, build_sources

@@ -270,9 +270,9 @@ def test_a_file_that_cannot_be_used_is_an_error_at_load_that_shows_nothing_of_it
 
 
 def test_a_missing_file_names_the_setting_or_the_variable(hosts: TokenHosts) -> None:
-    with pytest.raises(ValueError, match=r"^providers\.p\.service_account_file: /missing cannot be read"):
+    with pytest.raises(ValueError, match=r"^providers\.p\.service_account_file: file not found: /missing"):
         source(hosts, "auth: service_account, service_account_file: /missing")
-    with pytest.raises(ValueError, match=r"^GOOGLE_APPLICATION_CREDENTIALS: /missing cannot be read"):
+    with pytest.raises(ValueError, match=r"^GOOGLE_APPLICATION_CREDENTIALS: file not found: /missing"):
         source(hosts, "auth: adc", GOOGLE_APPLICATION_CREDENTIALS="/missing")
 
 

@@ -93,7 +93,7 @@ def test_a_pipe_in_the_place_of_the_store_holds_up_nobody(store: CredentialStore
     put(store, "work")
     store.path.unlink()
     os.mkfifo(store.path, 0o600)
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="not a regular file"):
         store.read()
 
 
