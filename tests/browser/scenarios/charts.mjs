@@ -16,7 +16,7 @@ export default async function scenario(browser) {
   assert.equal(await tile(page, "Tokens out"), "4,000");
   assert.equal(await tile(page, "Cache hits"), "25%");
   assert.equal(await tile(page, "Cost"), "$0.40");
-  assert.equal(await tile(page, "In flight"), "3");
+  assert.equal(await tile(page, "In progress"), "3");
 
   const requests = await columns(page, "Requests");
   assert.equal(add(requests.OK), 32);

@@ -105,7 +105,7 @@ async function walk(page) {
   await page.locator(".view-overview").waitFor();
   await page.evaluate(() => document.activeElement?.blur());
   for (const view of ["Providers", "Models", "Sessions", "Logs"]) {
-    await page.getByRole("link", { name: "Skip to the content" }).focus();
+    await page.getByRole("link", { name: "Skip to content" }).focus();
     await until(`the link to ${view}`, async () => {
       await page.keyboard.press("Tab");
       return page.evaluate((name) => document.activeElement?.textContent?.startsWith(name), view);
@@ -120,14 +120,14 @@ async function walk(page) {
 
 async function live(browser, page) {
   await page.getByRole("link", { name: "Requests" }).click();
-  const under = page.getByRole("region", { name: "Under way", exact: true });
+  const under = page.getByRole("region", { name: "In progress", exact: true });
   const leaves = new AbortController();
   const row = ask(browser.base, `${SLOW}+sim-cached-1`, OTHER, true, leaves.signal);
   await under.getByText(`${SLOW}+sim-cached-1`).waitFor();
   leaves.abort();
   await row;
-  const ended = page.getByRole("region", { name: /^Ended requests/ });
-  await ended.locator("tr", { hasText: "Client left" }).first().waitFor();
+  const ended = page.getByRole("region", { name: /^Completed requests/ });
+  await ended.locator("tr", { hasText: "Client aborted" }).first().waitFor();
   await page.getByRole("link", { name: "Providers" }).click();
   for (let times = 0; times < 3; times += 1) await ask(browser.base, "broken/gpt-x", ALICE, false);
   await page.getByRole("article", { name: "broken" }).getByText("Failing").waitFor();
@@ -175,7 +175,7 @@ async function restartAndDrain(browser, page) {
   await until("one more", async () => Number((await tile(page, "Requests")).replace(",", "")) > before, SLOWEST);
 
   const last = ask(browser.base, SLOW, ALICE, true);
-  await until("the last request", async () => (await tile(page, "In flight")) === "1");
+  await until("the last request", async () => (await tile(page, "In progress")) === "1");
   await fetch(`${CONTROL}/drain`, { method: "POST" });
   await page.getByText("The gateway is draining").waitFor();
   await browser.picture(page, "crowd-drain", false);

@@ -20,7 +20,7 @@ export default async function scenario(browser) {
   const page = await browser.open("#/overview?by=model");
   await page.getByLabel("Key").fill("wrong");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").filter({ hasText: "does not open" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "does not give access" }).waitFor();
   await page.getByLabel("Key").fill(process.env.MGW_DASHBOARD_KEY);
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
@@ -40,8 +40,8 @@ export default async function scenario(browser) {
 
   await page.getByRole("link", { name: "Requests" }).click();
   await ask(browser.base, "fast", true);
-  const ended = page.getByRole("region", { name: /^Ended requests/ });
-  await until("two ended requests", async () => (await ended.locator("tbody tr").count()) === 2);
+  const ended = page.getByRole("region", { name: /^Completed requests/ });
+  await until("two completed requests", async () => (await ended.locator("tbody tr").count()) === 2);
   for (const [view, words] of [["Providers", "main"], ["Models", "fast"], ["Logs", "mgw serves"]]) {
     await page.getByRole("link", { name: view }).click();
     await page.locator("#view").getByText(words).first().waitFor();

@@ -7,7 +7,7 @@ export default async function scenario(browser) {
   const page = await browser.open("#/logs");
   await page.getByLabel("Key").fill("wrong");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").filter({ hasText: "does not open" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "does not give access" }).waitFor();
   await page.getByLabel("Key").fill(process.env.MGW_DASHBOARD_KEY);
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Logs", level: 1 }).waitFor();

@@ -18,7 +18,7 @@ export default async function scenario(browser) {
   const page = await browser.open();
   await until("the totals", async () => (await tile(page, "Requests")) === "40");
   await page.keyboard.press("Tab");
-  assert.equal((await page.evaluate(SEEN)).name, "Skip to the content");
+  assert.equal((await page.evaluate(SEEN)).name, "Skip to content");
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "content");
 
@@ -49,9 +49,9 @@ export default async function scenario(browser) {
   await page.keyboard.press("Escape");
   assert.equal((await page.evaluate(SEEN)).name, "Custom");
 
-  await page.getByRole("button", { name: /^Colours: system/ }).click();
-  await page.getByRole("button", { name: /^Colours: light/ }).click();
+  await page.getByRole("button", { name: /^Theme: system/ }).click();
+  await page.getByRole("button", { name: /^Theme: light/ }).click();
   await page.reload();
-  await page.getByRole("button", { name: /^Colours: dark/ }).waitFor();
+  await page.getByRole("button", { name: /^Theme: dark/ }).waitFor();
   assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme), "dark");
 }

@@ -14,8 +14,8 @@ export default async function scenario(browser) {
   await until("new totals", async () => (await tile(page, "Requests")) === "42");
 
   await page.getByRole("link", { name: "Requests" }).click();
-  const ended = page.getByRole("region", { name: /^Ended requests/ });
-  await until("two ended requests", async () => (await ended.locator("tbody tr").count()) === 2);
+  const ended = page.getByRole("region", { name: /^Completed requests/ });
+  await until("two completed requests", async () => (await ended.locator("tbody tr").count()) === 2);
 
   const name = "<img src=x onerror='window.broken = true'>";
   await browser.stub("events", [event(102, { model: name, client: "bob", status: "rejected", http_status: 429 })]);
@@ -35,7 +35,7 @@ export default async function scenario(browser) {
   await ended.locator("button.row").first().focus();
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
-  const details = page.getByRole("complementary", { name: "Details of the request" });
+  const details = page.getByRole("complementary", { name: "Request details" });
   await details.getByText("request-102").waitFor();
   await browser.picture(page, "requests-details");
   await page.keyboard.press("Escape");

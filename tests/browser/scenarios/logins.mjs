@@ -26,7 +26,7 @@ export default async function scenario(browser) {
   browser.expect(/^400 \/v1\/dashboard\/oauth\/team$/);
   await page.getByLabel(/Paste the code/).fill("wrong");
   await page.getByRole("button", { name: "Finish" }).click();
-  await page.getByRole("alert").filter({ hasText: "the provider refused this code" }).waitFor();
+  await page.getByRole("alert").getByText("The provider refused this code.", { exact: true }).waitFor();
   await page.getByLabel(/Paste the code/).fill("right");
   await page.getByRole("button", { name: "Finish" }).click();
   await page.locator(".flow-state").getByText("Logged in", { exact: true }).waitFor();

@@ -10,7 +10,7 @@ export default async function scenario(browser) {
   const page = await browser.open("#/providers");
   await page.getByLabel("Key").fill("wrong-key");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").filter({ hasText: "does not open" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "does not give access" }).waitFor();
   assert.equal(await page.getByLabel("Key").getAttribute("aria-invalid"), "true");
   await browser.picture(page, "sign-in-refused");
 

@@ -81,8 +81,18 @@ export class Api {
     this.heard(response.status);
     const answer = response.status === 204 ? undefined : await response.json().catch(() => undefined);
     if (response.ok) return answer;
-    throw new ApiError(response.status, answer?.error?.message ?? `The gateway answered with ${response.status}.`);
+    throw new ApiError(response.status, answer?.error?.message ?? `The gateway returned status ${response.status}.`);
   }
+}
+
+/**
+ * A message of the API, which is a fragment in lower case, as it stands alone on the page.
+ * @param {string} message
+ * @returns {string}
+ */
+export function sentence(message) {
+  const text = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
 /**

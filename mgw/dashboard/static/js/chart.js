@@ -42,8 +42,8 @@ export class Chart {
     this.host = h("div", { class: "plot", role: "img" });
     this.table = h("div", { class: "scroll plot-table", tabindex: "0", role: "region", "aria-label": `${title}, as a table`, hidden: true });
     this.legend = h("ul", { class: "legend" });
-    this.toggle = h("button", { class: "quiet small", type: "button", "aria-pressed": "false", "aria-label": `${title} as a table`, title: "Show the numbers", on: { click: () => this.flip() } }, icon("table"));
-    this.empty = h("p", { class: "plot-empty", hidden: true }, "Nothing in this time.");
+    this.toggle = h("button", { class: "quiet small", type: "button", "aria-pressed": "false", "aria-label": `${title} as a table`, title: "Switch between chart and table", on: { click: () => this.flip() } }, icon("table"));
+    this.empty = h("p", { class: "plot-empty", hidden: true }, "No data in this period");
     this.element = h(
       "section", { class: "panel chart", "aria-labelledby": id },
       h("div", { class: "panel-head" }, h("h2", { id }, title), this.note, this.toggle),
@@ -158,7 +158,7 @@ export class Chart {
       if (!known.length) return `${label}: none`;
       return `${label}: from ${format(Math.min(...known))} to ${format(Math.max(...known))}`;
     });
-    return `${this.title}, ${note}, ${times.length} points. ${parts.join("; ")}. The button beside the title shows a table.`;
+    return `${this.title}, ${note}, ${times.length} points. ${parts.join("; ")}. The button next to the title shows a table.`;
   }
 
   flip() {

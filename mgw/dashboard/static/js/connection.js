@@ -15,7 +15,7 @@ const RELOADED = "mgw.reloaded";
  */
 export function connectionState(state, notices, feed, signal) {
   const lost = h("p", { class: "notice bad", hidden: true });
-  const draining = h("p", { class: "notice warn", hidden: true }, "The gateway is draining: it finishes what is under way and then stops.");
+  const draining = h("p", { class: "notice warn", hidden: true }, "The gateway is draining: it finishes the requests in progress, then stops.");
   const refused = h("p", { class: "notice bad", hidden: true });
   fill(notices, draining, refused, lost);
   const words = h("span");
@@ -31,7 +31,7 @@ export function connectionState(state, notices, feed, signal) {
     setText(words, { lost: "Offline", live: "Live", connecting: "Connecting", draining: "Draining" }[name]);
     lost.hidden = reached;
     draining.hidden = !isDraining || !reached;
-    if (!reached) setText(lost, `The gateway cannot be reached. What you see is from ${moment(last)}; it goes on by itself when the gateway is back.`);
+    if (!reached) setText(lost, `The gateway cannot be reached. This page shows data from ${moment(last)} and reconnects automatically.`);
   }
   feed.state.watch(draw, signal);
 
@@ -41,7 +41,7 @@ export function connectionState(state, notices, feed, signal) {
       reached = status !== 0;
       if (reached && status < 400) last = new Date();
       refused.hidden = status !== 403;
-      if (status === 403) setText(refused, "The gateway refuses this browser: without keys, the dashboard answers on the loopback interface alone.");
+      if (status === 403) setText(refused, "The gateway rejected this browser: without a key, the dashboard is available only on the gateway's own machine.");
       draw();
     },
     showDraining: (now) => {

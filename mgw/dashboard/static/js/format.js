@@ -48,13 +48,13 @@ export function milliseconds(ms) {
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : seconds(ms / 1000);
 }
 
-/** @param {number | undefined} value @returns {string} as 42 s, 3 m 05 s, 2 h 10 m, 4 d 3 h */
+/** @param {number | undefined} value @returns {string} as 42 s, 3 min 05 s, 2 h 10 min, 4 d 3 h */
 export function seconds(value) {
   if (value === undefined) return UNKNOWN;
   const whole = Math.max(0, Math.floor(value));
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${String(whole % 60).padStart(2, "0")} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 

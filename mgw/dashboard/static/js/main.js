@@ -56,7 +56,7 @@ function start() {
   profiles.watch((now) => {
     if (!now) return;
     setText(byId("version"), now.version);
-    byId("version").title = `Since ${now.started}; configuration ${now.generation}, loaded ${now.loaded}`;
+    byId("version").title = `Started ${now.started}; configuration generation ${now.generation}, loaded ${now.loaded}`;
     byId("sign-out").hidden = now.auth !== "keys";
     connection.showDraining(now.draining);
   }, always);

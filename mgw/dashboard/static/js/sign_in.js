@@ -14,9 +14,10 @@ function refuse(text) {
 
 /** @param {Response} response @returns {Promise<string>} */
 async function reason(response) {
-  if (response.status === 401) return "This key does not open the dashboard.";
+  if (response.status === 401) return "This key does not give access to the dashboard.";
   const body = await response.json().catch(() => undefined);
-  return body?.error?.message ?? `The gateway answered with ${response.status}.`;
+  const message = body?.error?.message ?? `The gateway returned status ${response.status}`;
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`;
 }
 
 form.addEventListener("submit", async (event) => {

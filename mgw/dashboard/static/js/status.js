@@ -8,9 +8,9 @@ export const OUTCOMES = ["ok", "rejected", "client_abort", "upstream_error"];
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  ok: "OK", upstream_error: "Upstream error", client_abort: "Client left", rejected: "Rejected",
-  failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Resting",
-  signed_in: "Logged in", signed_out: "Logged out", pending: "Waiting", complete: "Logged in", failed: "Failed",
+  ok: "OK", upstream_error: "Upstream error", client_abort: "Client aborted", rejected: "Rejected",
+  failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Cooldown",
+  signed_in: "Logged in", signed_out: "Not logged in", pending: "Waiting", complete: "Logged in", failed: "Failed",
   cancelled: "Cancelled",
 };
 

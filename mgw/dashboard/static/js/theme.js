@@ -37,8 +37,8 @@ export function bindThemeButton(button) {
   const show = () => {
     const choice = chosen();
     fill(button, icon(choice), choice[0].toUpperCase() + choice.slice(1));
-    button.setAttribute("aria-label", `Colours: ${choice}. Change`);
-    button.title = "Colours: system, light or dark";
+    button.setAttribute("aria-label", `Theme: ${choice}. Change theme`);
+    button.title = "Theme: system, light or dark";
   };
   const tell = () => { for (const listener of [...listeners]) listener(); };
   button.addEventListener("click", () => {

@@ -29,7 +29,7 @@ export function rangeOf(query, now) {
   const until = Number(query.get("until"));
   if (since > 0 && until > since && until < 1e11) {
     const step = stepFor(until - since);
-    return { since, until, step, live: false, label: "the chosen time" };
+    return { since, until, step, live: false, label: "the selected period" };
   }
   const [, , words, span] = PRESETS.find(([name]) => name === query.get("range")) ?? DEFAULT;
   const step = stepFor(span);

@@ -13,32 +13,32 @@ const KNOWN = [
   ["error", "Error", String],
   ["time", "Time", time],
   ["latency_ms", "Latency", milliseconds],
-  ["ttft_ms", "First byte after", milliseconds],
+  ["ttft_ms", "Time to first byte", milliseconds],
   ["client", "Client", String],
-  ["key_hash", "Key", String],
-  ["model", "Model asked for", String],
+  ["key_hash", "Key hash", String],
+  ["model", "Requested model", String],
   ["provider", "Provider", String],
   ["upstream_model", "Upstream model", String],
-  ["attempts", "Attempts upstream", String],
+  ["attempts", "Upstream attempts", String],
   ["dialect", "Dialect", String],
   ["route", "Route", String],
   ["modality", "Modality", String],
   ["transport", "Transport", String],
   ["stream", "Streamed", (value) => (value ? "yes" : "no")],
-  ["tokens_in", "Tokens in", whole],
-  ["cache_read_tokens", "Read from cache", whole],
-  ["cache_write_tokens", "Written to cache", whole],
-  ["tokens_out", "Tokens out", whole],
-  ["reasoning_tokens", "Reasoning", whole],
+  ["tokens_in", "Input tokens", whole],
+  ["cache_read_tokens", "Cache read tokens", whole],
+  ["cache_write_tokens", "Cache write tokens", whole],
+  ["tokens_out", "Output tokens", whole],
+  ["reasoning_tokens", "Reasoning tokens", whole],
   ["cost_usd", "Cost", dollars],
   ["session_minutes", "Session minutes", String],
   ["bytes_in", "Bytes in", bytes],
   ["bytes_out", "Bytes out", bytes],
   ["frames_in", "Frames in", whole],
   ["frames_out", "Frames out", whole],
-  ["dropped_fields", "Fields left out", (value) => value.join(", ")],
-  ["request_id", "Request id", String],
-  ["upstream_request_id", "Provider's id", String],
+  ["dropped_fields", "Dropped fields", (value) => value.join(", ")],
+  ["request_id", "Request ID", String],
+  ["upstream_request_id", "Upstream request ID", String],
 ];
 const NAMES = new Set(KNOWN.map(([field]) => field));
 
@@ -52,8 +52,8 @@ export class Detail {
     this.back = () => undefined;
     this.title = h("h2", { tabindex: "-1" }, "Request");
     this.body = h("div");
-    const close = h("button", { type: "button", class: "quiet small", "aria-label": "Close the details", on: { click: () => this.close() } }, icon("close"));
-    this.element = h("aside", { class: "panel detail", "aria-label": "Details of the request", hidden: true }, h("div", { class: "panel-head" }, this.title, close), this.body);
+    const close = h("button", { type: "button", class: "quiet small", "aria-label": "Close details", on: { click: () => this.close() } }, icon("close"));
+    this.element = h("aside", { class: "panel detail", "aria-label": "Request details", hidden: true }, h("div", { class: "panel-head" }, this.title, close), this.body);
     this.element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") this.close(); });
   }
 

@@ -1,6 +1,6 @@
 /** One login under way: what is to be done at the provider, and how it goes. */
 
-import { ApiError } from "../api.js";
+import { ApiError, sentence } from "../api.js";
 import { h, fill, setText } from "../dom.js";
 import { seconds } from "../format.js";
 import { icon } from "../icons.js";
@@ -55,7 +55,7 @@ export class Flow {
     try {
       this.show(await call());
     } catch (error) {
-      if (!this.signal.aborted) setText(this.problem, error instanceof Error ? error.message : String(error));
+      if (!this.signal.aborted) setText(this.problem, sentence(error instanceof Error ? error.message : String(error)));
     }
   }
 
@@ -112,7 +112,7 @@ export class Flow {
     const code = h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "none", required: true });
     const form = h(
       "form", {},
-      h("ol", {}, h("li", {}, outward(answer.authorization_url, "Open the provider's page"), " and log in there"), h("li", {}, h("label", {}, "Paste the code or the address that it ends at", code))),
+      h("ol", {}, h("li", {}, outward(answer.authorization_url, "Open the provider's page"), " and log in"), h("li", {}, h("label", {}, "Paste the code, or the address of the page you end up on", code))),
       h("div", { class: "row-of-buttons" }, h("button", { type: "submit", class: "primary" }, "Finish"), cancel),
     );
     form.addEventListener("submit", (/** @type {Event} */ event) => {
@@ -163,7 +163,7 @@ function copyButton(text) {
       await navigator.clipboard.writeText(text);
       setText(words, "Copied");
     } catch {
-      setText(words, "Select and copy it");
+      setText(words, "Select the code and copy it");
     }
   });
   return button;

@@ -15,15 +15,15 @@ const TITLES = /** @type {Record<string, string>} */ ({ status: "By status", pro
 export function groupsTable() {
   const table = new Table({
     caption: "Groups",
-    empty: "No requests in this time.",
+    empty: "No requests in this period",
     rowKey: ({ by, group }) => `${by} ${keyOf(group)}`,
     sorted: { key: "requests", down: true },
     columns: [
       { key: "name", label: "Name", wide: true, sort: ({ label }) => label, cell: ({ label, colour }) => named(label, colour) },
       { key: "requests", label: "Requests", numeric: true, sort: ({ group }) => group.requests, cell: ({ group }) => count(group.requests) },
       { key: "failed", label: "Failed", numeric: true, sort: ({ group }) => failedShare(group), cell: ({ group }) => percent(failedShare(group)) },
-      { key: "in", label: "In", numeric: true, sort: ({ group }) => group.tokens_in, cell: ({ group }) => count(group.tokens_in) },
-      { key: "out", label: "Out", numeric: true, sort: ({ group }) => group.tokens_out, cell: ({ group }) => count(group.tokens_out) },
+      { key: "in", label: "Tokens in", numeric: true, sort: ({ group }) => group.tokens_in, cell: ({ group }) => count(group.tokens_in) },
+      { key: "out", label: "Tokens out", numeric: true, sort: ({ group }) => group.tokens_out, cell: ({ group }) => count(group.tokens_out) },
       { key: "cache", label: "Cache", numeric: true, minor: true, sort: ({ group }) => cacheShare(group), cell: ({ group }) => percent(cacheShare(group)) },
       { key: "cost", label: "Cost", numeric: true, sort: ({ group }) => group.cost_usd, cell: ({ group }) => dollars(group.cost_usd) },
       { key: "p50", label: "p50", numeric: true, minor: true, sort: ({ group }) => group.latency_ms_p50, cell: ({ group }) => milliseconds(group.latency_ms_p50) },
@@ -39,7 +39,7 @@ export function groupsTable() {
     element,
     show: (groups, by, colours) => {
       setText(title, TITLES[by]);
-      setText(note, groups.length > MOST_ROWS ? `the ${MOST_ROWS} with most requests, of ${groups.length}` : "");
+      setText(note, groups.length > MOST_ROWS ? `top ${MOST_ROWS} of ${groups.length} by requests` : "");
       const first = [...groups].sort((one, other) => other.requests - one.requests).slice(0, MOST_ROWS);
       table.setRows(first.map((group) => {
         const key = keyOf(group);

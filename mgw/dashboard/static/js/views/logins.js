@@ -15,9 +15,9 @@ const WORDS = /** @type {Record<string, string>} */ ({ device: "Log in with a co
  * @param {AbortSignal} signal
  */
 export function show(root, app, signal) {
-  const empty = h("p", { class: "notice", hidden: true }, "No provider logs in with OAuth. One does whose credentials have an OAuth profile in the configuration.");
+  const empty = h("p", { class: "notice", hidden: true }, "No logins configured. Providers with an OAuth profile in the configuration appear here.");
   const cards = h("div", { class: "cards" });
-  root.append(heading("Logins"), h("p", { class: "as-of" }, "Accounts at providers that the gateway logs in to by itself. Tokens stay in its credential store."), empty, cards);
+  root.append(heading("Logins"), h("p", { class: "as-of" }, "Provider accounts that the gateway uses. Their tokens stay in its credential store."), empty, cards);
   /** @type {Map<string, { element: HTMLElement, show: (login: any) => void }>} */
   const known = new Map();
 
@@ -59,9 +59,9 @@ function entryCard({ entry, profile, flows }, app, signal) {
   const element = h(
     "article", { class: "panel card", "aria-label": entry },
     h("div", { class: "card-head" }, h("h2", {}, entry), state),
-    profile ? h("p", { class: "address" }, `Profile ${profile}`) : null,
+    profile ? h("p", { class: "address" }, `Profile: ${profile}`) : null,
     flow.element,
-    flows.length ? actions : h("p", { class: "hint" }, "This entry cannot be filled from here: use mgw auth login on the gateway's machine."),
+    flows.length ? actions : h("p", { class: "hint" }, "This profile has no login flow for the dashboard. Run mgw auth login on the gateway's machine."),
   );
   return {
     element,

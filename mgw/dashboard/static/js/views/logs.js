@@ -1,5 +1,6 @@
 /** Logs: the lines of the process, newest first, as they are written. */
 
+import { sentence } from "../api.js";
 import { h, setText } from "../dom.js";
 import { heading, panel, pauseButton, searchBox, segments } from "../controls.js";
 import { time } from "../format.js";
@@ -14,7 +15,7 @@ const KEPT = 1000;
 const COLUMNS = [
   { key: "time", label: "Time", cell: (row) => time(row.time) },
   { key: "level", label: "Level", cell: (row) => h("span", { class: `level level-${LEVELS.includes(row.level) ? row.level : "info"}` }, row.level) },
-  { key: "text", label: "Line", wide: true, cell: (row) => h("code", { class: "line" }, row.text) },
+  { key: "text", label: "Message", wide: true, cell: (row) => h("code", { class: "line" }, row.text) },
 ];
 
 /**
@@ -31,12 +32,12 @@ export function show(root, app, signal) {
   let held;
   let heldAt = 0;
   const table = new Table({ caption: "Log, newest first", columns: COLUMNS, rowKey: (row) => String(row.number), empty: "" });
-  const levels = segments("Least level", LEVELS.slice(0, 4).map((level) => [level, level === "debug" ? "All" : `${level[0].toUpperCase()}${level.slice(1)}+`]), (level) => {
+  const levels = segments("Minimum level", LEVELS.slice(0, 4).map((level) => [level, level === "debug" ? "All" : `${level[0].toUpperCase()}${level.slice(1)}+`]), (level) => {
     least = level;
     levels.mark(level);
     draw();
   });
-  const search = searchBox("Search the log", "Text …", (value) => { words = value; draw(); });
+  const search = searchBox("Search the log", "Text…", (value) => { words = value; draw(); });
   const pause = pauseButton((paused) => {
     held = paused ? lines.newestFirst() : undefined;
     heldAt = lines.added;
@@ -51,10 +52,10 @@ export function show(root, app, signal) {
   function draw() {
     const all = held ?? lines.newestFirst();
     const rows = all.filter(({ level, text }) => LEVELS.indexOf(level) >= LEVELS.indexOf(least) && (!words || text.toLowerCase().includes(words)));
-    table.setEmpty(all.length ? "No line fits the filter." : "Nothing has been logged yet.");
+    table.setEmpty(all.length ? "No lines match the filter" : "No log lines yet");
     table.setRows(rows);
     pause.show(held !== undefined, lines.added - heldAt);
-    setText(note, rows.length === all.length ? `${rows.length} lines` : `${rows.length} of ${all.length} lines`);
+    setText(note, `${rows.length === all.length ? "" : `${rows.length} of `}${all.length} ${all.length === 1 ? "line" : "lines"}`);
   }
   const drawSoon = paced(draw, signal);
 
@@ -74,6 +75,6 @@ export function show(root, app, signal) {
   }
   app.feed.on("log", (line) => { add(line); drawSoon(); }, signal);
   app.feed.on("reset", () => load().catch(() => undefined), signal);
-  load().catch((error) => { if (!signal.aborted) table.setEmpty(error.message); });
+  load().catch((error) => { if (!signal.aborted) table.setEmpty(sentence(error.message)); });
   draw();
 }

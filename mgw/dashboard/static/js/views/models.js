@@ -24,16 +24,16 @@ const COLUMNS = [
  */
 export function show(root, app, signal) {
   let words = "";
-  const search = searchBox("Search models", "Name, provider …", (value) => { words = value; draw(); });
+  const search = searchBox("Search models", "Name, provider…", (value) => { words = value; draw(); });
   const note = h("span", { class: "note" });
   const table = new Table({ caption: "Models", columns: COLUMNS, rowKey: (row) => `${row.provider} ${row.id}`, empty: "", sorted: { key: "id", down: false } });
   const aliases = new Table({
     caption: "Aliases",
     rowKey: (row) => row.name,
-    empty: "No alias is configured.",
+    empty: "No aliases configured",
     columns: [
       { key: "name", label: "Alias", cell: (row) => h("code", {}, row.name) },
-      { key: "targets", label: "Goes to, in this order", wide: true, cell: (row) => h("ol", { class: "targets" }, row.targets.map((/** @type {string} */ target) => h("li", {}, h("code", {}, target)))) },
+      { key: "targets", label: "Targets, in order", wide: true, cell: (row) => h("ol", { class: "targets" }, row.targets.map((/** @type {string} */ target) => h("li", {}, h("code", {}, target)))) },
     ],
   });
   const aliased = panel("Aliases", [], aliases.element);
@@ -44,10 +44,10 @@ export function show(root, app, signal) {
     const profiles = app.profiles.value;
     if (!profiles) return;
     const fitting = profiles.models.filter((/** @type {any} */ row) => fits(row, words));
-    table.setEmpty(profiles.models.length ? "No model fits the search." : "The catalog is empty. Models that are not listed can still be asked for by name, as provider/model.");
+    table.setEmpty(profiles.models.length ? "No models match the search" : "The catalog is empty. Models that are not listed can still be requested as provider/model.");
     table.setRows(fitting.slice(0, MOST_ROWS));
     const all = fitting.length === profiles.models.length ? whole(fitting.length) : `${whole(fitting.length)} of ${whole(profiles.models.length)}`;
-    setText(note, fitting.length > MOST_ROWS ? `${all}; the first ${MOST_ROWS} are shown, search for others` : all);
+    setText(note, fitting.length > MOST_ROWS ? `${all}; showing the first ${MOST_ROWS}, search to find others` : all);
     aliases.setRows(profiles.aliases);
   }
   app.profiles.watch(draw, signal);

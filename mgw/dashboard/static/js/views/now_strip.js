@@ -13,9 +13,9 @@ export function nowStrip(app, signal) {
   const figure = h("strong", {}, "0.0");
   const failed = h("span", { class: "failed" });
   const element = h(
-    "section", { class: "panel now", "aria-label": "The last minute" },
-    h("p", { class: "rate" }, figure, h("span", {}, " requests a second"), failed),
-    h("div", { class: "bars", "aria-hidden": "true", title: "Ended requests in each of the last 60 seconds" }, bars),
+    "section", { class: "panel now", "aria-label": "Last minute" },
+    h("p", { class: "rate" }, figure, h("span", {}, " requests/s"), failed),
+    h("div", { class: "bars", "aria-hidden": "true", title: "Completed requests in each of the last 60 seconds" }, bars),
   );
 
   function draw() {

@@ -49,14 +49,14 @@ export function show(root, app, signal) {
     if (by === "status") answers.push(app.api.get("usage", parameters, asked.signal));
     const [grouped, plain] = await Promise.all(answers).catch((error) => {
       const isLost = error instanceof ApiError && error.status === 0; // a notice says so
-      if (!signal.aborted && !asked.signal.aborted && !isLost) setText(asOf, `The usage is not known now: ${error.message}`);
+      if (!signal.aborted && !asked.signal.aborted && !isLost) setText(asOf, `Usage is unavailable: ${error.message}`);
       throw error;
     });
     if (signal.aborted || asked.signal.aborted) return;
     tiles.showUsage(grouped.totals);
     charts.show({ grouped, plain, by, range });
     groups.show(grouped.groups ?? [], by, charts.colours);
-    setText(asOf, `Totals of ${range.label}${range.live ? "" : `, ${moment(new Date(range.since * 1000))} to ${moment(new Date(range.until * 1000))}`}, as of ${moment(new Date())}`);
+    setText(asOf, `Totals for ${range.label}${range.live ? "" : `, ${moment(new Date(range.since * 1000))} to ${moment(new Date(range.until * 1000))}`}, as of ${moment(new Date())}`);
   }
 
   /** @returns {number} seconds: a long range changes slowly */
@@ -74,7 +74,7 @@ export function show(root, app, signal) {
     if (!profiles) return;
     tiles.showProfiles(profiles);
     hint.hidden = profiles.usage_source !== "memory";
-    setText(hint, `There is no SQLite sink: the figures are kept in memory and begin at the gateway's start, ${moment(new Date(profiles.started))}. Set hooks.sqlite.path in the configuration to keep them.`);
+    setText(hint, `Usage is kept in memory only, since the gateway started (${moment(new Date(profiles.started))}). To keep it across restarts, set hooks.sqlite.path in the configuration.`);
   }, signal);
 
   function mark() {

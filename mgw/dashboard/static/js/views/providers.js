@@ -17,10 +17,10 @@ const SEARCHED_FROM = 10;
  */
 export function show(root, app, signal) {
   const note = h("p", { class: "as-of" });
-  const empty = h("p", { class: "notice", hidden: true }, "No provider is configured. Add one under providers in the configuration and reload it with SIGHUP.");
+  const empty = h("p", { class: "notice", hidden: true }, "No providers configured. Add one under providers in the configuration, then reload it with SIGHUP.");
   const cards = h("div", { class: "cards" });
   let words = "";
-  const search = searchBox("Search providers", "Name, kind, address …", (value) => { words = value; draw(); });
+  const search = searchBox("Search providers", "Name, kind, address…", (value) => { words = value; draw(); });
   root.append(heading("Providers", search), note, empty, cards);
   /** @type {Map<string, { text: string, element: HTMLElement }>} */
   const known = new Map();
@@ -30,7 +30,7 @@ export function show(root, app, signal) {
     if (!profiles) return;
     const providers = [...profiles.providers].sort((one, other) => place(one) - place(other) || one.name.localeCompare(other.name));
     const failing = providers.filter((provider) => provider.health?.state === "failing").length;
-    setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}. Counts are since the gateway's start.`);
+    setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}. Counts since the gateway started.`);
     empty.hidden = providers.length > 0;
     search.hidden = providers.length < SEARCHED_FROM;
     const elements = providers.filter((provider) => fits(provider, words)).map((provider) => {
@@ -83,8 +83,8 @@ function content({ name, kind, family, base_url, defaults, capabilities, health 
 function credentialFacts({ mode, state, entry, key_hash, expires }) {
   return [
     ["Credentials", h("span", { class: "pair" }, mode, state && mode !== "none" ? badge(state) : "")],
-    ["Key", key_hash && h("code", {}, key_hash)],
-    ["Entry", entry && h("a", { href: link("logins") }, entry)],
+    ["Key hash", key_hash && h("code", {}, key_hash)],
+    ["Login", entry && h("a", { href: link("logins") }, entry)],
     ["Expires", expires && time(expires)],
   ];
 }

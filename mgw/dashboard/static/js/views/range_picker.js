@@ -15,8 +15,8 @@ export function rangePicker(signal) {
   const problem = h("p", { class: "problem", role: "alert" });
   const form = h(
     "form", { class: "popover", hidden: true, "aria-label": "Custom range" },
-    h("label", {}, "From", since), h("label", {}, "Until", until), problem,
-    h("div", { class: "row-of-buttons" }, h("button", { type: "submit", class: "primary" }, "Show"), h("button", { type: "button", on: { click: () => close() } }, "Cancel")),
+    h("label", {}, "From", since), h("label", {}, "To", until), problem,
+    h("div", { class: "row-of-buttons" }, h("button", { type: "submit", class: "primary" }, "Apply"), h("button", { type: "button", on: { click: () => close() } }, "Cancel")),
   );
   /** @type {[string, string][]} */
   const choices = [...PRESETS.map(([name, words]) => /** @type {[string, string]} */ ([name, words])), ["custom", "Custom"]];
@@ -50,7 +50,7 @@ export function rangePicker(signal) {
     const from = Date.parse(since.value) / 1000;
     const to = Date.parse(until.value) / 1000;
     if (!(from < to)) {
-      problem.textContent = "The range must end after it begins.";
+      problem.textContent = "The end must be after the start.";
       return;
     }
     close();

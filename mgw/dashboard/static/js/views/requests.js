@@ -14,15 +14,22 @@ import { Detail } from "./detail.js";
 /** @param {any} row @param {string} name @returns {string} */
 const text = (row, name) => row[name] ?? UNKNOWN;
 
+/** @param {any} row @returns {string} known once the response has begun */
+function mode(row) {
+  if (row.transport === "websocket") return "WebSocket";
+  if (row.stream) return "Streaming";
+  return row.http_status === undefined ? UNKNOWN : "Non-streaming";
+}
+
 /** @type {import("../table.js").Column[]} */
 const UNDER_WAY = [
-  { key: "time", label: "Begun", cell: (row) => time(row.time) },
-  { key: "seconds", label: "For", numeric: true, cell: (row) => seconds(row.seconds) },
+  { key: "time", label: "Started", cell: (row) => time(row.time) },
+  { key: "seconds", label: "Elapsed", numeric: true, cell: (row) => seconds(row.seconds) },
   { key: "client", label: "Client", cell: (row) => text(row, "client") },
   { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
   { key: "provider", label: "Provider", cell: (row) => text(row, "provider") },
   { key: "route", label: "Route", minor: true, cell: (row) => text(row, "route") },
-  { key: "stream", label: "Mode", minor: true, cell: (row) => (row.transport === "websocket" ? "WebSocket" : row.stream ? "Stream" : "Whole") },
+  { key: "stream", label: "Mode", minor: true, cell: mode },
 ];
 
 /** @type {import("../table.js").Column[]} */
@@ -35,8 +42,8 @@ const ENDED = [
   { key: "route", label: "Route", minor: true, cell: (row) => text(row, "route") },
   { key: "latency", label: "Latency", numeric: true, cell: (row) => milliseconds(row.latency_ms) },
   { key: "ttft", label: "First byte", numeric: true, minor: true, cell: (row) => milliseconds(row.ttft_ms) },
-  { key: "in", label: "In", numeric: true, cell: (row) => count(row.tokens_in) },
-  { key: "out", label: "Out", numeric: true, cell: (row) => count(row.tokens_out) },
+  { key: "in", label: "Tokens in", numeric: true, cell: (row) => count(row.tokens_in) },
+  { key: "out", label: "Tokens out", numeric: true, cell: (row) => count(row.tokens_out) },
   { key: "cost", label: "Cost", numeric: true, cell: (row) => dollars(row.cost_usd) },
   { key: "error", label: "Error", minor: true, cell: (row) => row.error ?? "" },
 ];
@@ -48,7 +55,7 @@ const SEARCHED = ["request_id", "model", "upstream_model", "client", "provider",
  * @param {AbortSignal} signal
  */
 export function show(root, app, signal) {
-  const underWay = new Table({ caption: "Requests under way", columns: UNDER_WAY, rowKey: (row) => row.request_id, empty: "Nothing is under way." });
+  const underWay = new Table({ caption: "Requests in progress", columns: UNDER_WAY, rowKey: (row) => row.request_id, empty: "No requests in progress" });
   const howMany = h("span", { class: "note" });
   const wanted = { text: "", status: "", client: "", provider: "" };
   /** @type {any[] | undefined} what is shown while paused */
@@ -57,7 +64,7 @@ export function show(root, app, signal) {
 
   const detail = new Detail(() => ended.mark(undefined));
   const ended = new Table({
-    caption: "Ended requests, newest first",
+    caption: "Completed requests, newest first",
     columns: ENDED,
     rowKey: (row) => row.request_id,
     empty: "",
@@ -75,14 +82,14 @@ export function show(root, app, signal) {
   status.offer(OUTCOMES, word);
   const client = new Choice("Client", "Any client", (value) => { wanted.client = value; draw(); });
   const provider = new Choice("Provider", "Any provider", (value) => { wanted.provider = value; draw(); });
-  const search = searchBox("Search ended requests", "Model, id, error …", (value) => { wanted.text = value; draw(); });
+  const search = searchBox("Search completed requests", "Model, ID, error…", (value) => { wanted.text = value; draw(); });
   const shown = h("span", { class: "note" });
 
   const beside = h("div", { class: "filters" }, search, status.element, client.element, provider.element, pause.element);
   root.append(
     heading("Requests"),
-    panel("Under way", [howMany], underWay.element),
-    h("div", { class: "with-detail" }, panel("Ended", [shown, beside], ended.element), detail.element),
+    panel("In progress", [howMany], underWay.element),
+    h("div", { class: "with-detail" }, panel("Completed", [shown, beside], ended.element), detail.element),
   );
 
   function draw() {
@@ -90,18 +97,18 @@ export function show(root, app, signal) {
     client.offer(events.map((event) => event.client));
     provider.offer(events.map((event) => event.provider));
     const rows = events.filter((event) => fits(event, wanted));
-    ended.setEmpty(events.length ? "No request fits the filter." : "No request has ended since this page was opened. They appear here as they end.");
+    ended.setEmpty(events.length ? "No requests match the filter" : "No requests have completed since you opened this page. New ones appear here.");
     ended.setRows(rows);
     ended.mark(detail.key);
     pause.show(held !== undefined, app.recent.events.added - heldAt);
-    setText(shown, rows.length === events.length ? `${rows.length} of at most ${KEPT}` : `${rows.length} of ${events.length} fit`);
+    setText(shown, rows.length === events.length ? `${rows.length === KEPT ? "latest " : ""}${rows.length}` : `${rows.length} of ${events.length} match`);
   }
 
   app.recent.watch(draw, signal);
   poll(async () => {
     const answer = await app.api.get("requests", {}, signal);
     underWay.setRows(answer.requests);
-    setText(howMany, answer.requests.length < answer.in_flight ? `the oldest ${answer.requests.length} of ${answer.in_flight}` : String(answer.in_flight));
+    setText(howMany, answer.requests.length < answer.in_flight ? `oldest ${answer.requests.length} of ${answer.in_flight}` : String(answer.in_flight));
   }, () => 2, signal);
 }
 

@@ -10,7 +10,7 @@ import { Table } from "../table.js";
 /** @type {import("../table.js").Column[]} */
 const COLUMNS = [
   { key: "time", label: "Opened", sort: (row) => row.time, cell: (row) => time(row.time) },
-  { key: "seconds", label: "For", numeric: true, sort: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
+  { key: "seconds", label: "Duration", numeric: true, sort: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
   { key: "client", label: "Client", sort: (row) => row.client, cell: (row) => row.client ?? UNKNOWN },
   { key: "model", label: "Model", wide: true, sort: (row) => row.model, cell: (row) => row.model ?? UNKNOWN },
   { key: "provider", label: "Provider", sort: (row) => row.provider, cell: (row) => row.provider ?? UNKNOWN },
@@ -27,15 +27,15 @@ const COLUMNS = [
  */
 export function show(root, app, signal) {
   const note = h("span", { class: "note" });
-  const open = new Table({ caption: "Open sessions", columns: COLUMNS, rowKey: (row) => row.request_id, sorted: { key: "time", down: true }, empty: "No realtime session is open. Sessions over WebSockets appear here while they last." });
-  const closed = new Table({ caption: "Closed sessions", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "None since this view was opened." });
-  root.append(heading("Sessions"), panel("Open", [note], open.element), panel("Closed lately", [], closed.element));
+  const open = new Table({ caption: "Open sessions", columns: COLUMNS, rowKey: (row) => row.request_id, sorted: { key: "time", down: true }, empty: "No open sessions. Realtime sessions over WebSocket appear here while they are open." });
+  const closed = new Table({ caption: "Closed sessions", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "No sessions have closed since you opened this view" });
+  root.append(heading("Sessions"), panel("Open", [note], open.element), panel("Recently closed", [], closed.element));
   closed.setRows([]);
 
   const refresh = poll(async () => {
     const answer = await app.api.get("sessions", {}, signal);
     open.setRows(answer.sessions);
-    setText(note, `${whole(answer.sessions.length)} of at most ${whole(answer.max_sessions)}`);
+    setText(note, `${whole(answer.sessions.length)} of ${whole(answer.max_sessions)}`);
   }, () => 2, signal);
   /** @type {Ring<any>} */
   const ended = new Ring(50);

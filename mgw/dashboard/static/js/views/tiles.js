@@ -19,11 +19,11 @@ export function failedShare(sums) {
 /** @type {Tile[]} */
 const OF_USAGE = [
   { label: "Requests", value: (sums) => count(sums.requests), title: (sums) => whole(sums.requests), more: (sums) => (sums.session_minutes ? `${count(sums.session_minutes)} session minutes` : "") },
-  { label: "Failed", value: (sums) => percent(failedShare(sums)), more: (sums) => `${count(sums.failed)} not ok`, bad: (sums) => (failedShare(sums) ?? 0) > 0.05 },
+  { label: "Failed", value: (sums) => percent(failedShare(sums)), more: (sums) => `${count(sums.failed)} requests`, bad: (sums) => (failedShare(sums) ?? 0) > 0.05 },
   { label: "Tokens in", value: (sums) => count(sums.tokens_in), title: (sums) => whole(sums.tokens_in), more: (sums) => (sums.cache_write_tokens ? `${count(sums.cache_write_tokens)} written to the cache` : "") },
   { label: "Tokens out", value: (sums) => count(sums.tokens_out), title: (sums) => whole(sums.tokens_out), more: (sums) => (sums.reasoning_tokens ? `${count(sums.reasoning_tokens)} reasoning` : "") },
   { label: "Cache hits", value: (sums) => percent(cacheShare(sums)), more: (sums) => (sums.cache_read_tokens ? `${count(sums.cache_read_tokens)} tokens read` : "of tokens in") },
-  { label: "Cost", value: (sums) => dollars(sums.cost_usd), title: (sums) => (sums.cost_usd === undefined ? "No event had a price" : `${sums.cost_usd} USD`), more: (sums) => (sums.cost_usd === undefined ? "no prices known" : "US dollars") },
+  { label: "Cost", value: (sums) => dollars(sums.cost_usd), title: (sums) => (sums.cost_usd === undefined ? "No request in this period has a price" : `${sums.cost_usd} USD`), more: (sums) => (sums.cost_usd === undefined ? "no prices" : "US dollars") },
   { label: "Latency p50", value: (sums) => milliseconds(sums.latency_ms_p50), more: (sums) => (sums.latency_ms === undefined ? "" : `mean ${milliseconds(sums.latency_ms)}`) },
   { label: "Latency p95", value: (sums) => milliseconds(sums.latency_ms_p95) },
   { label: "First byte p50", value: (sums) => milliseconds(sums.ttft_ms_p50), more: (sums) => (sums.ttft_ms_p95 === undefined ? "" : `p95 ${milliseconds(sums.ttft_ms_p95)}`) },
@@ -31,7 +31,7 @@ const OF_USAGE = [
 
 /** @type {Tile[]} */
 const OF_PROFILES = [
-  { label: "In flight", value: (profiles) => count(profiles.in_flight), more: () => "now" },
+  { label: "In progress", value: (profiles) => count(profiles.in_flight), more: () => "now" },
   { label: "Sessions", value: (profiles) => count(profiles.sessions), more: (profiles) => (profiles.max_sessions === undefined ? "now" : `of ${whole(profiles.max_sessions)}, now`) },
 ];
 

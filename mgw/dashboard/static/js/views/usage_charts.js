@@ -42,8 +42,8 @@ const ROWS = [
     ],
   },
   { title: "Cost", format: dollars, isSum: true, measure: (row) => row.cost_usd, whole: [["US dollars", "--line-1", (row) => row.cost_usd]] },
-  { title: "Failures", format: percent, isSum: false, measure: failedShare, ofGroup: "share of requests", whole: [["Of requests", "--status-upstream_error", failedShare]] },
-  { title: "Cache hits", format: percent, isSum: false, measure: cacheShare, ofGroup: "share of tokens in", whole: [["Of tokens in", "--line-3", cacheShare]] },
+  { title: "Failures", format: percent, isSum: false, measure: failedShare, ofGroup: "share of requests", whole: [["Share of requests", "--status-upstream_error", failedShare]] },
+  { title: "Cache hits", format: percent, isSum: false, measure: cacheShare, ofGroup: "share of tokens in", whole: [["Share of tokens in", "--line-3", cacheShare]] },
 ];
 
 export class UsageCharts {
