@@ -26,9 +26,9 @@ AUTHORIZATION: Final = {"Authorization": f"Bearer {KEY}"}
 OPENMETRICS: Final = {"Accept": "application/openmetrics-text; version=1.0.0"}
 EMPTY: Final = frozenset(
     {
-        *("Subscription accounts", "Tokens that could not be renewed (15 min)", "Certificate expires in"),
-        *("Length of sessions", "Sessions ended", "Frames", "Payload", "Requests without a price", "Reloads"),
-        *("Left before the end", "Input read from caches", "Redis of the fleet", "Hosts of the fleet"),
+        *("Subscription accounts", "Failed token renewals (15 min)", "Certificate expires in"),
+        *("Session duration", "Completed sessions", "Frames", "Payload", "Requests without a price", "Reloads"),
+        *("Client aborts", "Cache hit rate", "Fleet Redis", "Fleet hosts"),
     }
 )
 """Panels of what does not happen here."""
