@@ -27,7 +27,14 @@ OPENMETRICS: Final = {"Accept": "application/openmetrics-text; version=1.0.0"}
 EMPTY: Final = frozenset(
     {
         *("Subscription accounts", "Failed token renewals (15 min)", "Certificate expires in"),
-        *("Session duration", "Completed sessions", "Frames", "Payload", "Requests without a price", "Reloads"),
+        *(
+            "Session duration",
+            "Completed sessions",
+            "Frames",
+            "Payload",
+            "Requests without a price",
+            "Reloads",
+        ),
         *("Client aborts", "Cache hit rate", "Fleet Redis", "Fleet hosts"),
     }
 )
