@@ -261,7 +261,7 @@ MISSING: Final[tuple[Missing, ...]] = (
     ),
     Missing("docs/metrics.rst", "No metric has the model as a label", partial(no_label_of_metrics, "model")),
     Missing(
-        "docs/security.rst", "There is no setting to turn that off", partial(provider_refused, verify=False)
+        "docs/security.rst", "Verification cannot be turned off", partial(provider_refused, verify=False)
     ),
     Missing(
         "docs/contract.rst",
@@ -276,14 +276,11 @@ BESIDE_THE_POINT: Final[dict[str, tuple[str, ...]]] = {
         "a parameter that the provider does not support",
     ),
     "docs/contract.rst": ("there is no common format", "there is no cost_usd", "There is no [DONE]"),
-    "docs/deployment.rst": ("There is no limit of the CPU",),
     "docs/metrics.rst": ("not yet written",),
     "docs/performance.rst": ("There is no hot spot",),
     "docs/resilience.rst": ("there is no retry", "There is no pause"),
     "docs/responses.rst": ("There is no [DONE]",),
-    "docs/security.rst": ("There are no fixes",),
     "docs/simulator.rst": ("efforts that a model does not support",),
-    "docs/sinks.rst": ("There are no prompts",),
     "docs/translation.rst": ("a host that does not support", "no equivalent"),
     "docs/troubleshooting.rst": (
         "There is no such setting",
