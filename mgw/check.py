@@ -37,13 +37,13 @@ _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 
 _MOST_NAMED: Final = 5
 _TOO_SHORT: Final = (
-    f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden where a log line "
-    "or a provider's error repeats it"
+    f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden if a log line or "
+    "a provider's error repeats it"
 )
 
 _KEYLESS: Final = (
-    "without a key, this host is sent the credentials of all OpenAI clients, and other clients get "
-    "401; if it needs no key, set auth: none"
+    "no key, so the credentials of all OpenAI clients are sent to this host, and other clients get 401; "
+    "if the host needs no key, set auth: none"
 )
 
 
@@ -169,12 +169,12 @@ def _accounts(config: Config) -> list[str]:
     for provider, name in used:
         entry, called, where = entries.get(name), shown(name), dotted_path(("providers", provider.name))
         if entry is None:
-            found.append(f"{where}: nobody has logged in to {called} yet: mgw auth login {called}")
+            found.append(f"{where}: nobody has logged in to {called} yet; run: mgw auth login {called}")
         elif entry.profile != provider.profile:
-            what = f"somebody logged in to {called} with another profile"
-            found.append(f"{where}: {what}: mgw auth login {called}")
+            what = f"the login of {called} used another profile"
+            found.append(f"{where}: {what}; run: mgw auth login {called}")
         elif entry.is_lost:
-            found.append(f"{where}: the login of {called} has ended: mgw auth login {called}")
+            found.append(f"{where}: the login of {called} is no longer valid; run: mgw auth login {called}")
     return found
 
 
@@ -230,8 +230,8 @@ def _of_dashboard(config: Config) -> list[str]:
         found.append(f"{dashboard.missing}; the gateway runs without it")
     if dashboard.is_served and not dashboard.keys and auth.enabled and not auth.unrestricted.keys:
         found.append(
-            "dashboard.keys: none are set, and every key of edge_auth has models or limits, so no key opens "
-            "the dashboard, and it answers only clients on the same machine"
+            "dashboard.keys: not set, and every key of edge_auth has models or limits, so no key opens the "
+            "dashboard: only clients on the same machine can use it"
         )
     if any(len(key.reveal()) < MIN_HIDDEN for key in dashboard.keys):
         found.append(f"dashboard: a key has {_TOO_SHORT}")
@@ -250,13 +250,13 @@ def warnings_of_workers(config: Config, cpus: int) -> list[str]:
     workers = cpus if config.workers == AUTO else config.workers
     if workers is None:
         return []
-    more = f"workers: {workers} are more than the CPUs that the service may use ({cpus})"
+    more = f"workers: {workers}, but the service may use only {cpus} CPUs"
     found = [more] if workers > cpus else []
     for provider in config.providers.values():
         most = provider.max_connections
         if most is not None and most < workers:
             where = dotted_path(("providers", provider.name, "max_connections"))
-            found.append(f"{where}: {most} is less than one for each of the {workers} workers")
+            found.append(f"{where}: {most} is fewer than one connection for each of the {workers} workers")
     return found
 
 
@@ -352,7 +352,7 @@ def _of_prices(config: Config, prices: PriceTable) -> list[str]:
             more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
             where = dotted_path(("providers", name))
             found.append(
-                f"prices: no row fits {models}{more} of {where}, whose requests will have no cost_usd"
+                f"prices: no row matches {models}{more} of {where}, so these requests have no cost_usd"
             )
     return found
 
@@ -363,7 +363,7 @@ def _of_public_url(config: Config) -> list[str]:
     secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
     if not secure or config.public_url is None or config.public_url.startswith("https:"):
         return []
-    return [f"public_url: {redact(config.public_url)} is plain HTTP, but the listener speaks TLS"]
+    return [f"public_url: {redact(config.public_url)} is plain HTTP, but the listener uses TLS"]
 
 
 def _of_base_url(provider: Provider) -> list[str]:

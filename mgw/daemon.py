@@ -27,7 +27,7 @@ class Options(usage.Options):
 
     synopsis = "[options] [FILE]"
     longdesc = "A gateway between clients and providers of language models. FILE is the configuration file."
-    optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the same, as an option"]]
+    optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the configuration file, as an option"]]
     optFlags: ClassVar = [
         ["check", None, "check the configuration, print where requests will go, and exit"],
         [

@@ -58,10 +58,12 @@ class Setup:
 
         :raises CallError: it is not clear, or there is none of that name.
         """
-        known = ", ".join(self.profiles) or "none"
+        if not self.profiles:
+            raise CallError("the configuration has no profiles; see docs/profiles.rst")
+        known = ", ".join(self.profiles)
         if stated is not None:
             if stated not in self.profiles:
-                raise CallError(f"no profile is named {stated!r} (known: {known})")
+                raise CallError(f"unknown profile {stated!r}; expected one of {known}")
             return stated
         using = {
             provider.profile
@@ -70,7 +72,7 @@ class Setup:
         }
         found = [*using] or [*self.profiles]
         if len(found) != 1:
-            raise CallError(f"name the profile with --profile (known: {known})")
+            raise CallError(f"several profiles fit; choose one with --profile: {known}")
         return found[0]
 
     def proxy_for(self, entry: str) -> ProxyAddress | None:
@@ -153,7 +155,7 @@ def show_status(setup: Setup, said: argparse.Namespace) -> int:
     for name in names:
         entry = entries.get(name)
         if entry is None:
-            sys.stdout.write(f"{name}: nobody has logged in (mgw auth login {name})\n")
+            sys.stdout.write(f"{name}: not logged in; run: mgw auth login {name}\n")
             good = False
             continue
         row = _row(name, entry, now)
@@ -183,7 +185,7 @@ def log_out(setup: Setup, said: argparse.Namespace) -> int:
     with setup.store.locked(said.name):
         entry = setup.store.read().get(said.name)
         if entry is None:
-            raise StoreError(f"the credential store has no entry {said.name!r}")
+            raise StoreError(f"the credential store has no account {said.name!r}")
         profile = setup.profiles.get(entry.profile)
         if profile is not None and profile.revocation.url is not None and not said.keep_tokens:
             from mgw.cli.login import revoke  # Twisted is slow to import
@@ -192,7 +194,7 @@ def log_out(setup: Setup, said: argparse.Namespace) -> int:
             if problem is not None:
                 sys.stderr.write(f"mgw auth: the tokens were not revoked: {problem}\n")
         setup.store.update(partial(_remove, said.name))
-    sys.stdout.write(f"{said.name} was removed from {setup.store.path}\n")
+    sys.stdout.write(f"removed {said.name} from {setup.store.path}\n")
     return 0
 
 
@@ -209,14 +211,14 @@ def parse_import(content: bytes, at: str | None, profile: str, now: float) -> St
     try:
         found: Any = json.loads(content) if len(content) <= _MAX_IMPORT_BYTES else None  # Any: JSON
     except (ValueError, RecursionError):
-        raise CallError("what is to be imported is no JSON") from None
+        raise CallError("the input is not JSON") from None
     for key in at.split(".") if at else ():
         found = found.get(key) if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise CallError("what is to be imported is no JSON object" + (f" at {at}" if at else ""))
+        raise CallError("the input is not a JSON object" + (f" at {at}" if at else ""))
     access, refresh = _text(found, "access_token"), _text(found, "refresh_token")
     if access is None and refresh is None:
-        raise CallError("what is to be imported has neither an access_token nor a refresh_token (see --at)")
+        raise CallError("the input has neither an access_token nor a refresh_token (see --at)")
     return StoredCredential(
         profile=profile,
         access_token=Secret(access or ""),
@@ -233,14 +235,14 @@ def _scopes(value: object) -> tuple[str, ...]:
     """Take a list of scopes, or text with spaces between them."""
     scopes = value.split() if isinstance(value, str) else value
     if not isinstance(scopes, list):
-        raise CallError("scopes is neither a list nor text")
+        raise CallError("scopes must be a list or a string")
     return tuple(found for scope in scopes if (found := _printed(scope, "scopes")) is not None)
 
 
 def _details(value: object) -> dict[str, str]:
     """Take what stands in headers besides the tokens."""
     if not isinstance(value, dict):
-        raise CallError("details is no object")
+        raise CallError("details must be an object")
     found = {str(name): _printed(detail, "details") for name, detail in value.items()}
     return {name: detail for name, detail in found.items() if detail is not None}
 
@@ -251,7 +253,7 @@ def _printed(value: object, name: str) -> str | None:
         return None
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not header_text(text):
-        raise CallError(f"{name} is no text that can be sent in a header")
+        raise CallError(f"{name} cannot be sent in a header")
     return text
 
 
@@ -262,7 +264,7 @@ def _text(found: Mapping[str, Any], name: str) -> str | None:  # Any: JSON
     if value is None:
         return None
     if not isinstance(value, str) or not value or not all("!" <= letter <= "~" for letter in value):
-        raise CallError(f"{name} is no text that can be sent in a header")
+        raise CallError(f"{name} cannot be sent in a header")
     return value
 
 
@@ -278,7 +280,7 @@ def _expiry(found: Mapping[str, Any], now: float) -> float | None:  # Any: JSON
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         seconds = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise CallError("expires_at is no time: expected unix seconds, or a date and time") from None
+        raise CallError("expires_at is not a time; expected unix seconds, or a date and time") from None
     return seconds / 1000 if seconds > _MILLISECONDS else seconds
 
 
@@ -287,15 +289,15 @@ def _check_way(name: str, profile: Profile, way: Way) -> None:
     missing = missing_for(way, profile)
     if missing is not None:
         instead = "" if way is Way.DEVICE else "; try --device"
-        raise CallError(f"profile {name!r} has no {missing}, which a login with {_WAYS[way]} needs{instead}")
+        raise CallError(f"profile {name!r} has no {missing}; a login with {_WAYS[way]} requires it{instead}")
 
 
 def _keep(setup: Setup, name: str, entry: StoredCredential, did: str) -> int:
     with setup.store.locked(name):
         before, _ = setup.store.put(name, entry)
     whose = f" ({entry.account})" if entry.account else ""
-    instead = ", instead of the one that was there" if before is not None else ""
-    sys.stdout.write(f"{did}: {name}{whose}{instead}; kept in {setup.store.path}\n")
+    instead = ", replacing the previous login" if before is not None else ""
+    sys.stdout.write(f"{did}: {name}{whose}; stored in {setup.store.path}{instead}\n")
     return 0
 
 
@@ -304,17 +306,17 @@ def _row(name: str, entry: StoredCredential, now: float) -> dict[str, Any]:  # A
     left = None if entry.expires_at is None else entry.expires_at - now
     can_refresh = entry.can_be_refreshed
     if entry.is_lost and (left is None or left <= 0):
-        state = "refused by the provider: log in again"
+        state = "rejected by the provider; log in again"
     elif left is None:
-        state = "good"
+        state = "valid"
     elif left > 0:
-        state = f"good for {_duration(left)}" + ("" if can_refresh else ", then somebody has to log in again")
+        state = f"valid for {_duration(left)}" + ("" if can_refresh else ", then log in again")
     elif can_refresh:
         state = "expired; the gateway refreshes it" + (
-            ", but the last try failed" if entry.last_error else ""
+            ", but the last attempt failed" if entry.last_error else ""
         )
     else:
-        state = "expired: log in again"
+        state = "expired; log in again"
     return {
         "name": name,
         "profile": entry.profile,

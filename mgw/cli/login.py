@@ -79,7 +79,7 @@ def _run(work: Coroutine[Deferred[Any], Any, T], seconds: float) -> T | str:
         if failure.check(LoginError, GatewayError):
             results.append(str(failure.value))
         elif failure.check(TimeoutError):
-            results.append(f"the login was not finished within {seconds:g} s")
+            results.append(f"the login was not completed within {seconds:g} s")
         else:
             results.append(f"the login failed: {failure.type.__name__}")
 
@@ -104,7 +104,7 @@ async def _with_browser(endpoints: ProfileEndpoints, profile: Profile) -> Stored
     try:
         port = _reactor.listenTCP(redirect.port, Site(page), interface=_LOOPBACK)
     except CannotListenError as error:
-        raise LoginError(f"port {redirect.port} cannot be listened on: {error.socketError}") from None
+        raise LoginError(f"cannot listen on port {redirect.port}: {error.socketError}") from None
     try:
         request = AuthorizationRequest(
             profile, f"http://{redirect.host}:{port.getHost().port}{redirect.path}"
@@ -121,7 +121,7 @@ async def _with_paste(endpoints: ProfileEndpoints, profile: Profile) -> StoredCr
     request = AuthorizationRequest(profile, pasted_redirect(profile))
     _show(
         f"Open this page in any browser and log in:\n\n{request.url}\n\nThen paste the code, or the address "
-        "of the page that the browser was sent to (it may not load):"
+        "of the page that the browser was redirected to (it may not load):"
     )
     line = await _read_line()
     return await endpoints.log_in(request.grant(request.pasted_code(line)), time.time())
@@ -174,7 +174,7 @@ async def _read_line() -> str:
     finally:
         stop.append(True)
     if not line:
-        raise LoginError("there is no code: standard input has ended")
+        raise LoginError("no code: standard input ended")
     return line
 
 

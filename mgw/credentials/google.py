@@ -174,9 +174,9 @@ class ExternalAccountTokens:
             fields = msgspec.json.decode(read_regular_file(file, MAX_TOKEN_FILE))
             return parse_token_text(fields.get(field) if isinstance(fields, dict) else None, field)
         except OSError as error:
-            message = f"the file of the subject token cannot be read ({error.strerror}): check its path"
+            message = f"the subject token file cannot be read ({error.strerror}): check its path"
         except ValueError:
-            message = "the file of the subject token has no token in the field that the credentials name"
+            message = "the subject token file has no token in the field that the credentials name"
         raise TokenRequestError(message)
 
 
@@ -219,7 +219,7 @@ class MetadataTokens:
 def _check_flavor(response: JsonResponse) -> None:
     """Refuse what says nothing of being Google's: any router may answer at that address."""
     if response.headers.getRawHeaders(b"metadata-flavor") != [b"Google"]:
-        message = f"{METADATA_NAME} did not answer as one does (Metadata-Flavor: Google)"
+        message = f"{METADATA_NAME} did not respond with Metadata-Flavor: Google"
         raise TokenRequestError(message, response.status)
 
 
@@ -227,9 +227,9 @@ def _private_key(pem: Secret) -> RSAPrivateKey:
     try:
         key = load_pem_private_key(pem.reveal().encode(), None)
     except (ValueError, TypeError):
-        raise ValueError("has a private_key that is no PEM key without a password") from None
+        raise ValueError("has a private_key that is not an unencrypted PEM key") from None
     if not isinstance(key, RSAPrivateKey):
-        raise ValueError("has a private_key that is none of RSA")
+        raise ValueError("has a private_key that is not an RSA key")
     return key
 
 

@@ -67,13 +67,13 @@ def read_google_file(file: str) -> GoogleFile:
     with open_regular_file(file) as descriptor:
         content = read_up_to(descriptor, MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
-        raise ValueError(f"is larger than {MAX_FILE_BYTES} bytes, so it is no file of Google credentials")
+        raise ValueError(f"is larger than {MAX_FILE_BYTES} bytes, so it is not a Google credentials file")
     try:
         fields = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise ValueError("contains no JSON object, as files of Google credentials do")
+        raise ValueError("does not contain a JSON object, so it is not a Google credentials file")
     match fields.get("type"):
         case "service_account":
             return _service_account(fields)
@@ -81,7 +81,7 @@ def read_google_file(file: str) -> GoogleFile:
             return _authorized_user(fields)
         case "external_account":
             return _external_account(fields)
-    raise ValueError("has none of the types service_account, authorized_user and external_account")
+    raise ValueError("has an unsupported type; expected service_account, authorized_user or external_account")
 
 
 def _service_account(fields: dict[str, Any]) -> ServiceAccountKey:
@@ -105,7 +105,7 @@ def _authorized_user(fields: dict[str, Any]) -> AuthorizedUser:
 def _external_account(fields: dict[str, Any]) -> ExternalAccount:
     source = fields.get("credential_source")
     if not isinstance(source, dict) or not isinstance(source.get("file"), str):
-        raise ValueError("has a credential_source other than a file, and no other is supported")
+        raise ValueError("has an unsupported credential_source; only files are supported")
     form = source.get("format")
     is_json = isinstance(form, dict) and form.get("type") == "json"
     times = fields.get("service_account_impersonation")
@@ -141,4 +141,4 @@ def _address(fields: dict[str, Any], name: str, usual: str | None) -> str:
     try:
         return checked_token_url(value)
     except ValueError:
-        raise ValueError(f"has no address that can be used in {name}") from None
+        raise ValueError(f"has no valid URL in {name}") from None

@@ -47,7 +47,7 @@ def find_google_credentials(provider: Provider) -> GoogleCredentials:
     if places.key_file is not None:
         found = _read(places.key_file, setting)
         if provider.auth is AuthMode.SERVICE_ACCOUNT and not isinstance(found, ServiceAccountKey):
-            what = "is no key of a service account; for other credentials, set auth: adc"
+            what = "is not a service account key; for other credentials, set auth: adc"
             raise ValueError(f"{setting}: {redact(places.key_file)} {what}")
         return found
     try:
@@ -134,6 +134,6 @@ def describe_google(provider: Provider) -> str:
         case AuthorizedUser():
             return f"a person's own Google credentials, tokens from {redact(found.token_uri)}"
         case ExternalAccount():
-            return f"an external account of Google's, tokens from {redact(found.token_url)}"
+            return f"a Google external account, tokens from {redact(found.token_url)}"
         case MetadataServer():
             return f"the service account of this machine, tokens from the metadata server at {found.host}"

@@ -173,7 +173,7 @@ def read_token(file: str | None, what: str) -> Secret:
         content = read_regular_file(file, MAX_TOKEN_FILE)
         return parse_token_text(content.decode("latin-1").strip(), "content")
     except OSError as error:
-        message = f"the file of {what} cannot be read ({error.strerror}): check its path and who may read it"
+        message = f"the file with {what} cannot be read ({error.strerror}): check its path and permissions"
     except ValueError:
-        message = f"the file of {what} does not contain exactly one token"
+        message = f"the file with {what} does not contain exactly one token"
     raise TokenRequestError(message)

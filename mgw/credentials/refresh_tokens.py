@@ -153,7 +153,7 @@ class RotatingToken:
             self._has_warned = True
             _log.warn(
                 "{endpoint} replaced the configured refresh token; the new one is in memory only ({reason}), "
-                "so after a restart the configured one may be refused",
+                "so after a restart the configured one may be rejected",
                 endpoint=endpoint,
                 reason=reason,
             )

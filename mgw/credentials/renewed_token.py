@@ -214,7 +214,7 @@ class RenewedToken:
         """Log what no request tells of."""
         if isinstance(result, TokenRequestError):
             _log.warn(
-                "a token could not be renewed: {message} ({where}); the old one is good for {seconds:.0f} s",
+                "a token could not be renewed: {message} ({where}); the old one is valid for {seconds:.0f} s",
                 message=result.message,
                 where=result.detail,
                 seconds=max(0.0, self._expires_at - self.monotonic()),

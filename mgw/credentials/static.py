@@ -122,7 +122,7 @@ class ClientBearer(_SingleCredential):
         """
         if client_key is None or client_key.scheme is None or client_key.scheme.lower() != b"bearer":
             message = (
-                f"provider {self._provider!r} needs the client's own bearer token: "
+                f"provider {self._provider!r} requires the client's own bearer token: "
                 "send Authorization: Bearer with the provider's access token"
             )
             raise GatewayError(Reason.NO_PROVIDER_KEY, message)

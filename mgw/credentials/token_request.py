@@ -51,17 +51,17 @@ MAX_SECONDS: Final = 366 * 86400.0
 ERROR_HINTS: Final = MappingProxyType(
     {
         "invalid_request": "check the settings of the request",
-        "invalid_client": "check the client's id and secret, and how they are sent",
+        "invalid_client": "check the client id and secret, and how they are sent",
         "invalid_grant": "the refresh token, code or assertion has expired, was revoked or was used before; "
         "get a new one",
-        "unauthorized_client": "the client may not use this grant; allow it at the provider of identities",
-        "unsupported_grant_type": "the endpoint does not know this grant; use another",
+        "unauthorized_client": "the client may not use this grant; allow it at the identity provider",
+        "unsupported_grant_type": "the endpoint does not support this grant; use another one",
         "invalid_scope": "check the scopes",
         "invalid_target": "check the audience or resource",
         "authorization_pending": "the user has not finished signing in yet",
-        "slow_down": "the endpoint is asked too often",
-        "access_denied": "the user or the provider of identities refused",
-        "expired_token": "the sign-in took too long; begin again",
+        "slow_down": "too many requests to the endpoint",
+        "access_denied": "the user or the identity provider refused",
+        "expired_token": "the sign-in took too long; start again",
         "temporarily_unavailable": "try again later",
         "server_error": "try again later",
     }
@@ -164,7 +164,7 @@ class TokenClient:
         try:
             response = await sending.addTimeout(seconds, self._clock)
         except TimeoutError:
-            error = TokenRequestError(f"{name} did not answer within {seconds:g} s: check that it is well")
+            error = TokenRequestError(f"{name} did not respond within {seconds:g} s; check that it is up")
             raise _located(error, request) from None
         except (GatewayError, ResponseFailed) as failure:
             cause = failure.cause if isinstance(failure, GatewayError) else None
@@ -246,7 +246,7 @@ def parse_token(response: JsonResponse, name: str) -> TokenResponse:
     """
     fields, status = response.fields, response.status
     if fields is None:
-        what = "its body is no JSON object, so this is hardly a token endpoint: check its URL"
+        what = "its body is not a JSON object, so this is probably not a token endpoint: check its URL"
         raise TokenRequestError(f"{name} answered {status}, but {what}", status)
     error = fields.get("error")
     if isinstance(error, str) and error in ERROR_HINTS and ("access_token" not in fields or status >= 300):
@@ -265,11 +265,11 @@ def parse_token_text(value: object, name: str) -> Secret:
     :raises ValueError: it cannot; the text says why and does not repeat it.
     """
     if not isinstance(value, str) or not value:
-        raise ValueError(f"its {name} is missing or no text")
+        raise ValueError(f"its {name} is missing or not a string")
     if len(value) > MAX_TOKEN_BYTES:
         raise ValueError(f"its {name} is longer than {MAX_TOKEN_BYTES} bytes")
     if any(not "\x21" <= character <= "\x7e" for character in value):
-        raise ValueError(f"its {name} has characters that no token can have")
+        raise ValueError(f"its {name} has characters that a token cannot have")
     return Secret(value)
 
 
@@ -277,7 +277,7 @@ def _token_in(fields: Mapping[str, Any]) -> TokenResponse:
     access_token = parse_token_text(fields.get("access_token"), "access_token")
     token_type = fields.get("token_type")
     if token_type is not None and str(token_type).lower() not in _TOKEN_TYPES:
-        raise ValueError("its token_type is not Bearer, and no other can be sent")
+        raise ValueError("its token_type is not Bearer, and no other is supported")
     others = {
         name: parse_token_text(fields[name], name)
         for name in ("refresh_token", "id_token")
@@ -291,15 +291,15 @@ def _seconds(value: object) -> float:
     if value is None:
         return USUAL_SECONDS
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("its expires_in is no number")
+        raise ValueError("its expires_in is not a number")
     try:
         seconds = max(MIN_SECONDS, min(MAX_SECONDS, float(value)))
     except OverflowError:  # a whole number beyond what a float can be
         return MAX_SECONDS
     except ValueError:
-        raise ValueError("its expires_in is no number") from None
+        raise ValueError("its expires_in is not a number") from None
     if isnan(float(value)):
-        raise ValueError("its expires_in is no number")
+        raise ValueError("its expires_in is not a number")
     return seconds
 
 
@@ -312,10 +312,10 @@ def _request(
 def _read(response: OwnResponse, name: str) -> JsonResponse:
     status = response.status
     if status in _REDIRECTS:
-        what = "a redirect, and those are not followed: set the URL of the endpoint itself"
+        what = "a redirect, and redirects are not followed: set the URL of the endpoint itself"
         raise TokenRequestError(f"{name} answered {status}, {what}", status)
     if response.body is None:
-        what = f"with more than {MAX_RESPONSE_BYTES} bytes, so this is hardly a token endpoint: check its URL"
+        what = f"with more than {MAX_RESPONSE_BYTES} bytes; it may not be a token endpoint: check its URL"
         raise TokenRequestError(f"{name} answered {status} {what}", status)
     try:
         fields = msgspec.json.decode(response.body)
@@ -326,9 +326,9 @@ def _read(response: OwnResponse, name: str) -> JsonResponse:
 
 def _status_hint(status: int) -> str:
     if status == 429:
-        return "the endpoint is asked too often"
+        return "too many requests to the endpoint"
     if status >= 500:
-        return "the endpoint has a fault of its own; try again later"
+        return "the endpoint has an internal error; try again later"
     return "check its URL and the settings of the request"
 
 

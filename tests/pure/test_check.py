@@ -64,7 +64,7 @@ def test_less_disk_than_one_body_is_warned_about() -> None:
 )
 def test_a_plain_public_address_of_a_listener_with_tls_is_warned_about(listener: str) -> None:
     (said,) = warnings_of(f"providers: {{a: {{kind: openai}}}}\n{listener}\npublic_url: http://gw/llm")
-    assert said == "public_url: http://gw/llm is plain HTTP, but the listener speaks TLS"
+    assert said == "public_url: http://gw/llm is plain HTTP, but the listener uses TLS"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ providers:
 def test_a_host_that_gets_the_keys_of_the_clients_is_warned_about() -> None:
     (found,) = warnings_of("providers: {a: {kind: openai_compat, base_url: 'http://h/v1'}}")
     assert found.startswith(
-        "providers.a: without a key, this host is sent the credentials of all OpenAI client"
+        "providers.a: no key, so the credentials of all OpenAI clients are sent to this host"
     )
     assert "auth: none" in found
 
@@ -141,7 +141,7 @@ def test_a_host_with_a_key_or_without_any_is_not(settings: str) -> None:
 def test_keys_that_are_words_are_warned_about_and_not_quoted() -> None:
     text = "providers: {a: {kind: openai, api_key: canary}}\nedge_auth: {enabled: true, keys: [canary2]}"
     rest = (
-        "has fewer than 8 characters, so it could be an ordinary word and is not hidden where a log line "
+        "has fewer than 8 characters, so it could be an ordinary word and is not hidden if a log line "
         "or a provider's error repeats it"
     )
     assert warnings_of(text) == [f"edge_auth: a key {rest}", f"providers.a: its key {rest}"]
@@ -163,8 +163,8 @@ def test_models_that_no_price_fits_are_warned_about_by_provider() -> None:
         "aliases: {one: b/claude-6, two: [a/gpt-6, b/other, b/other], three: a/o9}\n"
     )
     assert unpriced(text + ROWS) == [
-        "prices: no row fits o9, claude-5 of providers.a, whose requests will have no cost_usd",
-        "prices: no row fits other of providers.b, whose requests will have no cost_usd",
+        "prices: no row matches o9, claude-5 of providers.a, so these requests have no cost_usd",
+        "prices: no row matches other of providers.b, so these requests have no cost_usd",
     ]
 
 
@@ -173,7 +173,7 @@ def test_many_models_without_a_price_are_not_all_named() -> None:
     (said,) = unpriced(
         f"providers: {{a: {{kind: openai, models: {models}}}, b: {{kind: anthropic}}}}\n{ROWS}"
     )
-    assert "no row fits o1, o2, o3, o4, o5 and 2 more of providers.a" in said
+    assert "no row matches o1, o2, o3, o4, o5 and 2 more of providers.a" in said
 
 
 def test_without_prices_no_price_is_missed() -> None:
@@ -211,5 +211,5 @@ def test_warnings_of_prices_are_found_in_time_that_grows_with_the_configuration_
         found = warnings(settings, PriceTable(()))
     finally:
         sys.setprofile(None)
-    assert sum("no row fits" in warning for warning in found) == count
+    assert sum("no row matches" in warning for warning in found) == count
     assert steps < 6_000_000

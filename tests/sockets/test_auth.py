@@ -70,7 +70,7 @@ def test_a_login_that_is_refused_or_not_finished_fails(desk: Desk) -> None:
         assert b"access_denied" in shown.whole(WAIT_SECONDS)
     done = desk.run("login", "a", "--timeout", "0.2")
     assert done.returncode == 1
-    assert b"not finished within 0.2 s" in done.stderr
+    assert b"not completed within 0.2 s" in done.stderr
     assert desk.run("status", "a").returncode == 1
 
 
@@ -114,7 +114,7 @@ def test_without_a_terminal_nothing_waits_for_an_answer_that_cannot_come(desk: D
     profile.write_text(profile.read_text().replace("  port: 0", "  port: 14555"))
     done = desk.run("login", "a", "--paste")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"standard input has ended" in done.stderr
+    assert b"standard input ended" in done.stderr
     assert desk.run("import", "a").returncode == 2, "empty input is no JSON"
 
 
@@ -124,7 +124,7 @@ def test_without_a_terminal_nothing_waits_for_an_answer_that_cannot_come(desk: D
         ((), b"usage"),
         (("login",), b"NAME"),
         (("login", "a/b"), b"at most 64"),
-        (("login", "a", "--profile", "nobody"), b"no profile is named"),
+        (("login", "a", "--profile", "nobody"), b"unknown profile 'nobody'; expected one of sim"),
         (("login", "a", "--device", "--paste"), b"not allowed with"),
         (("login", "a", "--paste"), b"redirect.port"),
         (("import", "a", "/does/not/exist"), b"No such file"),

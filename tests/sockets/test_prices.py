@@ -116,4 +116,4 @@ def test_the_file_is_read_again_on_sighup_and_a_bad_one_changes_nothing(
 
 
 def test_models_without_a_price_are_warned_about_at_the_start(gateway: GatewayProcess) -> None:
-    assert b"no row fits o-9 of providers.main" in gateway.log(b"no row fits")
+    assert b"no row matches o-9 of providers.main" in gateway.log(b"no row matches")

@@ -235,7 +235,7 @@ class Accounts:
             await Deferred.fromCoroutine(self._finish()).addTimeout(STOP_SECONDS, self.clock)
         names = ", ".join(sorted({*self._under_way, *self._unwritten}))
         if names:
-            _log.error("what is new of {names} could not be written, and is lost", names=names)
+            _log.error("the new tokens of {names} could not be written and are lost", names=names)
 
     async def _finish(self) -> None:
         """Wait for the refreshes that have begun, and try once more to write what could not be written."""
@@ -431,7 +431,7 @@ class Accounts:
 
 def _life_of(entry: StoredCredential) -> float:
     """Return for how many seconds an entry's token was good when it came."""
-    assert entry.expires_at is not None, "whoever asks has looked"
+    assert entry.expires_at is not None, "the caller checked it"
     return max(0.0, entry.expires_at - (entry.refreshed_at or entry.created_at))
 
 
@@ -442,4 +442,4 @@ def _source_error(message: str) -> GatewayError:
 def _log_unless_expected(failure: Failure) -> None:
     """Log a bug; what a refresh says of itself was logged, and stands in the store."""
     if not failure.check(GatewayError, CancelledError):
-        _log.failure("subscription credentials cannot be kept fresh", failure)
+        _log.failure("subscription credentials cannot be refreshed", failure)

@@ -28,7 +28,7 @@ from mgw.secret import Secret
 SLOWER: Final = 5.0
 """How much longer the interval is after each ``slow_down`` (RFC 8628 3.5)."""
 _LONGEST_CODE: Final = 4096
-_FOREIGN: Final = "the answer belongs to another login: its state is not the one that was sent"
+_FOREIGN: Final = "the response belongs to another login: its state is not the one that was sent"
 
 
 class LoginError(Exception):
@@ -93,7 +93,7 @@ class AuthorizationRequest:
         """The page on which somebody logs in."""
         challenge = urlsafe_b64encode(sha256(self._verifier.encode()).digest()).rstrip(b"=").decode()
         authorization = self.profile.authorization
-        assert authorization.url is not None, "whoever asks has looked"
+        assert authorization.url is not None, "the caller checked it"
         query = {
             "response_type": "code",
             "client_id": self.profile.client_id,
@@ -208,13 +208,13 @@ class RedirectWaiter:
         What answers another login, or none, changes nothing: any page may send a browser here.
         """
         if method != b"GET" or path.decode("latin-1") != self.path:
-            return 404, "There is nothing here."
+            return 404, "Not found."
         if self.code.called:
             return 200, "This login is over. You can close this page."
         try:
             code = self.request.code_in(query.decode("latin-1"))
         except ForeignAnswerError:
-            return 400, "This is no answer to the login that is waiting."
+            return 400, "This is not the response to the login in progress."
         except LoginError as error:
             self.code.errback(error)
             return 200, "The login was refused. You can close this page."
@@ -224,11 +224,11 @@ class RedirectWaiter:
 
 def _checked_code(text: str) -> Secret:
     if not text or len(text) > _LONGEST_CODE or not all("!" <= letter <= "~" for letter in text):
-        raise LoginError("there is no code in the answer")
+        raise LoginError("the response has no code")
     return Secret(text)
 
 
 def _word(text: str) -> str:
     """Return an error's name if it can be one (RFC 6749 4.1.2.1)."""
     fits = len(text) <= 40 and text.replace("_", "").isalpha() and text.isascii()
-    return text if fits else "for a reason of its own"
+    return text if fits else "unknown reason"

@@ -226,7 +226,7 @@ class SubscriptionSource:
     def _credential(self, name: str) -> Credential:
         login = self._by_name[name]
         entry = self.accounts.entry(login)
-        assert entry is not None, "whoever asks has looked"
+        assert entry is not None, "the caller checked it"
         known = self._credentials.get(name)
         if known is not None and known[0] is entry:
             return known[1]
@@ -259,7 +259,5 @@ class SubscriptionSource:
                 f"{names} yet (mgw auth login)"
             )
             return GatewayError(Reason.NO_PROVIDER_KEY, message)
-        message = (
-            f"no subscription credential of provider {self.provider!r} ({names}) can be renewed at present"
-        )
+        message = f"no subscription credential of provider {self.provider!r} ({names}) can be refreshed now"
         return GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")

@@ -234,7 +234,7 @@ class CredentialStore:
             with suppress(FileExistsError):
                 directory.mkdir(mode=0o700)
         except OSError as error:
-            raise self._error(f"its directory cannot be made: {error.strerror}") from None
+            raise self._error(f"its directory cannot be created: {error.strerror}") from None
         self._check_directory()
 
     def _check_directory(self) -> None:
@@ -249,7 +249,7 @@ class CredentialStore:
         what = "the directory of the credential store" if path != self.path else "the credential store"
         if found.st_uid != os.geteuid():
             raise StoreError(
-                f"{what} {path} belongs to another user: use it as the user whom the gateway runs as"
+                f"{what} {path} belongs to another user: run the command as the user of the gateway"
             )
         if found.st_mode & _WIDER:
             raise StoreError(f"{what} {path} is open to other users: chmod {mode:o} {path}")
@@ -264,9 +264,9 @@ class CredentialStore:
         try:
             found = msgspec.json.decode(content, type=_Content, dec_hook=_conceal)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise self._error("is damaged, or none of this program's") from None
+            raise self._error("is damaged, or was not written by mgw") from None
         if found.version != _VERSION:
-            raise self._error(f"has version {found.version}, and this program knows {_VERSION}")
+            raise self._error(f"has version {found.version}; this program supports version {_VERSION}")
         return found.entries
 
     def _error(self, what: str) -> StoreError:

@@ -85,7 +85,7 @@ class ProfileEndpoints:
 
         :raises TokenRequestError: there is none.
         """
-        assert entry.refresh_token is not None, "whoever asks has looked"
+        assert entry.refresh_token is not None, "the caller checked it"
         fields: Fields = {"grant_type": "refresh_token", "refresh_token": entry.refresh_token}
         response = await self._ask_for_token(fields)
         return replace(
@@ -110,7 +110,7 @@ class ProfileEndpoints:
         :raises TokenRequestError: it is an error, or misses something.
         """
         device = self._profile.device
-        assert device.url is not None, "whoever asks has looked"
+        assert device.url is not None, "the caller checked it"
         name = f"the device endpoint of profile {self._name!r}"
         fields: dict[str, str | Secret] = {**self._client_fields(), **device.parameters}
         if self._profile.scopes:
@@ -133,7 +133,7 @@ class ProfileEndpoints:
         :raises TokenRequestError: it did not work.
         """
         url = self._profile.revocation.url
-        assert url is not None, "whoever asks has looked"
+        assert url is not None, "the caller checked it"
         name = f"the revocation endpoint of profile {self._name!r}"
         token, hint = entry.refresh_token, "refresh_token"
         if token is None:

@@ -239,19 +239,19 @@ def test_whatever_else_answers_at_its_address_is_no_metadata_server(hosts: Token
 
 
 WRONG: dict[str, tuple[object, str]] = {
-    "no JSON": (b"-----BEGIN PRIVATE KEY-----canary", "no JSON object"),
-    "a list": ([], "no JSON object"),
-    "no type": ({"canary": 1}, "none of the types"),
+    "no JSON": (b"-----BEGIN PRIVATE KEY-----canary", "not contain a JSON object"),
+    "a list": ([], "not contain a JSON object"),
+    "no type": ({"canary": 1}, "an unsupported type; expected"),
     "no e-mail": (service_account(client_email=""), "has no client_email"),
     "no key": (service_account(private_key=5), "has no private_key"),
-    "a broken key": (service_account(private_key="canary"), "no PEM key"),
-    "a cut key": (service_account(private_key=private_pem()[:500]), "no PEM key"),
+    "a broken key": (service_account(private_key="canary"), "not an unencrypted PEM key"),
+    "a cut key": (service_account(private_key=private_pem()[:500]), "not an unencrypted PEM key"),
     "another address": (
         service_account(token_uri="ftp://canary"),
-        "no address that can be used in token_uri",
+        "no valid URL in token_uri",
     ),
-    "aws": (external_account("", credential_source={"environment_id": "aws1"}), "other than a file"),
-    "a program": (external_account("", credential_source={"executable": {}}), "other than a file"),
+    "aws": (external_account("", credential_source={"environment_id": "aws1"}), "only files are supported"),
+    "a program": (external_account("", credential_source={"executable": {}}), "only files are supported"),
     "too large": (b" " * 70_000, "larger than"),
 }
 

@@ -112,7 +112,7 @@ def test_the_page_of_a_login_takes_one_answer() -> None:
     [
         ({"error": "access_denied", "error_description": "canary"}, "access_denied"),
         ({"error": "access_denied", "code": "canary"}, "access_denied"),
-        ({"error": "\x1b[2Jcanary"}, "for a reason of its own"),
+        ({"error": "\x1b[2Jcanary"}, "unknown reason"),
         ({"code": "can ary"}, "no code"),
         ({"code": "canary" * 1000}, "no code"),
     ],

@@ -175,7 +175,7 @@ def test_a_file_without_a_token_is_an_error_that_shows_nothing_of_it(
         file.write_text(content)
     with pytest.raises(TokenRequestError) as failure:
         result_of(obtain(source(hosts, f"grant: jwt_bearer, assertion_file: {file}")))
-    assert "the file of the assertion" in failure.value.message
+    assert "the file with the assertion" in failure.value.message
     assert "two" not in failure.value.message
     assert not hosts.posts()
 

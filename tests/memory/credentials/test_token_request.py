@@ -121,14 +121,14 @@ def test_a_life_beyond_any_number_is_bounded_or_refused(hosts: TokenHosts, digit
     try:
         assert result_of(waiting).expires_in == MAX_SECONDS
     except TokenRequestError as error:
-        assert "no JSON object" in error.message  # noqa: PT017  either is right
+        assert "not a JSON object" in error.message  # noqa: PT017  either is right
 
 
 @pytest.mark.parametrize("life", ["soon", "nan", [], {}, True, ""])
 def test_a_life_that_is_no_number_is_an_error(hosts: TokenHosts, life: object) -> None:
     waiting = asked(hosts)
     hosts.newest().answer({"access_token": "canary-token", "expires_in": life})
-    assert "expires_in is no number" in failure_of(waiting).message
+    assert "expires_in is not a number" in failure_of(waiting).message
 
 
 @pytest.mark.parametrize(
@@ -136,20 +136,20 @@ def test_a_life_that_is_no_number_is_an_error(hosts: TokenHosts, life: object) -
     [
         ({}, "access_token is missing"),
         ({"access_token": ""}, "access_token is missing"),
-        ({"access_token": ["canary"]}, "access_token is missing or no text"),
-        ({"access_token": "canary two"}, "characters that no token can have"),
-        ({"access_token": "canary\r\nx: y"}, "characters that no token can have"),
-        ({"access_token": "canary\u00e9"}, "characters that no token can have"),
+        ({"access_token": ["canary"]}, "access_token is missing or not a string"),
+        ({"access_token": "canary two"}, "characters that a token cannot have"),
+        ({"access_token": "canary\r\nx: y"}, "characters that a token cannot have"),
+        ({"access_token": "canary\u00e9"}, "characters that a token cannot have"),
         ({"access_token": "c" * 70_000}, "longer than 65536 bytes"),
         ({"access_token": "canary", "token_type": "mac"}, "token_type is not Bearer"),
         ({"access_token": "canary", "token_type": ["canary"]}, "token_type is not Bearer"),
-        ({"access_token": "canary", "refresh_token": 7}, "refresh_token is missing or no text"),
-        ([], "no JSON object"),
-        (b"", "no JSON object"),
-        (b"<html>canary</html>", "no JSON object"),
-        (b'{"access_token": "canary", "expires_in": NaN}', "no JSON object"),
-        (b"[" * 100_000, "no JSON object"),
-        (b"\xff\xfe", "no JSON object"),
+        ({"access_token": "canary", "refresh_token": 7}, "refresh_token is missing or not a string"),
+        ([], "not a JSON object"),
+        (b"", "not a JSON object"),
+        (b"<html>canary</html>", "not a JSON object"),
+        (b'{"access_token": "canary", "expires_in": NaN}', "not a JSON object"),
+        (b"[" * 100_000, "not a JSON object"),
+        (b"\xff\xfe", "not a JSON object"),
     ],
 )
 def test_a_response_without_a_token_that_can_be_sent_is_an_error(
@@ -192,7 +192,7 @@ def test_any_other_error_code_is_not_repeated(hosts: TokenHosts, error: object) 
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(429, "too often"), (500, "fault of its own"), (503, "its own")]
+    ("status", "said"), [(429, "too many requests"), (500, "an internal error"), (503, "an internal error")]
 )
 def test_a_fault_of_the_endpoint_is_told_as_such(hosts: TokenHosts, status: int, said: str) -> None:
     waiting = asked(hosts)

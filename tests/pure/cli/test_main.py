@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from mgw.cli.arguments import TwoFilesError, settle_file
 from mgw.cli.main import commands_of, main
 from mgw.cli.parser import ALL, COMMANDS, build_parser
 from mgw.config.location import DEFAULT_FILE
+from tests.support.waiting import WAIT_SECONDS
+
+ROOT = Path(__file__).resolve().parents[3]
 
 NAMES = [command.name for command in COMMANDS]
 Capture = pytest.CaptureFixture[str]
@@ -131,6 +136,28 @@ def test_without_a_command_the_help_is_shown_and_the_status_is_2(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "commands:" in captured.err
+
+
+def test_ctrl_c_exits_with_130_and_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupt(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mgw.cli.example.run", interrupt)
+    assert status_of("example") == 130
+    assert capsys.readouterr().err == "\n"
+
+
+def test_a_pipe_that_is_closed_is_no_error_to_speak_of() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m mgw.cli.main example | head -1; echo ${{PIPESTATUS[0]}}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] in ("0", "1")
 
 
 def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:

@@ -154,9 +154,9 @@ def test_more_workers_than_cpus_or_connections_are_warned_about() -> None:
     assert warnings_of_workers(none, 1) == []
     assert warnings_of_workers(some, 3) == []
     assert warnings_of_workers(every, 3) == []
-    few = "providers.a.max_connections: 3 is less than one for each of the 4 workers"
+    few = "providers.a.max_connections: 3 is fewer than one connection for each of the 4 workers"
     assert warnings_of_workers(every, 4) == [few]
     assert warnings_of_workers(many, 2) == [
-        "workers: 4 are more than the CPUs that the service may use (2)",
+        "workers: 4, but the service may use only 2 CPUs",
         few,
     ]
