@@ -66,4 +66,4 @@ def test_every_configuration_of_a_page_loads(page: Path) -> None:
 
 def test_the_pages_have_a_good_many_configurations() -> None:
     pages = [ROOT / "docs" / name for name in ("providers.rst", "configuration.rst", "tutorial.rst")]
-    assert all(len(configurations(page)) > 5 for page in pages)
+    assert all(len(configurations(page)) > 3 for page in pages)

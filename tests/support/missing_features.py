@@ -271,6 +271,7 @@ MISSING: Final[tuple[Missing, ...]] = (
 )
 
 BESIDE_THE_POINT: Final[dict[str, tuple[str, ...]]] = {
+    "CONTRIBUTING.rst": ("calls a feature missing",),
     "docs/comparison.rst": (
         "has no equivalent for one of its fields",
         "a parameter that the provider does not support",
