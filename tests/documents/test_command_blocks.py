@@ -48,6 +48,11 @@ def test_all_that_a_block_calls_is_there(page: Path) -> None:
         assert [wrong for words in block.commands if (wrong := mistake_in(words)) is not None] == []
 
 
+def test_a_command_goes_on_behind_a_backslash_and_within_quotes() -> None:
+    text = "a 'x\n  y' z\nb # the vendors' own\nc \\\n  d"
+    assert CommandBlock("page", text, "").commands == [["a", "x\n  y", "z"], ["b"], ["c", "d"]]
+
+
 def test_the_pages_have_a_good_many_blocks() -> None:
     assert sum(len(blocks_of(page)) for page in PAGES) > 30
 

@@ -11,12 +11,18 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 
 from tests.support.waiting import WAIT_SECONDS
 from tools.site import break_names
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst")]
+CODE_WIDTH: Final = 107
+"""Characters that fit into a line of code (``docs/site.css``)."""
+WHOLE: Final = re.compile(r"usage time=|http time=|.*\(provider=|.*https?://\S{60}")
+"""Lines that cannot be divided: those of the log, and long addresses; the site breaks them."""
 
 
 def build(sources: Path, site: Path) -> subprocess.CompletedProcess[str]:
@@ -106,3 +112,10 @@ def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_w
 def test_a_long_name_breaks_where_a_reader_expects_it(name: str, pieces: list[str]) -> None:
     body = f'<code><span class="pre">{name}</span></code> and <a href="https://a.example/a_b/c_d">more.or.less</a>'
     assert break_names(body) == body.replace(name, "<wbr>".join(pieces))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_line_of_code_fits_into_its_block(page: Path) -> None:
+    document = publish_doctree(page.read_text(encoding="utf-8"), settings_overrides={"report_level": 5})
+    lines = [line for block in document.findall(nodes.literal_block) for line in block.astext().split("\n")]
+    assert not [line for line in lines if len(line) > CODE_WIDTH and not WHOLE.match(line)]

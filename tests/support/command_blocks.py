@@ -58,8 +58,7 @@ class CommandBlock:
     @property
     def commands(self) -> list[list[str]]:
         """Return the words of each command, without prompts, comments, variables and redirections."""
-        joined = self.text.replace("\\\n", " ")
-        found = (list(_parts(line)) for line in joined.splitlines())
+        found = (list(_parts(line)) for line in _lines(self.text))
         return [words for parts in found for words in parts if words]
 
 
@@ -90,6 +89,17 @@ def _reason_behind(block: nodes.literal_block) -> str:
         return ""
     found = re.match(r"not run: (.+)", behind.astext(), re.DOTALL)
     return found[1].strip() if found else ""
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield commands, each with the lines that it goes on in: after a backslash, or within quotes."""
+    held: list[str] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        held.append(line)
+        if re.sub(r"(?m)(?<!\S)#.*", "", "\n".join(held)).count("'") % 2 == 0:  # not those of comments
+            yield "\n".join(held)
+            held = []
+    yield from held
 
 
 def _parts(line: str) -> Iterator[list[str]]:

@@ -30,7 +30,7 @@ export default async function scenario(browser) {
 
   await requests.getByRole("button", { name: "Pause" }).click();
   await requests.locator("tr", { hasText: "data-science" }).filter({ hasText: "claude-sonnet-5" }).filter({ hasText: "200" }).first().click();
-  await requests.getByText("Fields left out").waitFor();
+  await requests.locator(".detail", { hasText: "logit_bias" }).waitFor(); // among the dropped fields
   await requests.evaluate(() => scrollTo(0, 0));
   await requests.mouse.move(0, 0);
   await requests.screenshot({ path: join(FOLDER, "dashboard-requests.png") });
