@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mgw.web.server_request import ServerRequest
 
 _log: Final = Logger()
-_FAILED: Final = b"internal error of the gateway; see its log\n"
+_FAILED: Final = b"internal gateway error; see the gateway's log\n"
 
 
 class GatewayRequest(Request):
