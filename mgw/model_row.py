@@ -88,14 +88,14 @@ class ModelRow(Struct, frozen=True):
     ] = ThroughResponses.NEVER
     responses_efforts: Annotated[
         tuple[Effort, ...] | None,
-        _says("Reasoning efforts that the model accepts on Responses (OpenAI); as efforts if unset."),
+        _says("Reasoning efforts that the model accepts on Responses (OpenAI); same as efforts if unset."),
     ] = None
     parallel_calls: Annotated[bool, _says("Whether the model accepts parallel_tool_calls (OpenAI).")] = True
     call_ids: Annotated[
         CallIds,
         _says(
-            "Which ids of tool calls the model's chat template accepts, at providers whose chat_template is "
-            "strict (OpenAI)."
+            "Which tool call ids the model's chat template accepts, for providers with chat_template: strict "
+            "(OpenAI)."
         ),
     ] = CallIds.ANY
     max_completion_tokens: Annotated[

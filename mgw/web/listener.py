@@ -73,7 +73,8 @@ _LISTEN_HINTS: Final = MappingProxyType(
 _HEALTH: Final = re.compile(rb"(?:GET|HEAD) /healthz[ ?]")
 _HEALTHY: Final = b'{"status":"ok"}'
 _FULL: Final = (
-    b'{"type":"error","error":{"message":"the gateway has reached its limit of client connections; try again",'
+    b'{"type":"error","error":{'
+    b'"message":"the gateway has reached its limit of client connections; try again",'
     b'"type":"overloaded_error","param":null,"code":"overloaded"}}'
 )
 _REFUSAL_HEAD: Final = (
