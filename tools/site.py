@@ -1,9 +1,9 @@
 """What Sphinx has to know of the pages, which are written to be read as plain reST too (``docs/conf.py``).
 
 Pages link one another as ``name.rst <name.rst>``, which leads to the file where a forge or an editor shows
-them.  Here such a link leads to the page, and a link to a page that is not there is a warning.  What the
-index links, section by section and in its words, is what the site lists beside every page: there is no second
-list.
+them.  Here such a link leads to the page and has its title, and a link to a page that is not there is a
+warning.  What the index links, section by section and in its words, is what the site lists beside every page:
+there is no second list.
 """
 
 from __future__ import annotations
@@ -101,6 +101,9 @@ def lead_to_pages(app: Sphinx, document: nodes.document, page: str) -> None:
         _, sharp, place = link.partition("#")
         if place and place not in app.env.get_doctree(name).ids:
             _LOGGER.warning("%s has no section %s", name, place, location=node)
+        if node.astext() == posixpath.basename(link):  # a file's name, which a site does not show
+            node.clear()
+            node.append(nodes.Text(app.env.titles[name].astext()))
         node["refuri"] = app.builder.get_relative_uri(page, name) + sharp + place
         node["internal"] = True
 

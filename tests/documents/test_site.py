@@ -83,7 +83,7 @@ def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_w
     (tmp_path / "tools").symlink_to(ROOT / "tools")
     for name in ("conf.py", "site.css"):
         (tmp_path / "docs" / name).write_bytes((ROOT / "docs" / name).read_bytes())
-    index = "Index\n=====\n\nUse\n---\n\n`a <a.rst>`_ `b <b.rst>`_ `c <c.rst#none>`_ `d <d.txt>`_\n"
+    index = "Index\n=====\n\nUse\n---\n\n`a.rst <a.rst>`_ `b <b.rst>`_ `c <c.rst#none>`_ `d <d.txt>`_\n"
     (tmp_path / "docs/index.rst").write_text(index, encoding="utf-8")
     for name in ("a", "c", "e"):
         (tmp_path / f"docs/{name}.rst").write_text("Page\n====\n", encoding="utf-8")
@@ -97,6 +97,8 @@ def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_w
     ):
         assert words in built.stderr
     assert "a.rst" not in built.stderr
+    shown = (tmp_path / "site/docs/index.html").read_text(encoding="utf-8")
+    assert '<a class="reference internal" href="a.html">Page</a>' in shown, "a file is called by its title"
 
 
 @pytest.mark.parametrize(
