@@ -27,9 +27,11 @@ from mgw import __version__
 NAME: Final = "mgw-status"
 LINK: Final = f"/memfd:{NAME} (deleted)"
 """Where ``/proc/PID/fd`` says that such a file is (``proc(5)``)."""
-MAX_BYTES: Final = 64 * 1024
-_MAX_PROBLEMS: Final = 16 * 1024
-"""Characters; all problems are in the log."""
+MAX_BYTES: Final = 256 * 1024
+"""More than any status has: a character of JSON has at most six bytes."""
+MAX_PROBLEMS: Final = 16 * 1024
+MAX_NOTES: Final = 16 * 1024
+"""Characters; all problems and notes are in the log."""
 _CHECKSUM_BYTES: Final = 9
 _MFD_NOEXEC_SEAL: Final = 8
 """Some systems ask for it (``vm.memfd_noexec``), and kernels before 6.3 do not know it."""
@@ -122,11 +124,13 @@ class ReloadReporter:
 
     def fail(self, problems: str) -> None:
         """The reload at work changes nothing."""
-        self._write(problems=problems[:_MAX_PROBLEMS])
+        self._write(problems=problems[:MAX_PROBLEMS])
 
     def note(self, text: str) -> None:
         """Something in the configuration needs a restart."""
-        self._write(notes=(*self.status.notes, text))
+        free = MAX_NOTES - sum(map(len, self.status.notes))
+        if len(text) <= free:
+            self._write(notes=(*self.status.notes, text))
 
     def ready(self, generation: int, addresses: Sequence[str]) -> None:
         """The gateway serves, and the reload at work has come to its end."""

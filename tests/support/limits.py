@@ -192,6 +192,10 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/memory/web/test_max_clients.py::"
     "test_only_so_many_are_told_at_a_time_and_who_came_first_goes_first": ("mgw.web.listener.MAX_REFUSED",),
+    "tests/memory/ops/test_reload_status.py::test_the_longest_problems_and_notes_can_be_read": (
+        "mgw.ops.reload_status.MAX_NOTES",
+        "mgw.ops.reload_status.MAX_PROBLEMS",
+    ),
     "tests/memory/web/test_max_clients.py::test_what_it_sends_is_discarded_and_bounded": (
         "mgw.web.listener.MAX_DISCARDED",
     ),
@@ -299,6 +303,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.web.admission.MAX_SEEN",
     ),
     "an estimate, which one character more hardly changes": ("mgw.tokens.text.MAX_READ_CHARS",),
+    "more than there ever is": ("mgw.cli.running._MAX_BYTES", "mgw.ops.reload_status.MAX_BYTES"),
     "the largest number of its form: there is none beyond it": (
         "mgw.usage.usage_table._MAX_INTEGER",
         "mgw.wire.frames._MAX_LENGTH",
@@ -308,10 +313,10 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
 """Why nobody could see one more, and the limits of which that is true."""
 NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.cli.auth._MAX_IMPORT_BYTES",
-    "mgw.cli.tail.MAX_BACK_OFF",
-    "mgw.cli.tail.MAX_EVENT_BYTES",
-    "mgw.cli.tail.MAX_LINE_BYTES",
-    "mgw.cli.tail._MAX_ERROR_BYTES",
+    "mgw.cli.event_source.MAX_BACK_OFF",
+    "mgw.cli.event_source.MAX_EVENT_BYTES",
+    "mgw.cli.event_source.MAX_LINE_BYTES",
+    "mgw.cli.event_source._MAX_ERROR_BYTES",
     "mgw.dashboard.cookies.MAX_ENDED",
     "mgw.dashboard.event_ring.MAX_TEXT_BYTES",
     "mgw.dashboard.feed.MAX_READERS",

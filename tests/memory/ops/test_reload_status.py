@@ -9,7 +9,15 @@ from zlib import crc32
 
 import pytest
 
-from mgw.ops.reload_status import LINK, ReloadReporter, ReloadStatus, State, read_status
+from mgw.ops.reload_status import (
+    LINK,
+    MAX_NOTES,
+    MAX_PROBLEMS,
+    ReloadReporter,
+    ReloadStatus,
+    State,
+    read_status,
+)
 
 
 @pytest.fixture
@@ -77,6 +85,20 @@ def test_problems_and_notes_are_those_of_the_last_reload(reporter: ReloadReporte
     reporter.begin()
     status = ready(reporter, 2)
     assert (status.problems, status.notes) == ("", ())
+
+
+@pytest.mark.parametrize("character", ["x", "\x01", "\U0001f40c"])
+def test_the_longest_problems_and_notes_can_be_read(character: str, reporter: ReloadReporter) -> None:
+    reporter.publish("/etc/mgw.yaml")
+    ready(reporter)
+    reporter.begin()
+    note = character * (MAX_NOTES // 2)
+    for _ in range(3):
+        reporter.note(note)
+    reporter.fail(character * (MAX_PROBLEMS + 1))
+    status = ready(reporter)
+    assert status.notes == (note, note)
+    assert status.problems == character * MAX_PROBLEMS
 
 
 def test_a_text_that_is_being_written_is_not_believed(reporter: ReloadReporter) -> None:
