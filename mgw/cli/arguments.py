@@ -14,10 +14,16 @@ class TwoFilesError(Exception):
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of descriptions and examples as they are."""
+    """Keeps the lines of descriptions and examples as they are, and lists commands plainly."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        """List commands without the line that stands for all of them."""
+        if isinstance(action, argparse._SubParsersAction):
+            return "".join(map(self._format_action, action._choices_actions))
+        return super()._format_action(action)
 
 
 def examples(*lines: str) -> str:

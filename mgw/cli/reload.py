@@ -31,8 +31,8 @@ class ReloadError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.description = (
-        "Check the configuration file of a running gateway, then reload it. If the file has problems, the "
-        "gateway is left alone."
+        "Check the configuration file of a running gateway, reload it, and report the\n"
+        "outcome. If the file has problems, the gateway is left alone."
     )
     parser.add_argument(
         "config_argument",

@@ -27,8 +27,8 @@ class OptionError(Exception):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.description = (
-        "Print the events of a running gateway as they happen. If the gateway is down, wait for it; if it "
-        "restarts, go on with the next event. Ctrl-C stops."
+        "Print the events of a running gateway as they happen. If the gateway is down,\n"
+        "wait for it; after a restart, go on with the next event. Ctrl-C stops."
     )
     parser.add_argument("--url", default=DEFAULT_URL, help="the gateway's address (default: %(default)s)")
     parser.add_argument(

@@ -166,7 +166,11 @@ def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
 
 
 @pytest.mark.parametrize("parser", parsers(build_parser(ALL)), ids=lambda parser: parser.prog)
-def test_every_option_is_explained_and_every_example_is_taken(parser: argparse.ArgumentParser) -> None:
+def test_every_option_is_explained_and_every_example_is_taken(
+    parser: argparse.ArgumentParser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert all(len(line) <= 80 for line in parser.format_help().splitlines()), parser.format_help()
     shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     assert [action.dest for action in shown if not action.help and not commands_of(parser)] == []
     for line in re.findall(r"^  mgw (.*)$", parser.epilog or "", re.MULTILINE):
