@@ -1,7 +1,7 @@
 /** Tiles, charts and groups say what the API says, for each way of breaking it down. */
 
 import assert from "node:assert/strict";
-import { event, history, profiles } from "../samples.mjs";
+import { at, event, history, profiles } from "../samples.mjs";
 import { columns, tile, until } from "../browser.mjs";
 
 const add = (values) => values.reduce((total, value) => total + Number(value.replace(/[$,]/g, "")), 0);
@@ -60,6 +60,25 @@ export default async function scenario(browser) {
   await page.goBack();
   await until("the hour again", async () => (await page.getByRole("button", { name: "1 h", exact: true }).getAttribute("aria-pressed")) === "true");
 
+  await lastLabel(browser, page);
+
   await browser.stub("set", { source: "memory" });
   await page.getByText("Set hooks.sqlite.path in the configuration").waitFor();
+}
+
+/** The label at the right end of the time axis is not cut off: it ends before the canvas does. */
+async function lastLabel(browser, page) {
+  const midnight = new Date().setHours(-24, 0, 0, 0); // yesterday, when nothing else was
+  await browser.stub("events", [24, 1].map((hours) => event(900 + hours, { time: at(midnight - hours * 3_600_000 + 60_000) })));
+  await page.evaluate((hash) => { location.hash = hash; }, `#/overview?since=${midnight / 1000 - 86_400}&until=${midnight / 1000}`);
+  await until("a day of two requests", async () => (await tile(page, "Requests")) === "2");
+  const painted = (left) => page.locator(".chart canvas").first().evaluate((canvas, part) => {
+    const over = canvas.parentElement.querySelector(".u-over");
+    const top = Math.ceil((over.offsetTop + over.clientHeight + 2) * canvas.width / canvas.clientWidth);
+    const from = part < 1 ? Math.floor(canvas.width * part) : canvas.width - part;
+    const { data } = canvas.getContext("2d").getImageData(from, top, canvas.width - from, canvas.height - top);
+    return data.some((value, index) => index % 4 === 3 && value > 0);
+  }, left);
+  await until("a label at midnight", () => painted(0.9));
+  assert.equal(await painted(2), false, "the last label is cut off");
 }

@@ -16,6 +16,9 @@ import { stack } from "./chart_data.js";
  * @property {(since: number, until: number) => void} onSelect
  */
 
+/** Seconds: with such a step, the time axis may name days, and its labels are longer. */
+const DAYS_STEP = 600;
+
 /** @param {string} name of a custom property @returns {string} */
 export function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -43,7 +46,7 @@ export function plotOptions(lines, look) {
     width: look.width,
     height: look.height,
     legend: { show: false },
-    padding: [8, 18, 0, 0],
+    padding: [8, look.step < DAYS_STEP ? 18 : 44, 0, 0], // on the right, half of the last label of the time axis
     cursor: {
       y: false,
       dataIdx: (/** @type {any} */ plot) => stepAt(plot, look.step),
