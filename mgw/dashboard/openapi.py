@@ -32,8 +32,8 @@ def _list(items: Json) -> Json:
     return {"type": "array", "items": items}
 
 
-def _one_of(words: str) -> Json:
-    return {"type": "string", "enum": words.split()}
+def _one_of(*words: str) -> Json:
+    return {"type": "string", "enum": list(words)}
 
 
 def _ref(name: str) -> Json:
@@ -56,7 +56,7 @@ _UNDER_WAY: Final[Json] = {
 }
 _HEALTH: Final = _object(
     "state",
-    state=_one_of("ok failing unknown"),
+    state=_one_of("ok", "failing", "unknown"),
     since=_TIME,
     last_success=_TIME,
     last_failure=_object("time", time=_TIME, error=_TEXT, http_status=_COUNT),
@@ -66,7 +66,7 @@ _HEALTH: Final = _object(
 _ACCOUNT: Final = _object(
     "name state",
     name=_TEXT,
-    state=_one_of("ready resting expired signed_out"),
+    state=_one_of("ready", "resting", "expired", "signed_out"),
     rests_until=_TIME,
     expires=_TIME,
 )
@@ -74,7 +74,7 @@ _CREDENTIALS: Final = _object(
     "mode state",
     mode=_TEXT,
     key_hash={"type": "string", "pattern": "^[0-9a-f]{12}$"},
-    state=_one_of("ready expired missing resting unknown"),
+    state=_one_of("ready", "expired", "missing", "resting", "unknown"),
     expires=_TIME,
     entry=_TEXT,
     accounts=_list(_ACCOUNT),
@@ -91,8 +91,8 @@ _LOGIN: Final = _object(
     "entry profile flows state",
     entry=_TEXT,
     profile=_TEXT,
-    flows=_list(_one_of("device pkce")),
-    state=_one_of("signed_in signed_out expired unknown"),
+    flows=_list(_one_of("device", "pkce")),
+    state=_one_of("signed_in", "signed_out", "expired", "unknown"),
     pending=_FLAG,
 )
 SCHEMAS: Final[Json] = {
@@ -108,8 +108,8 @@ SCHEMAS: Final[Json] = {
         in_flight=_COUNT,
         sessions=_COUNT,
         max_sessions=_COUNT,
-        usage_source=_one_of("sqlite memory"),
-        auth=_one_of("keys loopback"),
+        usage_source=_one_of("sqlite", "memory"),
+        auth=_one_of("keys", "loopback"),
         providers=_list(_PROVIDER),
         aliases=_list(_object("name targets", name=_TEXT, targets=_list(_TEXT))),
         models=_list(
@@ -125,11 +125,11 @@ SCHEMAS: Final[Json] = {
     ),
     "usage": _object(
         "source since until step totals series",
-        source=_one_of("sqlite memory"),
+        source=_one_of("sqlite", "memory"),
         since=_TIME,
         until=_TIME,
         step=_COUNT,
-        by=_one_of("provider model client status"),
+        by=_one_of("provider", "model", "client", "status"),
         totals=_object("requests failed", **_SUMS),
         series=_list(_object("time requests failed", time=_TIME, key=_TEXT, **_SUMS)),
         groups=_list(_object("requests failed", key=_TEXT, **_SUMS)),
@@ -141,7 +141,7 @@ SCHEMAS: Final[Json] = {
             _object(
                 "request_id time seconds dialect route transport stream",
                 **_UNDER_WAY,
-                transport=_one_of("http websocket"),
+                transport=_one_of("http", "websocket"),
                 stream=_FLAG,
                 http_status=_COUNT,
             )
@@ -163,15 +163,18 @@ SCHEMAS: Final[Json] = {
         "lines",
         lines=_list(
             _object(
-                "time level text", time=_TIME, level=_one_of("debug info warn error critical"), text=_TEXT
+                "time level text",
+                time=_TIME,
+                level=_one_of("debug", "info", "warn", "error", "critical"),
+                text=_TEXT,
             )
         ),
     ),
     "login": _object(
         "entry flow state",
         entry=_TEXT,
-        flow=_one_of("device pkce"),
-        state=_one_of("pending complete failed cancelled expired"),
+        flow=_one_of("device", "pkce"),
+        state=_one_of("pending", "complete", "failed", "cancelled", "expired"),
         **dict.fromkeys(("message", "user_code", "verification_uri", "verification_uri_complete"), _TEXT),
         authorization_url=_TEXT,
         wants_code=_FLAG,
@@ -219,7 +222,12 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     (
         "usage",
         "Totals of the usage events, as a time series and by group.",
-        {"since": _TIME, "until": _TIME, "step": _COUNT, "by": _one_of("provider model client status")},
+        {
+            "since": _TIME,
+            "until": _TIME,
+            "step": _COUNT,
+            "by": _one_of("provider", "model", "client", "status"),
+        },
     ),
     ("requests", "The requests in progress, oldest first.", {}),
     ("sessions", "The open realtime sessions.", {}),
@@ -305,7 +313,7 @@ def _logins() -> Json:
         _UNAVAILABLE["login"],
     )
     begin["responses"]["200"] = _json("login")
-    body = _object("", flow=_one_of("device pkce"), code=_TEXT)
+    body = _object("", flow=_one_of("device", "pkce"), code=_TEXT)
     begin["requestBody"] = {"content": {"application/json": {"schema": body}}}
     entry = {"name": "entry", "in": "path", "required": True, "schema": _TEXT}
     return {

@@ -118,7 +118,7 @@ async def open_body(exchange: Exchange, request: ClientRequest, original: bytes 
     """
     route = exchange.route
     if route.names_one_model:
-        assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+        assert isinstance(original, bytes), "JSON that is inspected is kept in memory"
         if not request.content_codings and len(original) <= SEARCHED_BYTES:
             return RequestBody(original, original, find_model(original))
         body = await decode_body(exchange, request, original)
@@ -139,7 +139,7 @@ async def find_nested_models(
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+    assert isinstance(original, bytes), "JSON that is inspected is kept in memory"
     body = await decode_body(exchange, request, original)
     find = partial(_nested_in, exchange.route, body)
     found = await maybe_offload(exchange.offload, find, large=len(body) > SMALL_BYTES)
@@ -273,7 +273,7 @@ async def transform(
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+    assert isinstance(original, bytes), "JSON that is inspected is kept in memory"
     before = await decode_body(exchange, request, original)
     body = await maybe_offload(exchange.offload, partial(change, before), large=len(before) > SMALL_BYTES)
     encoded = before is not original

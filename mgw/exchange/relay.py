@@ -289,7 +289,7 @@ class Relay:
 
     def _send_held_head(self) -> None:
         held_head, self.held_head = self.held_head, None
-        assert held_head is not None, "whoever calls has looked"
+        assert held_head is not None, "the caller has checked"
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None

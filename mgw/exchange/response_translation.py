@@ -154,7 +154,7 @@ class ResponseTranslation(ABC):
         return BufferedResponse(complete, self.on_complete, coding is not None)
 
     def _restore(self, body: bytes, content_type: bytes) -> bytes:
-        assert self._renamed is not None, "whoever asks has looked"
+        assert self._renamed is not None, "the caller has checked"
         if media_type(content_type) != EVENT_STREAM:
             return restore_answer(self._renamed[0], body, self._renamed[1])
         stream = RestoredStream(*self._renamed)
