@@ -23,6 +23,8 @@ class KindRow(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     family: Family
+    mistaken_names: tuple[str, ...] = ()
+    """What people write in its place, in lower case and with ``_`` between words."""
     genai_name: str | None = None
     """What OpenTelemetry's GenAI conventions call the provider (``gen_ai.provider.name``)."""
     base_url: str | None = None
@@ -78,6 +80,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.OPENAI,
                 family=Family.OPENAI,
+                mistaken_names=("gpt", "chatgpt", "open_ai", "codex"),
                 genai_name="openai",
                 base_url="https://api.openai.com/v1",
                 versions=("/v1",),
@@ -107,6 +110,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.AZURE_OPENAI,
                 family=Family.OPENAI,
+                mistaken_names=("azure", "azure_ai", "azureopenai", "azure_foundry", "azure_open_ai"),
                 genai_name="azure.ai.openai",
                 versions=("/openai/v1",),
                 version=re.compile("v1|deployments"),
@@ -121,6 +125,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.ANTHROPIC,
                 family=Family.ANTHROPIC,
+                mistaken_names=("claude", "claude_code"),
                 genai_name="anthropic",
                 base_url="https://api.anthropic.com/v1",
                 versions=("/v1",),
@@ -133,6 +138,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.GEMINI,
                 family=Family.GEMINI,
+                mistaken_names=("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"),
                 genai_name="gcp.gemini",
                 base_url="https://generativelanguage.googleapis.com/v1beta",
                 versions=("/v1beta", "/v1", "/v1alpha"),

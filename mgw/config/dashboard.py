@@ -33,14 +33,15 @@ class DashboardSettings(Settings):
         default=True,
     )
     keys: UniqueList[PlainKey] = setting(
-        "Keys that open the dashboard, and nothing else",
-        "Without any, the keys of ``edge_auth`` that have neither ``models`` nor limits open it if edge auth "
-        "is on; without such keys it answers only clients on the same machine.",
+        "Keys that open only the dashboard",
+        "Without any, the dashboard can be opened with the keys of ``edge_auth`` that have neither "
+        "``models`` nor limits if edge auth is on; without such keys, it is available only from "
+        "the same machine.",
         default=(),
     )
     """Those of the environment included."""
     keys_env: Omittable[Variable] = setting(
-        "The environment variable that holds further keys, separated by commas or white space"
+        "Environment variable that contains more keys, separated by commas or white space"
     )
     missing: NotInFile[str | None] = None
     """What this installation lacks; ``None``: nothing, or it is off anyway."""

@@ -90,39 +90,42 @@ class NamedKeySettings(Settings):
         default=None,
         validate_default=True,
         json_schema_extra=Documentation(
-            "The name of whoever has the key",
-            "It is the ``client`` of usage events and metrics. No other key may have it. At most 64 letters, "
-            "digits, ``.``, ``_`` and ``-``.",
+            "Name of the person or program that has the key",
+            "It is the ``client`` of usage events and metrics. Names are unique and have at most 64 "
+            "letters, digits, ``.``, ``_`` and ``-``.",
         ),
     )
-    key: Omittable[NamedKey] = setting("The key itself", "Exactly one of the three is needed.")
-    key_env: Omittable[Variable] = setting("The environment variable that holds the key")
+    key: Omittable[NamedKey] = setting(
+        "The key itself", "Exactly one of ``key``, ``key_env`` and ``sha256`` is required."
+    )
+    key_env: Omittable[Variable] = setting("Environment variable that contains the key")
     sha256: Omittable[Digest] = setting(
-        "The SHA-256 of the key in 64 hex digits, so that the file does not contain the key",
-        "Only for long random keys: short ones can be found from their digest. The gateway's log hides such "
+        "SHA-256 of the key as 64 hex digits, so that the file does not contain the key",
+        "Only for long random keys: short ones can be found from their digest. The log hides such "
         "a key from its first use on.",
     )
     models: Omittable[UniqueList[ModelPattern]] = setting(
         "Patterns for the models that the key may use",
-        "A model is allowed if a pattern fits its name in the request, or the ``<provider>/<model>`` that it "
-        "stands for. Any other is unknown to the key: 404, and not in its model lists. ``*`` stands for any "
-        "characters, ``?`` for one character, ``[...]`` for one of these. Case does not matter. An empty "
-        "list allows no model.",
-        shown="every model",
+        "A model is allowed if a pattern matches its name in the request or the "
+        "``<provider>/<model>`` that it stands for. Requests for any other model return 404, and "
+        "model lists do not contain it. ``*`` matches any characters, ``?`` one character, "
+        "``[...]`` one of these. Case does not matter. An empty list allows no model. ``mgw "
+        "check`` warns about patterns that can match no model.",
+        shown="all models",
     )
     requests_per_minute: Omittable[Limit] = setting(
         "Maximum number of requests in any 60 seconds",
-        "Beyond it, clients get 429 with ``Retry-After``. Requests that the gateway refuses do not count.",
+        "Beyond it, clients get 429 with ``Retry-After``. Requests that the gateway rejects do not count.",
         shown="no limit",
     )
     tokens_per_minute: Omittable[Limit] = setting(
-        "Number of tokens (in and out) in any 60 seconds beyond which requests are refused",
-        "Tokens count when they are known, at the end of the request, so the requests that are running by "
-        "then may go beyond it.",
+        "Number of tokens (input and output) in any 60 seconds beyond which requests are rejected",
+        "Tokens count when they are known, at the end of a request, so requests in progress may "
+        "exceed the limit.",
         shown="no limit",
     )
     max_in_flight: Omittable[Limit] = setting(
-        "Maximum number of requests at a time; a realtime session counts as one",
+        "Maximum number of concurrent requests; a realtime session counts as one",
         "Beyond it, clients get 429 with ``Retry-After: 1``.",
         shown="no limit",
     )
@@ -175,16 +178,16 @@ class EdgeAuthSettings(Settings):
     """Who may use the gateway."""
 
     enabled: OnOff = setting(
-        "Whether clients need one of the gateway's own keys",
+        "Whether clients must authenticate with a gateway key",
         "If so, at least one must be configured.",
         default=False,
     )
     keys: ListOf[EdgeKey] = setting(
-        "Keys that clients may use", "A mapping gives a key a name, limits, or both.", default=()
+        "Gateway keys", "A mapping gives a key a name, models and limits.", default=()
     )
     """Those of the environment included; each named one has its digest, and once it is known its key."""
     keys_env: Omittable[Variable] = setting(
-        "The environment variable that holds further keys, separated by commas or white space"
+        "Environment variable that contains more keys, separated by commas or white space"
     )
 
     @property

@@ -179,16 +179,16 @@ class RedisSettings(Settings):
     """The Redis that the hosts of a fleet share."""
 
     url: Omittable[RedisUrl] = setting(
-        "The address of Redis: ``redis://host:port/db``, ``rediss://`` for TLS, or ``unix:///path?db=0``; "
+        "Address of Redis: ``redis://host:port/db``, ``rediss://`` for TLS, or ``unix:///path?db=0``; "
         "use ``url_env`` to keep a password out of this file",
-        "Before the host or path stands ``user:password@``, or ``:password@``, where Redis asks for it. The "
-        "port is 6379 and the database 0 unless stated. The address is never shown or logged. With TLS, "
-        f"certificate and host name are checked. This needs ``{pip_install('redis')}``.",
+        "If Redis requires a password, put ``user:password@`` or ``:password@`` before the host or the path. "
+        "The default port is 6379, the default database 0. The address is never shown or logged. With TLS, "
+        f"certificate and host name are verified. This requires ``{pip_install('redis')}``.",
     )
-    url_env: Omittable[Variable] = setting("The environment variable that holds the address")
+    url_env: Omittable[Variable] = setting("Environment variable that contains the address")
     prefix: KeyPrefix = setting(
-        "What the names of all keys in Redis begin with",
-        "Hosts with the same one share their limits.",
+        "Prefix of all keys in Redis",
+        "Hosts with the same prefix share their limits.",
         default="mgw:",
         shown="``mgw:``",
     )
@@ -198,7 +198,7 @@ class FleetSettings(Settings):
     """What several hosts share."""
 
     redis: RedisSettings | None = setting(
-        "The Redis that the hosts share; without it, each host counts alone"
+        "The Redis that the hosts share; without it, each host counts on its own"
     )
 
 

@@ -127,15 +127,15 @@ class JsonlSettings(Settings):
 
     output: Text = required(
         "``stdout``, ``stderr`` or the path of a file",
-        "Usage events are written there, one JSON object per line. Without it, no events are written.",
+        "Usage events are written there as JSON, one object per line.",
     )
     rotate_bytes: Omittable[DiskBytes] = setting(
-        "Size from which on the file is renamed and a new one begun, in bytes",
-        "The old file gets the time as its ending. Only for files.",
+        "Size at which the file is renamed and a new one is started, in bytes",
+        "The time is appended to the name of the old file. Only for files.",
         shown="never",
     )
     keep: Omittable[Connections] = setting(
-        "How many renamed files are kept", "The oldest are deleted. Needs ``rotate_bytes``.", shown="all"
+        "Number of renamed files to keep", "The oldest are deleted. Requires ``rotate_bytes``.", shown="all"
     )
 
 
@@ -149,7 +149,8 @@ class WebhookSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "The address that usage events are posted to",
-            "As JSON arrays; see ``docs/sinks.rst``. It may have a query. It is never shown or logged.",
+            "Events are sent as JSON arrays; see ``docs/sinks.rst``. The address may have a query. It "
+            "is never shown or logged.",
         ),
     )
     headers: EmptyIfNull[dict[str, HeaderSource]] = Field(
@@ -157,19 +158,21 @@ class WebhookSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Headers of each request",
-            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never shown or "
-            "logged.",
+            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never "
+            "shown or logged.",
             default="empty",
         ),
     )
     """After loading, each value is a :class:`~mgw.secret.Secret`."""
     secret: Omittable[SigningKey] = setting(
-        "Secret that requests are signed with; use ``secret_env`` to keep it out of this file",
+        "Secret for signing requests; use ``secret_env`` to keep it out of this file",
         "``X-Gateway-Signature`` is ``sha256=`` and the hex HMAC-SHA256 of the body.",
     )
-    secret_env: Omittable[Variable] = setting("The environment variable that holds the secret")
+    secret_env: Omittable[Variable] = setting("Environment variable that contains the secret")
     batch_max: Events = setting("Maximum number of events in a request", default=100)
-    flush_seconds: Seconds = setting("How long an event waits for others, in seconds", default=1.0)
+    flush_seconds: Seconds = setting(
+        "How long an event waits to be sent together with others, in seconds", default=1.0
+    )
     timeout_seconds: Seconds = setting("Time limit for each request, in seconds", default=10.0)
 
 
@@ -180,13 +183,13 @@ class SqliteSettings(Settings):
 
     path: Text = required(
         "The path of an SQLite file",
-        "Usage events are in its table ``usage_events``, with a column for each field. The file is made if "
-        "it is not there; ``mgw usage`` adds up what is in it.",
+        "Usage events are stored in its table ``usage_events``, with a column for each field. The "
+        "file is created if it does not exist; ``mgw usage`` summarizes it.",
     )
     retention_days: Omittable[Days] = setting(
         "How many days events are kept",
-        "Older ones are deleted at the start and every hour.",
-        shown="for ever",
+        "Older ones are deleted at startup and every hour.",
+        shown="indefinitely",
     )
 
 
@@ -210,15 +213,15 @@ class OtlpSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Headers of each request",
-            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never shown or "
-            "logged.",
+            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never "
+            "shown or logged.",
             default="empty",
         ),
     )
     """After loading, each value is a :class:`~mgw.secret.Secret`."""
     interval_seconds: Seconds = setting(
         "How often metrics are sent, in seconds",
-        "Spans wait for others for at most a second, or for this long if it is shorter.",
+        "Spans are sent after a second at most, or after this interval if it is shorter.",
         default=10.0,
     )
 

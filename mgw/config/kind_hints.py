@@ -8,6 +8,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from mgw.kinds import KINDS
+
 _SEE: Final = "docs/providers.rst"
 
 ADDRESSES: Final = MappingProxyType(
@@ -47,16 +49,7 @@ _OTHER_NAMES: Final = MappingProxyType(
     }
 )
 _KIND_MEANT: Final = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("azure", "azure_ai", "azureopenai", "azure_foundry", "azure_open_ai"), "azure_openai"
-        ),
-        **dict.fromkeys(("claude", "claude_code"), "anthropic"),
-        **dict.fromkeys(("gpt", "chatgpt", "open_ai", "codex"), "openai"),
-        **dict.fromkeys(
-            ("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"), "gemini"
-        ),
-    }
+    {name: row.kind for row in KINDS.values() for name in row.mistaken_names}
 )
 _VERTEX: Final = frozenset({"vertex", "vertexai", "vertex_ai", "google_vertex", "gcp"})
 _CLAUDE_ON_VERTEX: Final = frozenset(

@@ -116,53 +116,54 @@ class OAuthSettings(Settings):
     """Where a provider's tokens come from."""
 
     credentials: Omittable[EntryName] = setting(
-        "Entry of the credential store whose token is sent: the account of a subscription",
-        "``mgw auth login`` makes it; an entry that does not exist is no error at startup. It needs only "
-        "``profile`` beside it. For several accounts, use ``pool``.",
+        "Entry of the credential store for a subscription account",
+        "Its token is sent. ``mgw auth login`` creates the entry; one that does not exist is not "
+        "an error at startup. Requires only ``profile``. For several accounts, use ``pool``.",
     )
-    profile: Omittable[Name] = setting("Profile of that entry, a name from ``profiles``")
+    profile: Omittable[Name] = setting("Profile of the entry, a name from ``profiles``")
     token_url: Omittable[TokenUrl] = setting(
-        "The address of the token endpoint",
-        "Required for ``auth: oauth2`` without ``credentials``. It is used as it is, and redirects are not "
-        "followed. With plain HTTP "
-        "and another host than this machine there is a warning: secrets and tokens travel in clear text.",
+        "Address of the token endpoint",
+        "Required for ``auth: oauth2`` without ``credentials``. It is used as it is, and redirects "
+        "are not followed. The gateway warns about plain HTTP to another machine, since secrets "
+        "and tokens would travel in clear text.",
     )
     grant: Omittable[GrantName] = setting(
-        "With what the gateway asks for a token",
-        "``client_credentials`` needs ``client_id`` and a secret, ``refresh_token`` a refresh token and "
-        "``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file`` and ``jwt_bearer`` (RFC 7523) "
-        "``assertion_file``.",
-        shown="``refresh_token`` if there is one, else ``client_credentials``",
+        "OAuth grant used to request a token",
+        "``client_credentials`` requires ``client_id`` and a secret, ``refresh_token`` a refresh "
+        "token and ``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file``, and "
+        "``jwt_bearer`` (RFC 7523) ``assertion_file``.",
+        shown="``refresh_token`` if one is set, else ``client_credentials``",
     )
-    client_id: Omittable[Text] = setting("The gateway's id at the token endpoint")
-    client_id_env: Omittable[Variable] = setting("The environment variable that holds ``client_id``")
+    client_id: Omittable[Text] = setting("Client id of the gateway at the token endpoint")
+    client_id_env: Omittable[Variable] = setting("Environment variable that contains ``client_id``")
     client_secret: Omittable[ClientSecret] = setting(
-        "The gateway's secret at the token endpoint; use ``client_secret_env`` to keep it out of this file"
+        "Client secret of the gateway at the token endpoint; use ``client_secret_env`` to keep it "
+        "out of this file"
     )
-    client_secret_env: Omittable[Variable] = setting("The environment variable that holds ``client_secret``")
+    client_secret_env: Omittable[Variable] = setting("Environment variable that contains ``client_secret``")
     client_auth: ClientAuthName = setting(
-        "Where the client's id and secret are sent: in the form, or in the header ``Authorization: Basic``",
+        "Where the client id and secret are sent: in the form, or in the header ``Authorization: Basic``",
         default=ClientAuth.FORM,
     )
     refresh_token: Omittable[RefreshToken] = setting(
-        "A refresh token; use ``refresh_token_env`` to keep it out of this file",
-        "If a response brings a new one, that is used from then on, also after a restart: it is kept in a "
-        "file in ``tokens`` below the state directory (see ``spool.dir``).",
+        "Refresh token; use ``refresh_token_env`` to keep it out of this file",
+        "If a response contains a new one, it is used from then on, also after a restart: it is "
+        "stored in ``tokens`` in the state directory (see ``spool.dir``).",
     )
-    refresh_token_env: Omittable[Variable] = setting("The environment variable that holds ``refresh_token``")
+    refresh_token_env: Omittable[Variable] = setting("Environment variable that contains ``refresh_token``")
     scopes: Scopes = setting(
-        "The scopes to ask for: a list, or a string with spaces between them",
-        "This is the only setting of the block that ``auth: service_account`` and ``auth: adc`` use too; "
-        "there the default is ``https://www.googleapis.com/auth/cloud-platform``.",
+        "Scopes to request",
+        "``auth: service_account`` and ``auth: adc`` use no other setting of this block; their "
+        "default is ``https://www.googleapis.com/auth/cloud-platform``.",
         default=(),
     )
-    audience: Omittable[Text] = setting("For whom the token is meant, as the form field ``audience``")
+    audience: Omittable[Text] = setting("Audience of the token, sent as the form field ``audience``")
     extra: EmptyIfNull[dict[str, FormValue]] = Field(
         default={},
         repr=False,
         json_schema_extra=Documentation(
-            "More fields of the form",
-            "The values are never shown or logged. Fields with settings of their own are refused.",
+            "Additional form fields",
+            "Values are never shown or logged. Fields that have a setting of their own are not allowed.",
             default="empty",
         ),
     )
@@ -170,23 +171,25 @@ class OAuthSettings(Settings):
         default={},
         repr=False,
         json_schema_extra=Documentation(
-            "More headers of the request for a token",
-            "The values are never shown or logged.",
+            "Additional headers of token requests",
+            "Values are never shown or logged.",
             default="empty",
         ),
     )
     body: BodyFormatName = setting(
-        "How the fields are written; the standards say ``form``, and some vendors want ``json``",
+        "Format of token requests; the standards say ``form``, and some vendors require ``json``",
         default=BodyFormat.FORM,
     )
     subject_token_file: Omittable[Text] = setting(
-        "File with the token to exchange, for ``token_exchange``; it is read again for each exchange"
+        "File with the token to exchange, for ``token_exchange``; it is read for each exchange"
     )
-    subject_token_type: Omittable[Text] = setting("What that token is, as a URN", shown=f"``{JWT_TYPE}``")
-    requested_token_type: Omittable[Text] = setting("What token to ask for, as a URN; for ``token_exchange``")
+    subject_token_type: Omittable[Text] = setting("Type of that token, as a URN", shown=f"``{JWT_TYPE}``")
+    requested_token_type: Omittable[Text] = setting(
+        "Type of token to request, as a URN; for ``token_exchange``"
+    )
     resource: Omittable[Text] = setting(
-        "Address of the service that the token is for (RFC 8707), as the form field ``resource``"
+        "Address of the service that the token is for (RFC 8707), sent as the form field ``resource``"
     )
     assertion_file: Omittable[Text] = setting(
-        "File with the signed assertion, for ``jwt_bearer``; it is read again for each token"
+        "File with the signed assertion, for ``jwt_bearer``; it is read for each token"
     )

@@ -41,7 +41,7 @@ class Places(Struct, frozen=True, eq=False):
         return hash(Places)
 
     def __reduce__(self) -> tuple[type[Places], tuple[()]]:
-        """Travel without the lines: a worker has what the supervisor has checked, and reports none of it."""
+        """Travel without the lines: the supervisor has checked the file, and says what is wrong with it."""
         return Places, ()
 
     def __repr__(self) -> str:  # a key in the wrong place is part of a path

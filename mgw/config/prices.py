@@ -38,7 +38,7 @@ Price = Annotated[
 
 
 class PriceRowSettings(Settings):
-    """What the models that match a pattern cost, in US dollars."""
+    """Prices of the models that match a pattern, in US dollars."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -53,43 +53,41 @@ class PriceRowSettings(Settings):
         validate_default=True,
         json_schema_extra=Documentation(
             "Pattern for the model ids that are sent to the provider",
-            "``*`` stands for any characters, ``?`` for one character, ``[...]`` for one of these. Case does "
-            "not matter, nor does ``models/`` before a name.",
+            "``*`` matches any characters, ``?`` one character, ``[...]`` one of these. Case does not "
+            "matter, nor does a leading ``models/``.",
         ),
     )
-    provider: Omittable[Name] = setting("The one provider that the row is for; any provider if absent")
-    input: Omittable[Price] = setting("Price of a million input tokens")
-    output: Omittable[Price] = setting("Price of a million output tokens")
+    provider: Omittable[Name] = setting("Provider that the row is for; any provider if absent")
+    input: Omittable[Price] = setting("Price per million input tokens")
+    output: Omittable[Price] = setting("Price per million output tokens")
     cache_read: Omittable[Price] = setting(
-        "Price of a million input tokens that are read from the cache", shown="that of ``input``"
+        "Price per million input tokens that are read from the cache", shown="the price of ``input``"
     )
     cache_write: Omittable[Price] = setting(
-        "Price of a million input tokens that are written to the cache", shown="that of ``input``"
+        "Price per million input tokens that are written to the cache", shown="the price of ``input``"
     )
     reasoning: Omittable[Price] = setting(
-        "Price of a million output tokens that are reasoning", shown="that of ``output``"
+        "Price per million output tokens that are reasoning", shown="the price of ``output``"
     )
-    per_image: Omittable[Price] = setting("Price of an image that is generated")
-    per_minute: Omittable[Price] = setting(
-        "Price of a minute of sound that is transcribed, or of a realtime session"
-    )
-    per_million_characters: Omittable[Price] = setting("Price of a million characters that are spoken")
+    per_image: Omittable[Price] = setting("Price per generated image")
+    per_minute: Omittable[Price] = setting("Price per minute of transcribed audio or of a realtime session")
+    per_million_characters: Omittable[Price] = setting("Price per million characters of text that is spoken")
 
 
 class PriceFile(Settings):
     """A file of prices."""
 
-    rows: ListOf[PriceRowSettings] | None = setting("The rows; the first that fits a model counts")
+    rows: ListOf[PriceRowSettings] | None = setting("The rows; the first one that fits a model counts")
 
 
 class PricesSettings(Settings):
-    """What models cost, for the ``cost_usd`` of usage events."""
+    """Prices of models, for ``cost_usd`` in usage events."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["file"]}, {"required": ["rows"]}]})
 
     file: Omittable[Text] = setting(
-        "A YAML file with ``rows``, which is read again on SIGHUP",
-        "``etc/prices.example.yaml`` is one. Cannot be combined with ``rows``.",
+        "YAML file with ``rows``; it is read again on SIGHUP",
+        "``etc/prices.example.yaml`` is an example. Cannot be combined with ``rows``.",
     )
     rows: ListOf[PriceRowSettings] = setting(
         "Prices by model; the first row that fits the model and the provider counts", default=()

@@ -89,9 +89,9 @@ class GooglePlaces(Struct, frozen=True):
 class UpstreamTimeoutsSettings(Settings):
     """Time limits for a provider, in seconds."""
 
-    connect: Seconds = setting("For connecting to the provider", default=10.0)
-    first_byte: Seconds = setting("Until the first byte of the provider's response", default=600.0)
-    idle: Seconds = setting("Between two chunks of the provider's response", default=300.0)
+    connect: Seconds = setting("Time limit for connecting to the provider", default=10.0)
+    first_byte: Seconds = setting("Time limit for the first byte of the provider's response", default=600.0)
+    idle: Seconds = setting("Longest pause between two chunks of the provider's response", default=300.0)
 
 
 class CapabilitiesSettings(Settings):
@@ -126,14 +126,14 @@ class HeadersSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Headers that are always sent, in place of the client's",
-            "The values are never shown or logged.",
+            "Values are never shown or logged.",
             default="empty",
         ),
     )
     """Names as spelled in the file; the values may be secrets and do not print."""
-    remove: UniqueList[HeaderName] = setting("Headers of the client that are not sent upstream", default=())
+    remove: UniqueList[HeaderName] = setting("Client headers that are not sent upstream", default=())
     forward: UniqueList[HeaderName] = setting(
-        "Headers of the client that are sent upstream in addition to the usual ones", default=()
+        "Client headers that are sent upstream in addition to the usual ones", default=()
     )
 
 
@@ -162,16 +162,17 @@ def _code(words: Iterable[str]) -> list[str]:
 
 
 class PoolSettings(Settings):
-    """Several accounts that are used in turn."""
+    """Several subscription accounts that are used in turn."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["credentials", "profile"]})
 
     credentials: UniqueList[EntryName] = required(
         "Entries of the credential store, one per account",
-        "Requests use them in turn. After a 429, an account is not used for that model for as long as the "
-        "provider says, after a 403 for a while, and the request is sent with another. If none is left, the "
-        "client gets 429 with ``Retry-After``, and nothing is sent. An entry that does not exist is no error "
-        "at startup; ``mgw auth login`` makes it.",
+        "Requests use the accounts in turn. After a 429, an account is in cooldown for that model "
+        "for as long as the provider says, after a 403 for a while, and the request is sent with "
+        "another account. If none is left, the client gets 429 with ``Retry-After``, and nothing "
+        "is sent. An entry that does not exist is not an error at startup; ``mgw auth login`` "
+        "creates it.",
     )
     profile: Name = required("Profile of these entries, a name from ``profiles``")
 
@@ -184,55 +185,58 @@ class Provider(Settings):
     name: NotInFile[str] = ""
     """The key of its block."""
     kind: KindName = required(
-        "Which API the provider has",
+        "API of the provider",
         "``openai_compat`` is any other host with an OpenAI-compatible API.",
     )
     base_url: BaseUrl = setting(
-        "The provider's address with the version prefix (``…/v1``, ``…/v1beta``)",
-        "The address of a call is ``base_url`` plus the client's path without its version prefix; nothing "
-        "else is added. A trailing ``/`` is removed. No user, password, query or fragment.",
+        "Address of the provider with the version prefix (``…/v1``, ``…/v1beta``)",
+        "The address of a call is ``base_url`` plus the client's path without its version prefix; "
+        "nothing else is added. A trailing ``/`` is removed. A user, password, query or fragment "
+        "is not allowed.",
         shown=_base_urls(),
     )
     """Without a trailing ``/``."""
     api_version: Omittable[Name] = setting(
-        "Version of Azure's API, sent as ``api-version`` in the query of each call unless the client sends "
-        "one",
-        f"Only for {_kinds(lambda row: row.version_parameter)}: required if ``base_url`` contains "
+        "Version of Azure's API, sent as ``api-version`` in the query of each call unless the "
+        "client sends one",
+        f"Only for {_kinds(lambda row: row.version_parameter)}. It is required if ``base_url`` contains "
         "``/deployments/``, and optional for Azure's ``v1`` API. For all other kinds, the version is part of "
         "``base_url``.",
     )
     auth: Omittable[AuthName] = setting(
         "How the gateway authenticates to the provider",
-        "Without it, a key implies ``api_key`` and a ``token_file`` implies ``token_file``. With neither, "
-        "the client's own credential is sent, but only for clients of the provider's own family.",
+        "If it is not set, a key implies ``api_key`` and a ``token_file`` implies ``token_file``. "
+        "With neither, the client's own credential is sent, but only for clients of the provider's "
+        "own family.",
     )
     """``None``: the client's own credential."""
     api_key: Omittable[Key] = setting(
         "The key itself; use ``api_key_env`` to keep it out of this file",
         "Cannot be combined with ``api_key_env``. A placeholder (``${NAME}``, ``$NAME``, "
-        "``os.environ/NAME``, ``<…>``) is an error, because placeholders are not filled in. Wherever the "
-        "key appears as a whole word in log lines or in providers' errors, it is hidden. A key of fewer "
-        "than 8 characters could be an ordinary word, so it is not hidden, and there is a warning.",
+        "``os.environ/NAME``, ``<…>``) is an error, because placeholders are not filled in. The "
+        "key is hidden in log lines and provider errors wherever it appears as a whole word. A key "
+        "of fewer than 8 characters could be an ordinary word, so it is not hidden, and the "
+        "gateway warns about it.",
     )
-    api_key_env: Omittable[Variable] = setting("The environment variable that holds the key")
-    token_file: Omittable[Text] = setting("A file with an access token that another program keeps fresh")
+    api_key_env: Omittable[Variable] = setting("Environment variable that contains the key")
+    token_file: Omittable[Text] = setting("File with an access token that another program renews")
     oauth: Omittable[OAuthSettings] = setting("Where tokens come from, for ``auth: oauth2``")
     service_account_file: Omittable[Text] = setting(
         "Key file of a Google service account, for ``service_account`` and ``adc``",
-        "For ``adc`` it may be any file of credentials that Google's tools write. It is read at the start "
-        "and at each reload. Without it, the file that the environment variable "
-        "``GOOGLE_APPLICATION_CREDENTIALS`` names is used.",
+        "For ``adc``, it may be any credential file that Google's tools write. It is read at "
+        "startup and at each reload. If it is not set, the file named by the environment variable "
+        "``GOOGLE_APPLICATION_CREDENTIALS`` is used.",
     )
     google: NotInFile[GooglePlaces | None] = None
     """Where the credentials of ``SERVICE_ACCOUNT`` and ``ADC`` may be."""
-    pool: PoolSettings | None = setting("Several accounts that are used in turn")
+    pool: PoolSettings | None = setting("Several subscription accounts that are used in turn")
     cloak: Omittable[CloakModeName] = setting(
-        "When requests are made to look like those of the vendor's own client, as the profile says",
+        "When to make requests look like those of the vendor's own client, as the profile describes",
         "``auto``: unless they come from it. Only for subscription credentials.",
-        shown="that of the profile",
+        shown="as in the profile",
     )
     own_capabilities: EmptyIfNull[CapabilitiesSettings] = setting(
-        "What the provider may be used for; other requests are refused before anything is sent upstream",
+        "What the provider may be used for; other requests are rejected before anything is sent upstream",
         default=CapabilitiesSettings(),
         key="capabilities",
     )
@@ -243,36 +247,37 @@ class Provider(Settings):
         "Changes to the headers that are sent upstream", default=HeadersSettings()
     )
     ca_file: Omittable[Text] = setting(
-        "PEM file of certificates to trust instead of the system's",
-        "A provider's certificate must also name the host of ``base_url`` in its ``subjectAltName``. If it "
-        "does not, or if any name in it cannot be read (``*``, ``*.internal``), the client gets a 502 and "
-        "nothing is sent.",
+        "PEM file with certificates to trust instead of the system's",
+        "The certificate of a provider must also have the host of ``base_url`` in its "
+        "``subjectAltName``. If it does not, or if any name in it is not valid (``*``, "
+        "``*.internal``), the client gets a 502 and nothing is sent.",
     )
     proxy: Omittable[ProxyUrl] = setting(
-        "The HTTP proxy to reach the provider through: ``http://host:port`` or "
+        "HTTP proxy for connections to the provider: ``http://host:port`` or "
         "``http://user:password@host:port``",
-        "Every connection to the provider is a tunnel through it (``CONNECT``), HTTP and WebSocket alike. "
-        "Percent-encode what is not a letter, a digit or one of ``-._~`` in the user and the password. "
-        "``https://`` is for a proxy that itself speaks TLS. Cannot be combined with ``proxy_env``.",
+        "Every connection to the provider, for HTTP or WebSocket, is a tunnel through it "
+        "(``CONNECT``). In the user and the password, percent-encode everything but letters, "
+        "digits and ``-._~``. ``https://`` is for a proxy that itself uses TLS. Cannot be combined "
+        "with ``proxy_env``.",
     )
-    proxy_env: Omittable[Variable] = setting("The environment variable that holds the proxy's address")
+    proxy_env: Omittable[Variable] = setting("Environment variable that contains the address of the proxy")
     max_connections: Omittable[Connections] = setting(
         "Maximum number of connections to the provider",
-        "After a response, a connection is not used again for 20 ms, so that an unexpected second response "
-        "cannot reach another client.",
+        "A connection is not reused within 20 ms of a response, so that an unexpected second "
+        "response cannot reach another client.",
         shown="unlimited",
     )
     timeouts: EmptyIfNull[UpstreamTimeoutsSettings] = setting(
-        "Time limits for this provider, instead of the general ones", default=UpstreamTimeoutsSettings()
+        "Time limits for this provider, in place of the general ones", default=UpstreamTimeoutsSettings()
     )
     retries: EmptyIfNull[RetriesSettings] = setting(
-        "When a request to this provider is sent again, instead of the general rule",
+        "When requests to this provider are retried, in place of the general rule",
         default=RetriesSettings(),
     )
     stream_usage: OnOff = setting(
         "Whether translated chat streams ask the provider for usage (``stream_options.include_usage``)",
-        f"Without it, their usage events have no token counts. Only for {_kinds(of_chat)}. Requests that "
-        "pass through are never changed.",
+        "If off, their usage events have no token counts. Requests that pass through are never changed. "
+        f"Only for {_kinds(of_chat)}.",
         default=True,
     )
     own_max_tokens_field: Omittable[MaxTokensFieldName] = setting(
@@ -282,26 +287,26 @@ class Provider(Settings):
         key="max_tokens_field",
     )
     speaks: SpokenApis = setting(
-        "Which of OpenAI's two APIs for text the host serves: chat completions, Responses, or both",
+        "Which of OpenAI's two text APIs the host serves: chat completions, Responses, or both",
         "A request for an API that the host does not serve is translated to the other one; Responses to "
-        "chat completions only where ``translation.responses.enabled`` is on. Only for "
+        "chat completions only if ``translation.responses.enabled`` is on. Only for "
         f"{_kinds(lambda row: row.may_lack_an_api)}.",
         default=frozenset(TextApi),
         shown="both",
     )
     chat_template: ChatTemplateName = setting(
-        "In which order the host's models accept messages, for translated chat requests",
-        "``strict``: at most one system message, which is the first; later instructions are text of the "
-        "user's message at that point; neighbouring messages of one role are joined, and the user's is the "
-        "first. The chat templates of Qwen, Gemma, Llama and Mistral refuse anything else. ``open``: "
+        "Order of messages that the host's models accept, in translated chat requests",
+        "``strict``: at most one system message, which comes first. Later instructions become text of the "
+        "user message at that point, neighboring messages of one role are joined, and the first one is the "
+        "user's. The chat templates of Qwen, Gemma, Llama and Mistral reject anything else. ``open``: "
         "messages keep their order and roles. Only for "
         f"{_kinds(lambda row: row.has_chat_template)}.",
         default=ChatTemplate.STRICT,
     )
     extra_fields: UniqueList[ExtraFieldName] = setting(
         "Fields beyond OpenAI's own API that the provider accepts",
-        "Some OpenAI-compatible hosts reject requests with unknown fields, so translated chat requests "
-        "contain such a field only if it is listed here; otherwise it is reported as dropped. Only for "
+        "Some OpenAI-compatible hosts reject requests with unknown fields. Translated chat requests contain "
+        "such a field only if it is listed here; otherwise it is reported as dropped. Only for "
         f"{_kinds(lambda row: row.takes_extra_fields)}.",
         default=(),
     )

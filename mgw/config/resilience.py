@@ -16,17 +16,18 @@ ErrorStatus = Annotated[int, Field(ge=400, le=599), expect("a status from 400 to
 
 
 class RetriesSettings(Settings):
-    """When a request is sent again."""
+    """When requests are retried."""
 
     attempts: Attempts = setting(
         "How often a request is sent again to the same provider, before anything has reached the client",
-        "With pauses that grow from half a second to eight, or as long as ``Retry-After`` says, up to 30 "
-        "seconds. ``docs/resilience.rst`` tells what is sent again.",
+        "The pauses grow from half a second to eight seconds, or follow ``Retry-After``, up to 30 "
+        "seconds. ``docs/resilience.rst`` describes what is retried.",
         default=0,
     )
     statuses: SetOf[ErrorStatus] = setting(
-        "Statuses of a provider's response after which a request is sent again",
-        "After these, an alias with several targets also goes on to its next one, with ``attempts: 0`` too.",
+        "Response statuses of a provider after which a request is sent again",
+        "After these, an alias with several targets also fails over to its next target, even with "
+        "``attempts: 0``.",
         default=RETRIED_STATUSES,
         shown=", ".join(f"``{status}``" for status in sorted(RETRIED_STATUSES)),
     )

@@ -61,26 +61,32 @@ class TlsSettings(Settings):
     """HTTPS on the listener."""
 
     cert_file: Text = required(
-        "PEM file with the certificate chain of an HTTPS listener",
-        "Both files are needed. They cannot be combined with an endpoint string that already speaks TLS "
+        "PEM file with the certificate chain for HTTPS",
+        "Requires ``key_file``. Cannot be combined with an endpoint string that already uses TLS "
         "(``ssl:``, ``tls:``).",
         variable=CERT_VARIABLE,
     )
-    key_file: Text = required("PEM file with its private key", variable=KEY_VARIABLE)
+    key_file: Text = required(
+        "PEM file with the private key of the certificate, without a passphrase", variable=KEY_VARIABLE
+    )
 
 
 class TimeoutsSettings(UpstreamTimeoutsSettings):
     """All time limits, in seconds."""
 
-    write_stall: Seconds = setting("While a response waits and the client reads none of it", default=300.0)
-    client_headers: Seconds = setting("Until the headers of a request are complete", default=10.0)
+    write_stall: Seconds = setting(
+        "Longest time for which a client may read nothing of a response that waits for it", default=300.0
+    )
+    client_headers: Seconds = setting(
+        "Time limit for a client to send complete request headers", default=10.0
+    )
     client_body_idle: Seconds = setting(
-        "Between two chunks of a request body",
-        "It also applies to the parts of a message in a realtime session, while the gateway holds it until "
-        "it is whole.",
+        "Longest pause between two chunks of a request body",
+        "In realtime sessions, it also applies between the parts of a message that the gateway "
+        "holds until it is complete.",
         default=60.0,
     )
-    client_idle: Seconds = setting("Between two requests on a connection", default=90.0)
+    client_idle: Seconds = setting("Longest pause between two requests on a connection", default=90.0)
 
 
 class ProfileFileSettings(Settings):
@@ -88,37 +94,37 @@ class ProfileFileSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["file"]})
 
-    file: AbsolutePath = required("Path of the profile's file")
+    file: AbsolutePath = required("Path of the profile file")
 
 
 class SpoolSettings(Settings):
-    """Limits on what the gateway stores: request bodies, and usage events that cannot be delivered."""
+    """Limits on stored request bodies and undelivered usage events."""
 
     dir: AbsolutePath = setting(
         "Directory for request bodies and usage events on disk",
-        "The files of bodies have no name and disappear with the request. The state directory is the first "
-        "path in ``STATE_DIRECTORY`` (systemd sets it), else ``mgw`` below ``XDG_STATE_HOME``, else "
-        "``.local/state/mgw`` below ``HOME``, else ``/var/lib/mgw``. A variable that is unset, empty or "
-        "contains a relative path is ignored.",
+        "Body files have no name and disappear with their request. The state directory is the "
+        "first path in ``STATE_DIRECTORY`` (systemd sets it), otherwise ``mgw`` in "
+        "``XDG_STATE_HOME``, ``.local/state/mgw`` in ``HOME``, or ``/var/lib/mgw``. A variable "
+        "that is unset, empty or a relative path is ignored.",
         default=spool_below({}),
-        shown="``spool`` below the state directory",
+        shown="``spool`` in the state directory",
     )
     body_memory: MemoryBytes = setting(
-        "Total size of request bodies in memory, in bytes",
-        "Beyond it, clients get 503 with ``Retry-After``. It should not be less than ``max_body_bytes``.",
+        "Maximum total size of request bodies in memory, in bytes",
+        "Beyond it, clients get 503 with ``Retry-After``. Should be at least ``max_body_bytes``.",
         default=512 * MIB,
     )
     body_disk: DiskBytes = setting(
-        "Total size of request bodies on disk, in bytes",
-        "Beyond it, clients get 503 with ``Retry-After``. Uploads and bodies that the gateway does not "
-        "read are stored there if they are larger than 256 KiB; all others stay in memory. It should not "
-        "be less than ``max_body_bytes``.",
+        "Maximum total size of request bodies on disk, in bytes",
+        "Beyond it, clients get 503 with ``Retry-After``. Uploads and bodies that the gateway does "
+        "not read are stored on disk if they are larger than 256 KiB; all others stay in memory. "
+        "Should be at least ``max_body_bytes``.",
         default=4 * GIB,
     )
     max_bytes: DiskBytes = setting(
-        "Total size of usage events on disk that could not be delivered yet, in bytes",
-        "They are in ``events`` below ``spool.dir``. Beyond this size, the oldest are deleted and counted in "
-        "``mgw_usage_events_dropped_total``.",
+        "Maximum total size of undelivered usage events on disk, in bytes",
+        "They are in ``events`` in ``spool.dir``. Beyond this size, the oldest are deleted and "
+        "counted in ``mgw_usage_events_dropped_total``.",
         default=256 * MIB,
     )
 
@@ -127,10 +133,10 @@ class RoutesSettings(Settings):
     """Which of the gateway's routes are served."""
 
     deny: UniqueList[Name] = setting(
-        "Names of routes, groups of routes and families that answer 404, like paths that do not exist",
-        "The name of a family means all of its routes. An unknown name is an "
-        "error; ``/``, ``/healthz`` and ``/readyz`` cannot be turned off. A request to a denied route "
-        "leaves a usage event (``rejected``, 404).",
+        "Names of routes, route groups and families that return 404, like paths that do not exist",
+        "The name of a family stands for all of its routes. An unknown name is an error; ``/``, "
+        "``/healthz`` and ``/readyz`` cannot be denied. A request to a denied route produces a "
+        "usage event (``rejected``, 404).",
         default=(),
     )
 
@@ -139,19 +145,20 @@ class HealthChecksSettings(Settings):
     """Health checks of the providers on GET /v1/health/providers."""
 
     enabled: OnOff = setting(
-        "Whether ``GET /v1/health/providers`` is served, which checks every provider", default=False
+        "Whether to serve ``GET /v1/health/providers``, which checks every provider", default=False
     )
     timeout: Seconds = setting("Time limit for each provider, in seconds", default=5.0)
 
 
 class CorsSettings(Settings):
-    """Pages of other origins."""
+    """Web pages of other origins."""
 
     origins: UniqueList[Origin] = setting(
         "Origins of web pages that may use the gateway from its own machine while edge auth is off",
-        "Such as ``https://app.example.com``, or ``*`` for any. Without edge auth, what a browser on the "
-        "gateway's machine sends for a page of another host is refused with 403. With edge auth, the setting "
-        "has no effect. No headers of CORS are sent in either case.",
+        "An origin such as ``https://app.example.com``, or ``*`` for any. Without edge auth, "
+        "requests from a browser on the gateway's machine are rejected with 403 if they come from "
+        "any other page of another host. With edge auth, the setting has no effect. The gateway "
+        "sends no CORS headers in either case.",
         default=(),
     )
 
@@ -160,17 +167,17 @@ class RealtimeSettings(Settings):
     """Realtime sessions over WebSockets."""
 
     max_sessions: Connections = setting(
-        "Maximum number of sessions at a time", "Beyond it, clients get 429.", default=1024
+        "Maximum number of concurrent sessions", "Beyond it, clients get 429.", default=1024
     )
     max_session_minutes: Minutes = setting(
-        "How long a session may last, in minutes",
-        "Both connections are then closed, with code 1001.",
+        "Longest duration of a session, in minutes",
+        "Both connections are then closed with code 1001.",
         default=60.0,
     )
     origins: UniqueList[Origin] = setting(
-        "Origins of web pages that may open sessions without one of the gateway's keys",
-        "Such as ``https://app.example.com``, or ``*`` for any. Browsers name the page's origin; a session "
-        "with one that is not in this list needs a key of ``edge_auth``.",
+        "Origins of web pages that may open sessions without a gateway key",
+        "An origin such as ``https://app.example.com``, or ``*`` for any. Browsers send the origin "
+        "of the page; a session from any other origin requires a key of ``edge_auth``.",
         default=(),
     )
 
@@ -184,11 +191,12 @@ class Config(Settings):
     """Where the settings stand in their file."""
 
     listen: Address = setting(
-        'Where the gateway listens: ``"host:port"``, ``":port"`` (all interfaces), ``"[::1]:port"`` or a '
-        "Twisted server endpoint string",
+        'Where the gateway listens: ``"host:port"``, ``":port"`` (all interfaces), '
+        '``"[::1]:port"`` or a Twisted server endpoint string',
         "The first word of an endpoint string is ``tcp``, ``tcp6``, ``ssl``, ``tls``, ``unix``, "
-        "``systemd`` or ``haproxy``. Port 0 is any free port. Keep the quotes: YAML reads ``12:30`` as a "
-        "number. There is a warning if other machines can reach the listener while edge auth is off.",
+        "``systemd`` or ``haproxy``. Port 0 picks a free port. Keep the quotes: YAML reads "
+        "``12:30`` as a number. The gateway warns if other machines can reach the listener while "
+        "edge auth is off.",
         default=DEFAULT_LISTEN,
         shown=f"``{DEFAULT_LISTEN}``",
         variable=LISTEN_VARIABLE,
@@ -200,22 +208,22 @@ class Config(Settings):
     )
     public_url: Omittable[PublicUrl] = setting(
         "The gateway's address as clients see it",
-        "Host, port if needed, and the path prefix that a proxy adds, if any. A trailing ``/`` is removed. "
-        "No user, password, query or fragment. There is a warning if it begins with ``http://`` while the "
-        "listener speaks TLS.",
-        shown="the ``Host`` of the request, with ``https`` if the listener or a trusted proxy speaks TLS",
+        "It includes the port if needed, and the path prefix that a proxy adds, if any. A trailing "
+        "``/`` is removed. A user, password, query or fragment is not allowed. The gateway warns "
+        "if it begins with ``http://`` while the listener uses TLS.",
+        shown="the ``Host`` of the request, with ``https`` if the listener or a trusted proxy uses TLS",
     )
     """Without a trailing ``/``."""
     trusted_proxies: UniqueList[ProxyNetwork] = setting(
-        "IP addresses and networks whose ``X-Forwarded-Proto`` is trusted",
-        "It is ignored from anyone else. Keep the quotes: YAML reads some IPv6 addresses as something "
-        'else. A network must not have bits set outside its prefix: ``"10.1.2.3/8"`` is an error that '
-        "suggests ``10.0.0.0/8``.",
+        "IP addresses and networks from which ``X-Forwarded-Proto`` is trusted",
+        "The header is ignored in requests from anywhere else. Keep the quotes: YAML reads some "
+        "IPv6 addresses as something else. A network must not have bits set outside its prefix: "
+        '``"10.1.2.3/8"`` is an error that suggests ``10.0.0.0/8``.',
         default=(),
     )
     """An IPv4 network is never written as an IPv6 one."""
     rewrite_urls: OnOff = setting(
-        "Whether a provider's addresses in its responses are replaced with the gateway's",
+        "Whether provider addresses in responses are replaced with the gateway's",
         "If not, responses are byte for byte those of the provider.",
         default=True,
     )
@@ -226,110 +234,113 @@ class Config(Settings):
         "Health checks of the providers on GET /v1/health/providers", default=HealthChecksSettings()
     )
     profiles: EmptyIfNull[dict[str, ProfileFileSettings]] = setting(
-        "Profiles of subscription credentials, by name",
-        "A profile says how to log in to a vendor and what requests with such an account look like; see "
-        "``docs/profiles.rst``.",
+        "Profiles for subscription accounts, by name",
+        "A profile describes how to log in to a vendor and what requests with such an account look "
+        "like; see ``docs/profiles.rst``.",
         default={},
     )
     credential_store: AbsolutePath = setting(
-        "File in which subscription credentials are kept",
-        "It belongs to the user whom the gateway runs as, and nobody else may have access to it or to its "
-        "directory, which contains nothing else. For the state directory see ``spool.dir``.",
+        "File that stores subscription credentials",
+        "It must belong to the user that runs the gateway. No other user may have access to it or "
+        "to its directory, which must contain nothing else. The state directory is described under "
+        "``spool.dir``.",
         default=credential_store_below({}),
         shown="``credentials/store.json`` in the state directory",
     )
     providers: EmptyIfNull[dict[str, Provider]] = setting(
-        "The providers, by name; at least one is needed",
+        "Providers by name; at least one is required",
         "A name may contain letters, digits, ``.``, ``_`` and ``-``.",
         default={},
         shown="",
     )
     defaults: EmptyIfNull[DefaultNames] = setting(
-        "Provider for models without a provider prefix, for each family of clients",
+        "Default provider for models without a provider prefix, for each family of clients",
         "It may be a provider of another family; requests are then translated.",
         default={},
         shown="",
     )
     aliases: EmptyIfNull[dict[str, AliasTargets]] = setting(
         "Other names for ``<provider>/<model>``",
-        "An alias is looked up before anything else. Of a list, each target is tried in turn if the one "
-        "before cannot be reached, or answers with a status of ``retries.statuses``.",
+        "Aliases are looked up before anything else. With a list, the next target is tried if one "
+        "cannot be reached or returns a status in ``retries.statuses``.",
         default={},
     )
-    retries: EmptyIfNull[RetriesSettings] = setting("When a request is sent again", default=RetriesSettings())
+    retries: EmptyIfNull[RetriesSettings] = setting("When requests are retried", default=RetriesSettings())
     server_timing: OnOff = setting(
-        "Whether responses say how long the provider and the gateway took, in ``Server-Timing``",
-        "In milliseconds, up to the first byte of the response: ``upstream;dur=…, gateway;dur=…``.",
+        "Whether responses report the time that the provider and the gateway took, in ``Server-Timing``",
+        "The times are in milliseconds, up to the first byte of the response: ``upstream;dur=…, "
+        "gateway;dur=…``.",
         default=False,
     )
     hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
-    prices: PricesSettings | None = setting("What models cost, for the ``cost_usd`` of usage events")
+    prices: PricesSettings | None = setting("Prices of models, for ``cost_usd`` in usage events")
     max_body_bytes: Bytes = setting(
-        "The largest request body in bytes; larger ones are refused with 413",
-        "If the gateway has to read the body to find the model, the decompressed size counts as well. "
-        "Audio to be transcribed or translated is limited to 32 MiB, whatever this setting is.",
+        "Maximum size of a request body, in bytes; larger ones are rejected with 413",
+        "If the gateway has to read the body to find the model, the decompressed size counts as "
+        "well. Audio for transcription or translation is always limited to 32 MiB.",
         default=32 * MIB,
     )
     max_clients: Omittable[Connections] = setting(
         "Maximum number of client connections",
-        "Each client may need two files (its own connection and one to a provider), and 128 files or an "
-        "eighth of the limit, whichever is more, are reserved for everything else: a limit of 1024 allows "
-        "448 clients, 65536 allows 28672. Further clients get a 503 with ``Retry-After: 1`` and are "
-        "disconnected, but ``/healthz`` is still answered. The log says so at most once a minute, and "
-        "``mgw_client_connections_refused_total`` counts them. A number above the default is accepted, "
-        "with a warning in the log.",
-        shown="nearly half of the process's limit of open files",
+        "A client may need two open files (its own connection and one to a provider), and 128 "
+        "files or an eighth of the limit, whichever is more, are reserved for everything else: a "
+        "limit of 1024 allows 448 clients, 65536 allows 28672. Further clients get a 503 with "
+        "``Retry-After: 1`` and are disconnected, but ``/healthz`` is still answered. The log "
+        "reports this at most once a minute, and ``mgw_client_connections_refused_total`` counts "
+        "them. A number above the default is accepted, with a warning in the log.",
+        shown="nearly half of the process's limit on open files",
     )
     timeouts: EmptyIfNull[TimeoutsSettings] = setting("Time limits in seconds", default=TimeoutsSettings())
     drain_seconds: DrainSeconds = setting(
-        "How long running requests may continue when the gateway stops, in seconds",
+        "How long requests in progress may continue when the gateway stops, in seconds",
         "``TimeoutStopSec`` of the systemd unit must be greater.",
         default=30.0,
     )
     drain_delay_seconds: DrainSeconds = setting(
-        "How long requests are still taken when the gateway is told to stop, in seconds",
-        "``/readyz`` answers 503 from the first moment, so that a load balancer that asks it sends its "
-        "requests elsewhere before the gateway refuses any. It should be longer than the balancer takes to "
-        "notice: its interval times the number of failures that it wants, and one second more. "
-        "``drain_seconds`` begin after it.",
+        "How long the gateway still accepts requests after it is asked to stop, in seconds",
+        "``/readyz`` returns 503 from the first moment, so that a load balancer that checks it "
+        "sends its requests elsewhere before the gateway rejects any. Set it to longer than the "
+        "balancer takes to notice: its check interval times its failure threshold, plus one "
+        "second. ``drain_seconds`` begin after it.",
         default=0.0,
     )
     workers: Omittable[Workers] = setting(
-        "How many processes serve requests, or ``auto``: one for each CPU that the service may use",
-        "A supervisor starts them, replaces one that dies, and speaks for all of them: metrics, limits, "
-        "usage events and the dashboard are those of the whole service. To set or to remove it needs a "
-        "restart; a reload can change the number.",
+        "Number of processes that serve requests, or ``auto``: one for each CPU that the service may use",
+        "A supervisor starts them, replaces one that exits, and presents them as one service: "
+        "metrics, limits, usage events and the dashboard cover all of them. Adding or removing "
+        "this setting requires a restart; a reload can change the number.",
         shown="one process, without a supervisor",
     )
     fleet: EmptyIfNull[FleetSettings] = setting("What several hosts share", default=FleetSettings())
     express: OnOff = setting(
-        "Whether requests for text are served without Klein",
-        "That takes a fraction of the time, and is otherwise the same. With ``false`` all requests take the "
-        "same way through the gateway, which may help to find the cause of a problem.",
+        "Whether text requests are served without Klein",
+        "This takes a fraction of the time and is otherwise the same. With ``false``, all requests "
+        "take the same path through the gateway, which may help to find the cause of a problem.",
         default=True,
     )
     fast_event_loop: OnOff = setting(
-        "Whether the gateway takes events from the kernel by a shorter way than Twisted's",
-        "It applies to Twisted's epoll reactor, the default on Linux, and is tried at the start: if it does "
-        "not work with the installed release of Twisted, the log says so and Twisted's own way is used.",
+        "Whether the gateway gets events from the kernel in a faster way than Twisted's",
+        "It applies to Twisted's epoll reactor, the default on Linux, and is tested at startup: if "
+        "it does not work with the installed version of Twisted, the log says so and Twisted's own "
+        "way is used.",
         default=True,
     )
-    cors: EmptyIfNull[CorsSettings] = setting("Pages of other origins", default=CorsSettings())
+    cors: EmptyIfNull[CorsSettings] = setting("Web pages of other origins", default=CorsSettings())
     realtime: EmptyIfNull[RealtimeSettings] = setting(
         "Realtime sessions over WebSockets", default=RealtimeSettings()
     )
     spool: EmptyIfNull[SpoolSettings] = setting(
-        "Limits on what the gateway stores: request bodies, and usage events that cannot be delivered",
+        "Limits on stored request bodies and undelivered usage events",
         default=SpoolSettings(),
     )
     observe_dropped_fields: OnOff = setting(
         "Whether responses and usage events name the fields that a translation dropped",
-        "They are in the response header ``X-Gateway-Dropped-Fields`` and in the usage event's "
-        "``dropped_fields``. Names only, never values.",
+        "They are in the response header ``X-Gateway-Dropped-Fields`` and in ``dropped_fields`` of "
+        "the usage event: names only, never values.",
         default=True,
     )
     translation: EmptyIfNull[TranslationSettings] = setting(
-        "How requests are translated into another dialect", default=TranslationSettings()
+        "How requests are translated into another API", default=TranslationSettings()
     )
     caching: EmptyIfNull[CachingSettings] = setting("Prompt caching", default=CachingSettings())
     stream_keepalive: StreamKeepaliveSettings | None = setting(

@@ -171,14 +171,14 @@ class ModelRowSettings(Settings):
         validate_default=True,
         json_schema_extra=Documentation(
             "Pattern for the vendor's model ids",
-            "``*`` stands for any characters, ``?`` for one character, ``[...]`` for one of these. Case "
-            "does not matter.",
+            "``*`` matches any characters, ``?`` one character, ``[...]`` one of these. Case does not "
+            "matter.",
         ),
     )
     family: FamilyName = Field(
         default=None,
         validate_default=True,
-        json_schema_extra=Documentation("The family of providers to which the row applies"),
+        json_schema_extra=Documentation("Family of providers to which the row applies"),
     )
 
     if TYPE_CHECKING:
@@ -189,79 +189,82 @@ class ModelRowSettings(Settings):
 
 
 class ResponsesSettings(Settings):
-    """Responses as a dialect that is translated."""
+    """Translation of Responses."""
 
     enabled: OnOff = setting(
-        "Whether ``/v1/responses`` is served for providers that do not speak it",
-        "Codex, OpenAI's Agents SDK and the Vercel AI SDK then work with Anthropic, Gemini and hosts that "
-        "have chat completions only. Nothing is stored. If off, such a request is refused with a 400.",
+        "Whether ``/v1/responses`` is translated for providers that have only other APIs",
+        "Codex, OpenAI's Agents SDK and the Vercel AI SDK then work with Anthropic, Gemini and "
+        "hosts that have only chat completions. Nothing is stored. If off, such a request is "
+        "rejected with a 400.",
         default=False,
     )
     hosted_tools: HostedToolsWord = setting(
-        "What happens to tools that only OpenAI's servers run, such as ``web_search``",
-        "For translated requests. ``refuse`` answers with a 400 that names the tool; ``drop`` leaves the "
-        "tool out and reports it as a dropped field.",
+        "What happens to tools that only OpenAI's servers run, such as ``web_search``, in "
+        "translated requests",
+        "``refuse`` returns a 400 that names the tool; ``drop`` leaves the tool out and reports it "
+        "as a dropped field.",
         default=HostedTools.REFUSE,
     )
     upstream: ResponsesUpstreamWord = setting(
-        "Whose requests may reach providers of kind ``openai`` through Responses",
-        "``foreign``: requests of Anthropic's and Gemini's clients, for models whose row says so "
-        "(``through_responses``), since such a model refuses tools together with reasoning on chat "
-        "completions. ``none``: they always use chat completions.",
+        "Which requests may reach providers of kind ``openai`` through Responses",
+        "``foreign``: requests of Anthropic and Gemini clients for models that reject tools "
+        "together with reasoning in chat completions (``through_responses`` in their row). "
+        "``none``: such requests always use chat completions.",
         default=ResponsesUpstream.FOREIGN,
     )
 
 
 class TranslationSettings(Settings):
-    """How requests are translated into another dialect."""
+    """How requests are translated into another API."""
 
     default_max_tokens: AnswerTokens = setting(
-        "``max_tokens`` in requests to Anthropic, which requires it, if the client set none", default=8192
+        "``max_tokens`` in requests to Anthropic, which requires it, if the client sets none", default=8192
     )
     clean_history: OnOff = setting(
         "Whether the gateway's additions for another family are removed from the history",
-        "Such additions are, for example, tagged signatures in earlier responses. They are removed from the "
-        "history that a client sends back, even if its request passes through. If off, the history is sent "
-        "upstream unchanged.",
+        "Such additions are, for example, tagged signatures in earlier responses. They are removed "
+        "from the history that a client sends back, even if its request passes through. If off, "
+        "the history is sent upstream unchanged.",
         default=True,
     )
     base64_embeddings: Base64EmbeddingsWord = setting(
         "What happens if a client asks for base64 embeddings but the provider returns floats (Gemini)",
-        "OpenAI's SDKs ask for base64 by default. ``refuse`` answers with a 400 that explains it; ``encode`` "
-        "lets the gateway encode the numbers as base64 of little-endian float32.",
+        "OpenAI's SDKs ask for base64 by default. ``refuse`` returns a 400 that explains this; "
+        "``encode`` encodes the numbers as base64 of little-endian float32.",
         default=Base64Embeddings.REFUSE,
     )
     models: ListOf[ModelRowSettings] = setting(
         "Rows that describe what models accept",
-        "For models that the gateway does not know, or that your host serves differently. These rows come "
-        "before the gateway's own, in the order of the file. Anything that a row leaves out is taken from "
-        "the gateway's own row.",
+        "They are for models that the gateway does not know, or that your host serves differently. "
+        "They come before the gateway's own rows, in the order of the file. Anything that a row "
+        "leaves out is taken from the gateway's own row.",
         default=(),
     )
     responses: EmptyIfNull[ResponsesSettings] = setting(
-        "Responses as a dialect that is translated", default=ResponsesSettings()
+        "Translation of Responses", default=ResponsesSettings()
     )
     voices: EmptyIfNull[VoiceNames] = setting(
         "For each family of providers, voice names that clients use and the names to send instead",
-        "For translated speech. A name here takes precedence over the gateway's own table; a name that is in "
-        "neither is sent unchanged. The case of the requested name does not matter. Anthropic has no speech.",
+        "They apply to translated speech and take precedence over the gateway's own table. A name "
+        "that is in neither is sent unchanged. The case of the requested name does not matter. "
+        "Anthropic has no speech.",
         default={},
     )
 
 
 class AutoBreakpointsSettings(Settings):
-    """Cache breakpoints that the gateway sets in requests translated to Anthropic's dialect."""
+    """Cache breakpoints that the gateway sets in requests translated to the Anthropic API."""
 
     enabled: OnOff = setting(
-        "Whether requests that are translated to Anthropic's dialect get cache breakpoints",
-        "The breakpoints (``cache_control``) are set only if the client set none. The response header "
-        "``X-Gateway-Cache-Auto`` says where. A client can turn this off with the request header "
-        "``X-Gateway-Cache-Auto: off``.",
+        "Whether requests translated to the Anthropic API get cache breakpoints",
+        "The breakpoints (``cache_control``) are set only if the client set none. The response "
+        "header ``X-Gateway-Cache-Auto`` says where. A client can turn this off with the request "
+        "header ``X-Gateway-Cache-Auto: off``.",
         default=False,
     )
     min_chars: Characters = setting(
         "Minimum number of characters before a breakpoint",
-        "The default is about 1024 tokens, the minimum that most of Anthropic's models cache.",
+        "The default is about 1024 tokens, the minimum that most Anthropic models cache.",
         default=4096,
     )
     targets: CacheTargets = setting("Where to set breakpoints", default=frozenset(CacheTarget), shown="both")
@@ -271,7 +274,7 @@ class CachingSettings(Settings):
     """Prompt caching."""
 
     auto_breakpoints: EmptyIfNull[AutoBreakpointsSettings] = setting(
-        "Cache breakpoints that the gateway sets itself", default=AutoBreakpointsSettings()
+        "Automatic cache breakpoints", default=AutoBreakpointsSettings()
     )
 
 
@@ -282,7 +285,7 @@ class StreamKeepaliveSettings(Settings):
         "How long the upstream must be silent before each keep-alive, in seconds", default=15.0
     )
     passthrough: OnOff = setting(
-        "Whether streams that pass through get keep-alives too, between two events",
-        "Their bytes are then no longer exactly the upstream's.",
+        "Whether streams that pass through also get keep-alives, between two events",
+        "Their bytes are then no longer exactly those of the upstream.",
         default=False,
     )
