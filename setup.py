@@ -61,6 +61,7 @@ RELEASE = [
 ]
 
 DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
+PICTURES = sorted((HERE / "docs" / "images").iterdir())
 EXAMPLES = sorted(path.relative_to(HERE / "etc") for path in (HERE / "etc").rglob("*") if path.is_file())
 
 
@@ -110,6 +111,7 @@ setup(
         ("share/fish/vendor_completions.d", ["etc/completion/fish/mgw.fish"]),
         ("share/zsh/site-functions", ["etc/completion/zsh/_mgw"]),
         ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
+        ("share/doc/mgw/images", [f"docs/images/{path.name}" for path in PICTURES]),
     ],
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
     package_data={"mgw": ["py.typed", "dashboard/static/**"]},
