@@ -23,8 +23,8 @@ SHOWN_TLS: Final = "https://gateway.example"
 
 CONFIGURATION: Final[tuple[Place, ...]] = (
     ("Clients", 1),
-    ("What every client needs", 1),
-    ("Across families", 2),
+    ("Client settings", 1),
+    ("Models of other families", 2),
     ("Codex", 3),
 )
 """The blocks that make up the configuration of the gateway that all recipes use."""
@@ -221,7 +221,7 @@ _THREE_HELLOS: Final = "You said: Hello\n" * 3
 
 PROGRAMS: Final = (
     Program(
-        ("Across families", 1),
+        ("Models of other families", 1),
         "own",
         _SEND_BACK_AFTER,
         "Tool get_weather returned: rain in Paris\n",
