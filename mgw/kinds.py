@@ -28,7 +28,7 @@ class KindRow(Struct, frozen=True, kw_only=True):
     genai_name: str | None = None
     """What OpenTelemetry's GenAI conventions call the provider (``gen_ai.provider.name``)."""
     base_url: str | None = None
-    """The vendor's own address, which refuses requests without a credential; ``None``: hosts are many."""
+    """The vendor's own address, which rejects requests without a credential; ``None``: hosts are many."""
     versions: tuple[str, ...]
     """Endings of a base address that are usual for the kind, as ``--check`` names them."""
     version: re.Pattern[str]

@@ -92,12 +92,12 @@ def _stated(provider: Provider, path: Path, context: LoadContext) -> set[str]:
 def _implied(stated: set[str], path: Path, context: LoadContext) -> AuthMode | None:
     """Return the mode that the credentials imply; the newer ones are said in words."""
     if "api_key" in stated and "token_file" in stated:
-        message = "a provider has one credential: keep either token_file or the api_key"
+        message = "a provider has one credential: keep either token_file or api_key"
         context.report.add((*path, "token_file"), message)
     elif "oauth" in stated:
-        context.report.add((*path, "oauth"), "used only where auth says so: add auth: oauth2")
+        context.report.add((*path, "oauth"), "add auth: oauth2, which uses this block")
     elif "service_account_file" in stated:
-        message = "used only where auth says so: add auth: service_account"
+        message = "add auth: service_account or adc, which use this file"
         context.report.add((*path, "service_account_file"), message)
     elif "token_file" in stated:
         return AuthMode.TOKEN_FILE
@@ -121,16 +121,16 @@ def _fault(auth: AuthMode, stated: set[str], context: LoadContext) -> str | None
             return "auth none sends no credential: remove the provider's key or token"
         case AuthMode.API_KEY | AuthMode.BEARER if others:
             instead = CREDENTIALS[others[0]]
-            return f"auth {auth} takes api_key or api_key_env, found {others[0]} (for that: auth {instead})"
+            return f"auth {auth} takes api_key or api_key_env, found {others[0]} (to use it: auth: {instead})"
         case AuthMode.API_KEY | AuthMode.BEARER if missing:
-            return f"auth {auth} needs api_key or api_key_env, found neither"
+            return f"auth {auth} requires api_key or api_key_env, found neither"
         case AuthMode.SERVICE_ACCOUNT if "service_account_file" not in stated and not others:
             named = context.environ.get(GOOGLE_FILE_VARIABLE)
             needs = f"service_account_file, or the variable {GOOGLE_FILE_VARIABLE}, found neither"
-            return None if named else f"auth {auth} needs {needs}"
+            return None if named else f"auth {auth} requires {needs}"
         case AuthMode.TOKEN_FILE | AuthMode.OAUTH2 if missing and not others:
             (name,) = _USED[auth]
-            return f"auth {auth} needs {name}, found none"
+            return f"auth {auth} requires {name}"
     if others:
         used = "service_account_file" if auth in GOOGLE_MODES else next(iter(_USED[auth]))
         other = "the api_key" if others[0] == "api_key" else others[0]
@@ -175,10 +175,10 @@ def _check_account(
 ) -> None:
     """Note what keeps the account of a subscription from being used."""
     for name in sorted(stated - _OF_ACCOUNTS):
-        message = "the token of a subscription comes from the credential store: remove it"
+        message = "subscription tokens come from the credential store: remove this setting"
         context.report.add((*path, name), message)
     for name in sorted(_OF_ACCOUNTS - stated):
-        context.report.add((*path, name), "missing: credentials and profile are needed together")
+        context.report.add((*path, name), "missing: credentials and profile require each other")
     if oauth.profile is not None:
         context.need_profile(oauth.profile, (*path, "profile"))
 
@@ -186,7 +186,7 @@ def _check_account(
 def _check_names(settled: OAuthSettings, path: Path, context: LoadContext) -> None:
     """Note fields and headers that are not the operator's to set."""
     for name in RESERVED_FIELDS.intersection(settled.extra):
-        context.report.add((*path, "extra", name), "this field has a setting of its own, or is the grant's")
+        context.report.add((*path, "extra", name), "this field has its own setting or is set by the grant")
     for name in settled.headers:
         try:
             checked_header_name(name)
@@ -224,7 +224,7 @@ def _check_grant(grant: Grant, stated: set[str] | frozenset[str], path: Path, co
     _need(NEEDED_BY_GRANT[grant], f"grant {grant}", stated, path, context)
     secret = {"client_secret", "client_secret_env"} & stated
     if secret and not {"client_id", "client_id_env"} & stated and grant not in _with_client_id():
-        context.report.add((*path, min(secret)), "a client's secret needs its client_id, found none")
+        context.report.add((*path, min(secret)), "client_secret requires client_id")
 
 
 def _with_client_id() -> set[Grant]:
@@ -239,7 +239,7 @@ def _need(
         if name in stated or f"{name}_env" in stated or context.report.has_problem_below((*path, name)):
             continue
         either = f" or {name}_env" if f"{name}_env" in OAuthSettings.model_fields else ""
-        context.report.add(path, f"{what} needs {name}{either}")
+        context.report.add(path, f"{what} requires {name}{either}")
         return
 
 
@@ -269,5 +269,5 @@ def _check_google(provider: Provider, auth: AuthMode, path: Path, context: LoadC
         return
     vendor = KINDS[provider.kind].base_url
     if refuses_google(KINDS[provider.kind]) and provider.base_url in (None, vendor):
-        message = f"auth {auth} sends a token of Google's, which {vendor} does not accept: set base_url"
+        message = f"auth {auth} sends a Google token, which {vendor} does not accept: set base_url"
         context.report.add((*path, "auth"), message)

@@ -113,8 +113,8 @@ def checked_entry_name(text: str) -> str:
     """Take the name of an entry of the credential store: it becomes part of a file's name."""
     if not _ENTRY_NAME.fullmatch(text):
         raise ValueError(
-            "expected a name of at most 64 letters, digits, '.', '_' and '-' that begins with none of '.' "
-            f"and '-', found {quote(text)}"
+            "expected a name of at most 64 letters, digits, '.', '_' and '-' that does not begin with '.' "
+            f"or '-', found {quote(text)}"
         )
     return text
 
@@ -207,7 +207,7 @@ def checked_origin(text: str) -> str:
 
 def checked_public_url(text: str) -> str:
     """Take the gateway's own address as clients know it, in the same way."""
-    return _checked_address(text, "each client brings its own")
+    return _checked_address(text, "each client sends its own credentials")
 
 
 def checked_token_url(text: str) -> str:
@@ -273,7 +273,7 @@ def checked_host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     if "[" in parts.netloc:
         if not _BRACKETED.fullmatch(parts.netloc):  # urlsplit passes over what stands around them
-            raise ValueError("expected nothing beside an address in brackets but a port")
+            raise ValueError("expected only a port after an address in brackets")
         try:
             return f"[{IPv6Address(host).compressed}]"
         except ValueError:

@@ -49,11 +49,11 @@ _LABELS: Final = frozenset({"none", "other"})
 def _checked_name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise ValueError(
-            "expected a name of at most 64 letters, digits, '.', '_' and '-' that begins with none of '.' "
-            f"and '-', found {quote(text)}"
+            "expected a name of at most 64 letters, digits, '.', '_' and '-' that does not begin with '.' "
+            f"or '-', found {quote(text)}"
         )
     if text in _LABELS:
-        raise ValueError(f"expected another name: metrics say {text} of requests without a named key")
+        raise ValueError(f"expected another name: metrics use {text} for requests without a named key")
     return text
 
 
@@ -235,11 +235,11 @@ def settle_edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeA
         more = context.keys_from(edge_auth.keys_env, by_name)
         named = {key.sha256 for key in keys if isinstance(key, NamedKeySettings)}
         if any(Secret(digest_of(key)) in named for key in more):
-            report.add(by_name, "one of these keys is also a named one of edge_auth.keys: keep only one")
+            report.add(by_name, "one of these keys is also a named key in edge_auth.keys: keep only one")
         keys += more
     excused = report.has_problem_below(_KEYS) or report.has_problem_below(by_name)
     if edge_auth.enabled and not keys and not excused:
-        report.add(("edge_auth", "enabled"), "edge auth needs a key: set edge_auth.keys or keys_env")
+        report.add(("edge_auth", "enabled"), "edge auth requires a key: set edge_auth.keys or keys_env")
     texts = dict.fromkeys(key for key in keys if isinstance(key, Secret))
     kept = [key for key in keys if isinstance(key, NamedKeySettings)]
     return edge_auth.model_copy(update={"keys": (*texts, *kept)})

@@ -92,7 +92,7 @@ class LoadContext:
         if self.route_names is None or name in self.route_names:
             return
         guess = suggestion(name, [*sorted(self.route_names), *families])
-        self.report.add(path, f"no route, group of routes or family is named {quote(name)}{guess}")
+        self.report.add(path, f"no route, route group or family is named {quote(name)}{guess}")
 
     def _variable(self, variable: str, path: Path) -> str | None:
         text = self.environ.get(variable)

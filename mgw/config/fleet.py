@@ -47,7 +47,7 @@ _DATABASE: Final = re.compile(r"[0-9]{1,5}")
 _DATABASE_QUERY: Final = re.compile(r"db=[0-9]{1,5}")
 _FORM: Final = (
     "expected redis://host:port/db, rediss:// for TLS, or unix:///path?db=0, with user:password@ before the "
-    "host or the path where Redis asks for them"
+    "host or the path if Redis requires it"
 )
 _ENCODED: Final = "in user and password, percent-encode everything but letters, digits and -._~"
 
@@ -105,9 +105,7 @@ def _user_and_password(text: str) -> tuple[str | None, Secret | None]:
     user, colon, password = text.partition(":")
     user, password = unquote(user), unquote(password)
     if user and not password:
-        raise ValueError(
-            "a user needs a password after it; a password alone is written as redis://:password@host"
-        )
+        raise ValueError("a user name requires a password; write a password alone as redis://:password@host")
     if colon and not password:
         raise ValueError("the password is empty")
     if _CONTROL.search(user + password):

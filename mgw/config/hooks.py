@@ -204,7 +204,7 @@ class OtlpSettings(Settings):
         json_schema_extra=Documentation(
             "The address of an OpenTelemetry collector that takes OTLP over HTTP",
             "Spans are posted to ``<endpoint>/v1/traces`` and metrics to ``<endpoint>/v1/metrics``, as "
-            f"protobuf; see ``docs/sinks.rst``. This needs ``{pip_install('otlp')}``.",
+            f"protobuf; see ``docs/sinks.rst``. This requires ``{pip_install('otlp')}``.",
         ),
     )
     """Without a trailing ``/``."""
@@ -265,7 +265,7 @@ def has_otlp_packages(packages: Iterable[str] = OTLP_PACKAGES) -> bool:
 def _check_rotation(jsonl: JsonlSettings, path: Path, context: LoadContext) -> None:
     rotates = context.is_set(jsonl.rotate_bytes, (*path, "rotate_bytes"))
     if jsonl.keep is not None and not rotates:
-        context.report.add((*path, "keep"), "needs rotate_bytes, found none")
+        context.report.add((*path, "keep"), "requires rotate_bytes")
     if jsonl.rotate_bytes is not None and jsonl.output in STANDARD_STREAMS:
         context.report.add((*path, "rotate_bytes"), f"only files are rotated, found output {jsonl.output}")
 
@@ -296,7 +296,7 @@ def _headers(
         except ValueError as error:
             context.report.add(here, str(error))
         if lower in own | FRAMING_HEADERS:
-            context.report.add(here, f"{name} is written by the gateway itself")
+            context.report.add(here, f"{name} is set by the gateway itself")
         elif lower in seen:
             context.report.add(here, f"the same header as {shown(seen[lower])}: keep only one")
         seen[lower] = name

@@ -189,12 +189,12 @@ def _tls(tls: TlsSettings | None, listen: Listen | EndpointText, context: LoadCo
     cert_file = context.environ.get(CERT_VARIABLE) or (tls and tls.cert_file)
     key_file = context.environ.get(KEY_VARIABLE) or (tls and tls.key_file)
     if isinstance(listen, EndpointText) and listen.brings_tls and (cert_file or key_file):
-        context.report.add(("tls",), "the endpoint in listen already speaks TLS: keep only one of them")
+        context.report.add(("tls",), "the endpoint in listen already uses TLS: keep only one of them")
     halves = (("cert_file", cert_file, CERT_VARIABLE), ("key_file", key_file, KEY_VARIABLE))
     if tls is not None or cert_file or key_file:
         for half, value, variable in halves:
             if not value and not context.report.has_problem_below(("tls", half)):
-                context.report.add(("tls", half), f"missing, TLS needs both files: set it or {variable}")
+                context.report.add(("tls", half), f"missing, TLS requires both files: set it or {variable}")
     if not cert_file or not key_file:
         return None
     return TlsSettings.model_construct(cert_file=cert_file, key_file=key_file)
@@ -256,7 +256,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         and refuses
         and not context.report.has_problem_at((*path, "auth"))
     ):
-        fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
+        fault = f"auth none cannot work at {base_url}, which rejects requests without a credential"
         context.report.add((*path, "auth"), fault)
     found = {
         "name": name,
@@ -283,7 +283,7 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
         has_account = provider.oauth is not None and provider.oauth.credentials is not None
         excused = has_account or any(report.has_problem_below((*path, key)) for key in ("pool", "oauth"))
         if provider.cloak is not None and not excused:
-            message = "only for subscription credentials, found without a pool or oauth.credentials"
+            message = "only for subscription credentials: requires pool or oauth.credentials"
             report.add((*path, "cloak"), message)
         return
     here = (*path, "pool")
@@ -291,7 +291,7 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
     if provider.auth not in (None, AuthMode.OAUTH2):
         own.add("auth")
     if own:
-        report.add(here, f"a pool brings the provider's credentials: remove {enumerated(sorted(own))}")
+        report.add(here, f"the credentials come from the pool: remove {enumerated(sorted(own))}")
     for key, words in (("credentials", "a list of entries of the credential store"), ("profile", "a name")):
         if not getattr(pool, key) and not report.has_problem_below((*here, key)):
             report.add((*here, key), f"missing, expected {words}")
@@ -325,7 +325,7 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, c
     row = KINDS[kind]
     if version is not None and row.version_parameter is None:
         context.report.add(
-            path, f"providers of kind {kind} take no version in the query: put it into base_url"
+            path, f"providers of kind {kind} have no version in the query: put it into base_url"
         )
     needed = row.unversioned is not None and row.unversioned.search(base_url) is not None
     if needed and version is None and not context.report.has_problem_below(path):

@@ -116,4 +116,6 @@ def check_rows(rows: tuple[PriceRowSettings, ...], path: Path, context: LoadCont
             context.report.add(here, "a row without a price, expected at least one, such as input and output")
         for part, whole in PARTS:
             if part in prices and whole not in prices:
-                context.report.add((*here, part), f"needs the price of the other tokens: set {whole} as well")
+                context.report.add(
+                    (*here, part), f"requires the price of the other tokens: set {whole} as well"
+                )

@@ -167,7 +167,7 @@ class RouteTable:
             whose = " or ".join(sorted(others))
             ours = theirs[0].row.route.family
             message = (
-                f"{error.message} for {ours} clients; if a provider of {whose} is meant, name it: "
+                f"{error.message} for {ours} clients; to use a provider of {whose}, name it: "
                 "X-Provider, or ?provider="
             )
             raise GatewayError(error.reason, message, allow=error.allow) from None

@@ -210,7 +210,7 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     if route.modality is Modality.TEXT:
         message += f"; routes that other families can serve are {_TRANSLATING}"
     elif target.family is not route.family:
-        message += f": it needs a provider of {route.family}'s family"
+        message += f": it requires a provider of the {route.family} family"
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
 
 
@@ -231,7 +231,7 @@ def _no_bridge(route: Route, target: Target) -> GatewayError:
     """
     message = (
         f"realtime sessions are not translated: provider {target.provider.name!r} is of kind {target.kind}, "
-        f"and {route.path} needs one of {route.family}'s family"
+        f"and {route.path} requires one of the {route.family} family"
     )
     return GatewayError(
         Reason.NOT_IMPLEMENTED, message, param=_at_fault(target), code="unsupported_realtime_bridge"

@@ -56,7 +56,7 @@ def test_the_public_address_has_no_slash_at_its_end(written: str, meant: str) ->
         ("'https://gw#a'", "expected an address without a query or fragment (no ? or #)"),
         (
             "https://user:word@gw",
-            "expected an address without a user name or password: each client brings its own",
+            "expected an address without a user name or password: each client sends its own credentials",
         ),
         ("https://gw:0", "expected a port from 1 to 65535, found 0"),
         ("https://gw:99999", "expected an address with a host and a port from 1 to 65535"),

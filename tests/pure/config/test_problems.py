@@ -133,17 +133,17 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("defaults: {openai_dialect: mian}", "no provider is named 'mian', did you mean main? (known: main)"),
         ("defaults: {opnai_dialect: main}", "unknown key, did you mean openai_dialect?"),
         ("defaults: [main]", "expected a mapping of names such as {openai_dialect: main}, found a list"),
-        ("tls: {cert_file: a}", "missing, TLS needs both files: set it or GATEWAY_TLS_KEY"),
-        ("tls: {}\nlisten: 'ssl:443:k'", "missing, TLS needs both files"),
+        ("tls: {cert_file: a}", "missing, TLS requires both files: set it or GATEWAY_TLS_KEY"),
+        ("tls: {}\nlisten: 'ssl:443:k'", "missing, TLS requires both files"),
         (
             "listen: 'ssl:443:k'\ntls: {cert_file: a, key_file: b}",
-            "the endpoint in listen already speaks TLS",
+            "the endpoint in listen already uses TLS",
         ),
         ("edge_auth: {keys_env: UNSET}", "the environment variable UNSET is not set"),
         ("edge_auth: {keys_env: EMPTY}", "the environment variable EMPTY is empty"),
         ("edge_auth: {keys_env: COMMAS}", "the environment variable COMMAS contains no key"),
         ("edge_auth: {keys_env: sk-1}", "expected the name of an environment variable"),
-        ("edge_auth: {enabled: true, keys: []}", "edge auth needs a key"),
+        ("edge_auth: {enabled: true, keys: []}", "edge auth requires a key"),
     ],
 )
 def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said: str) -> None:
@@ -204,8 +204,8 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
     [
         ("api_key: a, api_key_env: KEY", "api_key_env: api_key is also set: keep only one of them"),
         ("api_key: a, token_file: /t", "token_file: a provider has one credential"),
-        ("auth: api_key", "auth: auth api_key needs api_key or api_key_env, found neither"),
-        ("auth: bearer", "auth: auth bearer needs api_key or api_key_env, found neither"),
+        ("auth: api_key", "auth: auth api_key requires api_key or api_key_env, found neither"),
+        ("auth: bearer", "auth: auth bearer requires api_key or api_key_env, found neither"),
         (
             "auth: api_key, token_file: /t",
             "auth: auth api_key takes api_key or api_key_env, found token_file",
@@ -215,8 +215,8 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
         ("auth: client_bearer, token_file: /t", "auth: auth client_bearer sends the client's own token"),
         ("auth: none, api_key: a", "auth: auth none sends no credential: remove the provider's key or token"),
         ("auth: none, token_file: /t", "auth: auth none sends no credential: remove the provider's key"),
-        ("auth: none", "auth: auth none cannot work at https://api.openai.com/v1, which refuses requests"),
-        ("auth: token_file", "auth: auth token_file needs token_file, found none"),
+        ("auth: none", "auth: auth none cannot work at https://api.openai.com/v1, which rejects requests"),
+        ("auth: token_file", "auth: auth token_file requires token_file"),
         ("auth: token_file, token_file: /t, api_key: a", "auth: auth token_file uses only token_file"),
         ("api_key_env: UNSET", "api_key_env: the environment variable UNSET is not set"),
         ("api_key_env: EMPTY", "api_key_env: the environment variable EMPTY is empty"),
@@ -267,7 +267,7 @@ def test_a_wrong_override_names_its_variable() -> None:
 
 def test_half_of_tls_from_the_environment_asks_for_the_other() -> None:
     (found,) = said_of(ONE, GATEWAY_TLS_CERT="/c")
-    assert found.endswith("tls.key_file: missing, TLS needs both files: set it or GATEWAY_TLS_KEY")
+    assert found.endswith("tls.key_file: missing, TLS requires both files: set it or GATEWAY_TLS_KEY")
 
 
 def test_what_follows_from_a_problem_is_not_reported_too() -> None:
@@ -316,7 +316,7 @@ def test_a_placeholder_is_no_key_and_is_told_where_the_key_goes(placeholder: str
 @pytest.mark.parametrize("kind", ["openai", "openai_compat", "anthropic", "gemini"])
 def test_a_version_that_would_go_nowhere_is_refused(kind: str) -> None:
     assert of_provider(f"kind: {kind}, base_url: 'http://h/v1', api_version: 2024-10-21") == [
-        f"api_version: providers of kind {kind} take no version in the query: put it into base_url"
+        f"api_version: providers of kind {kind} have no version in the query: put it into base_url"
     ]
 
 

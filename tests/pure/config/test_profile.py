@@ -174,9 +174,13 @@ def test_a_provider_names_its_accounts(settings: str, entries: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("settings", "place", "said"),
     [
-        ("auth: oauth2, oauth: {credentials: a}", "oauth.profile", "needed together"),
+        ("auth: oauth2, oauth: {credentials: a}", "oauth.profile", "require each other"),
         ("auth: oauth2, oauth: {credentials: a, profile: t}", "oauth.profile", "no profile is named 't'"),
-        ("auth: oauth2, oauth: {credentials: a, profile: s, grant: jwt_bearer}", "oauth.grant", "remove it"),
+        (
+            "auth: oauth2, oauth: {credentials: a, profile: s, grant: jwt_bearer}",
+            "oauth.grant",
+            "remove this setting",
+        ),
         ("auth: oauth2, oauth: {credentials: ../a, profile: s}", "oauth.credentials", "at most 64"),
         ("oauth: {credentials: a, profile: s}", "oauth", "add auth: oauth2"),
         ("cloak: auto", "cloak", "only for subscription credentials"),

@@ -65,11 +65,11 @@ def test_names_are_not_looked_at_where_the_routes_are_not_known() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("filez", "no route, group of routes or family is named 'filez', did you mean files?"),
-        ("Files", "no route, group of routes or family is named 'Files', did you mean files?"),
-        ("antropic", "no route, group of routes or family is named 'antropic', did you mean anthropic?"),
-        ("/v1/xyz", "no route, group of routes or family is named '/v1/xyz'"),
-        ("openai_compat_host", "no route, group of routes or family is named 'openai_compat_host'"),
+        ("filez", "no route, route group or family is named 'filez', did you mean files?"),
+        ("Files", "no route, route group or family is named 'Files', did you mean files?"),
+        ("antropic", "no route, route group or family is named 'antropic', did you mean anthropic?"),
+        ("/v1/xyz", "no route, route group or family is named '/v1/xyz'"),
+        ("openai_compat_host", "no route, route group or family is named 'openai_compat_host'"),
         ("''", "expected a name, found an empty string"),
         ("'a b'", "expected a name without spaces or control characters, found 'a b'"),
         ("5", "expected a string (in quotes if YAML would read it as a number), found the number 5"),

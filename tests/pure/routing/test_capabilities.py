@@ -70,5 +70,5 @@ def test_a_refusal_says_whose_provider_could_serve_the_route() -> None:
         check_capability(route, RESOLVER.resolve("main/m", route.family), TranslationSettings())
     assert refusal.value.message == (
         f"{route.path} is not supported by provider 'main' of kind openai: "
-        "it needs a provider of gemini's family"
+        "it requires a provider of the gemini family"
     )

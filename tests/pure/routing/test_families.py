@@ -131,7 +131,7 @@ def test_a_method_that_another_family_has_says_how_it_is_reached() -> None:
     assert (error.reason, error.allow) == (Reason.WRONG_METHOD, ("DELETE", "GET", "HEAD"))
     assert error.message == (
         "/v1/skills/skill_1 takes DELETE, GET, HEAD, not POST for anthropic clients; "
-        "if a provider of openai is meant, name it: X-Provider, or ?provider="
+        "to use a provider of openai, name it: X-Provider, or ?provider="
     )
     assert "X-Provider" not in refusal("PUT", "/v1/skills/skill_1").message
 
