@@ -161,6 +161,9 @@ def _accounts(config: Config) -> list[str]:
         return []
     from mgw.credentials.subscription.store import CredentialStore, StoreError  # with it comes Twisted
 
+    reason = unusable_folder(os.path.dirname(config.credential_store))
+    if reason is not None:
+        return [f"credential_store: {reason}"]
     try:
         entries = CredentialStore(config.credential_store).read()
     except StoreError as error:

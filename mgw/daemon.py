@@ -14,6 +14,7 @@ from twisted.python import usage
 
 from mgw import __version__
 from mgw.check import check, read_or_tell, reader_of
+from mgw.config.file_faults import unwritable
 from mgw.config.location import DEFAULT_FILE
 from mgw.config.settings import Config
 
@@ -84,7 +85,8 @@ def makeService(options: Options) -> IService:
     try:
         gateway = _service(config, read, reactor, None if elsewhere else LogFile(path))
     except OSError as error:
-        raise SystemExit(f"mgw: the log file {error.filename} cannot be opened: {error.strerror}") from None
+        reason = unwritable(str(error.filename)) or f"{error.filename} cannot be opened: {error.strerror}"
+        raise SystemExit(f"mgw: the log file {reason}") from None
     except ValueError as error:
         raise SystemExit(config.places.locate_lines(str(error), "mgw: ")) from None
     gateway.reloads.publish(os.path.abspath(options["config"]))

@@ -133,3 +133,20 @@ def test_check_warns_of_a_token_file_that_will_not_be_read(
     assert warnings_of(tmp_path) == [f"{warning}expected a file, found a directory; {effect}"]
     pipe = f"the file cannot be read: not a regular file; {effect}"
     assert warnings_of(tmp_path / "pipe") == [f"{warning}{pipe}"]
+
+
+def test_check_warns_of_a_credential_store_that_no_login_could_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "profile.yaml").write_text(PROFILE)
+    (tmp_path / "file").write_text("")
+    store = tmp_path / "file" / "store.json"
+    text = f"""
+providers: {{main: {{kind: openai, auth: oauth2, oauth: {{credentials: a, profile: example}}}}}}
+profiles: {{example: {{file: {tmp_path}/profile.yaml}}}}
+credential_store: {store}
+"""
+    assert check(lambda: parse(text, "mgw.yaml", {})) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if "credential_store" in line]
+    reason = f"{store.parent} cannot be written to: {store.parent} is not a folder"
+    assert said == [f"warning: mgw.yaml:4: credential_store: {reason}"]

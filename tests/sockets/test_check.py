@@ -117,7 +117,7 @@ def test_a_log_file_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) ->
     file = write_config(tmp_path, VALID)
     done = twistd("--logfile", "/no/such/log", "mgw", "-c", str(file), folder=tmp_path, environ=ENVIRON)
     assert done.status == 1
-    assert "mgw: the log file /no/such/log cannot be opened: No such file or directory" in done.stderr
+    assert "mgw: the log file /no/such/log cannot be written: folder /no/such does not exist" in done.stderr
     assert "Traceback" not in done.stderr
 
 
