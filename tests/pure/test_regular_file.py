@@ -29,6 +29,7 @@ OTHER_FILES: Final = MappingProxyType(
     {
         "bodies/file.py": "files of the gateway's own, without a name",
         "cli/auth.py": "a file or pipe that somebody names at the command line",
+        "cli/completion.py": "files of the package",
         "cli/example.py": "files of the package",
         "cli/running.py": "files of the kernel",
         "cli/tail.py": "/dev/null",

@@ -192,7 +192,7 @@ def test_the_configurations_problems_show_no_key(text: str) -> None:
         wrong = wrong.replace("kind: anthropic", misplaced, 1).replace("gem:", "sk-canary-three:")
         gateway.rewrite(wrong)
         gateway.signal(signal.SIGHUP)
-        gateway.log(b"providers.claude.auth: expected one of")
+        gateway.log(b"providers.claude.auth: unknown value; expected one of")
         gateway.rewrite(f"{wrong}listen: *sk-canary\n")
         gateway.signal(signal.SIGHUP)
         gateway.log(b"an alias without an anchor")

@@ -129,7 +129,7 @@ def test_workers_that_cannot_go_back_serve_on_and_the_next_reload_reaches_all(
     prices = tmp_path / "prices.yaml"
     prices.write_text("rows: []\n")
     gateway.rewrite(configuration(upstream, "gpt-3", more=f"prices: {{file: {prices}}}"))
-    said = f"a worker could not return to the previous configuration: prices.file: {before} cannot be read"
+    said = f"a worker could not return to the previous configuration: prices.file: file not found: {before}"
     with without_more_files(workers.pids[1]):
         gateway.signal(signal.SIGHUP)
         gateway.stderr.wait_for(lambda log: log.count(said.encode()) == 2, WAIT_SECONDS, "both")

@@ -213,7 +213,11 @@ MISSING: Final[tuple[Missing, ...]] = (
         "secrets come from the environment or from files",
         _all(partial(provider_refused, api_key={"vault": "a"}), partial(refused, secrets={})),
     ),
-    Missing(_COMING, "prompts and answers are never stored", partial(no_field_of_events, "prompt", "messages", "answer")),
+    Missing(
+        _COMING,
+        "prompts and answers are never stored",
+        partial(no_field_of_events, "prompt", "messages", "answer"),
+    ),
     Missing(_COMING, "the native API of Bedrock", _all(_BEDROCK, _SIGV4, _CLAUDE_ON_VERTEX)),
     Missing(_COMING, "managed identities of Azure", partial(provider_refused, auth="managed_identity")),
     Missing(_COMING, "are not supported", _kinds_refused("cohere", "replicate", "watsonx")),

@@ -129,7 +129,7 @@ def test_a_system_without_threads_fails_the_work_as_a_disk_would_and_later_work_
     monkeypatch.setattr(daemon_threads, "Thread", Scarce)
     turns, Scarce.left = Turns(), 0
     threads = threads_of(turns)
-    with pytest.raises(OSError, match="no thread") as caught:
+    with pytest.raises(OSError, match="could not start a thread") as caught:
         result_of(threads.run(lambda: "lost"))
     assert caught.value.errno == errno.EAGAIN
     Scarce.left = THREADS
