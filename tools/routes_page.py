@@ -22,11 +22,11 @@ This page lists every path that the gateway serves. It is generated from the rou
 Any other path returns 404, in the format that the path suggests, and is never forwarded. A wrong method
 returns 405.
 
-``routes.deny`` accepts the names of routes and of resources. The name of the route is also the ``route`` of
-usage events and metrics.
+``routes.deny`` accepts the names of routes, of route groups (the column *Group*) and of families. The name of
+a route is also the ``route`` of usage events and metrics.
 
-Which family a path belongs to
-------------------------------
+Family of a path
+----------------
 
 Some paths exist in several families. The first of these rules that applies decides:
 
@@ -45,8 +45,8 @@ Anthropic's.
 Gemini paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha``. The upstream request uses the version
 in the provider's ``base_url``.
 
-Which provider serves a request
--------------------------------
+Provider for a request
+----------------------
 
 The model decides: an alias, ``<provider>/<model>``, or the family's default provider for a model without a
 prefix. If a route needs no model, these decide, in this order: the query parameter ``provider`` (which is
@@ -55,8 +55,8 @@ in the body of a platform route takes precedence over these if it is an alias or
 must belong to the route's family, unless the table says that the route is translated for others; otherwise
 the client gets a 400.
 
-The route tables
-----------------
+Route tables
+------------
 
 The method *WebSocket* is a GET that asks for an upgrade (`realtime sessions <realtime.rst>`_); a GET
 without one gets a 426. The columns *Model* and *Notes* contain:
@@ -99,7 +99,7 @@ def _table(title: str, routes: Iterable[Route]) -> str:
         f"   :widths: {_WIDTHS}",
         "",
     ]
-    lines += _line(("Path", "Methods and names", "Resource", "Model", "Notes"))
+    lines += _line(("Path", "Methods and names", "Group", "Model", "Notes"))
     by_path = sorted(routes, key=lambda route: route.path)
     for path, of_path in groupby(by_path, key=lambda route: route.path):
         rows = list(of_path)
