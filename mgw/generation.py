@@ -86,7 +86,7 @@ class UnknownStopLog:
 
 def _warn_of_prefix(prefix: str, provider: str, default: str) -> None:
     _log.warn(
-        "a request has a model {prefix!r}, and no provider has this name: did you mean {meant!r}? It was "
+        "a request names the model {prefix!r}, but no provider has this name: did you mean {meant!r}? It was "
         "sent to the default provider {default}",
         prefix=f"{prefix}/…",
         meant=f"{provider}/…",

@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config_argument",
         metavar="FILE",
         nargs="?",
-        help="the configuration file of the gateway (default: the only gateway that runs)",
+        help="the configuration file of the gateway (default: the only running gateway)",
     )
     parser.add_argument("-c", "--config", metavar="FILE", help="the configuration file, as an option")
-    parser.add_argument("--pid", type=int, help="the process id of the gateway, if several run")
+    parser.add_argument("--pid", type=int, help="the process id of the gateway, if several are running")
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -157,7 +157,7 @@ def _reload(gateway: Gateway, seconds: float) -> ReloadStatus:
     try:
         gateway.ask_to_reload()
     except ProcessLookupError:
-        raise ReloadError(f"the gateway (pid {gateway.pid}) has ended") from None
+        raise ReloadError(f"the gateway (pid {gateway.pid}) has exited") from None
     except PermissionError:
         raise ReloadError(f"this user may not signal pid {gateway.pid}; try: sudo mgw reload") from None
     for status in _statuses(gateway, seconds):
@@ -167,7 +167,7 @@ def _reload(gateway: Gateway, seconds: float) -> ReloadStatus:
             raise ReloadError(f"the gateway (pid {gateway.pid}) is stopping, and was not reloaded")
         if status.problems:
             raise ReloadError(
-                f"the gateway (pid {gateway.pid}) rejected the configuration, and keeps the one that it has:"
+                f"the gateway (pid {gateway.pid}) rejected the configuration and keeps the current one:"
                 f"\n{status.problems}"
             )
         return status
@@ -185,5 +185,5 @@ def _statuses(gateway: Gateway, seconds: float) -> Iterator[ReloadStatus]:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if gateway.ends_within(_STEP_SECONDS):
-            raise ReloadError(f"the gateway (pid {gateway.pid}) ended before it was reloaded; see its log")
+            raise ReloadError(f"the gateway (pid {gateway.pid}) exited before it was reloaded; see its log")
         yield gateway.refresh()

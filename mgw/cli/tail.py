@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the command."""
     parser.description = (
         "Print the events of a running gateway as they happen. If the gateway is down,\n"
-        "wait for it; after a restart, go on with the next event. Ctrl-C stops."
+        "wait for it; after a restart, continue with the next event. Ctrl-C stops."
     )
     parser.add_argument("--url", default=DEFAULT_URL, help="the gateway's address (default: %(default)s)")
     parser.add_argument(
         "--key-env",
         metavar="NAME",
-        help=f"the environment variable that holds a key of the dashboard (default: {KEY_ENV}, if it is set)",
+        help=f"environment variable with a key for the dashboard (default: {KEY_ENV}, if it is set)",
     )
     parser.add_argument(
         "--kinds",
@@ -55,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _kinds(text: str) -> str:
     for name in text.split(","):
         if name not in KINDS:
-            raise argparse.ArgumentTypeError(f"unknown kind {name!r}; expected some of {', '.join(KINDS)}")
+            raise argparse.ArgumentTypeError(
+                f"unknown kind {name!r}; expected one or more of {', '.join(KINDS)}"
+            )
     return text
 
 
@@ -120,7 +122,9 @@ def _headers_of(key_env: str | None, environment: Mapping[str, str]) -> dict[str
             raise OptionError(f"the environment variable {harmless(name)} is not set")
         return {}
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise OptionError(f"the environment variable {harmless(name)} holds something that cannot be a key")
+        raise OptionError(
+            f"the environment variable {harmless(name)} contains something that cannot be a key"
+        )
     return {"Authorization": f"Bearer {key}"}
 
 

@@ -94,7 +94,9 @@ def _groups(text: str) -> tuple[str, ...]:
     groups = tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in groups:
         if name not in GROUPS:
-            raise argparse.ArgumentTypeError(f"unknown column {name!r}; expected some of {', '.join(GROUPS)}")
+            raise argparse.ArgumentTypeError(
+                f"unknown column {name!r}; expected one or more of {', '.join(GROUPS)}"
+            )
     return groups
 
 

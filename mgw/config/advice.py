@@ -60,7 +60,7 @@ def _patterns_without_models(config: Config) -> Iterator[str]:
             reason = reach.why_nothing(pattern)
             if reason is not None:
                 where = dotted_path(("edge_auth", "keys", key.position, "models"))
-                yield f"{where}: {quote(pattern)} fits no model: {reason}"
+                yield f"{where}: {quote(pattern)} matches no model: {reason}"
 
 
 class _Reach:

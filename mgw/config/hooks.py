@@ -166,7 +166,8 @@ class WebhookSettings(Settings):
     """After loading, each value is a :class:`~mgw.secret.Secret`."""
     secret: Omittable[SigningKey] = setting(
         "Secret for signing requests; use ``secret_env`` to keep it out of this file",
-        "``X-Gateway-Signature`` is ``sha256=`` and the hex HMAC-SHA256 of the body.",
+        "``X-Gateway-Signature-256`` signs the time, the ``Idempotency-Key`` and the body, and "
+        "``X-Gateway-Signature`` the body alone; see ``docs/sinks.rst``.",
     )
     secret_env: Omittable[Variable] = setting("Environment variable that contains the secret")
     batch_max: Events = setting("Maximum number of events in a request", default=100)
@@ -202,7 +203,7 @@ class OtlpSettings(Settings):
         default=None,  # type: ignore[assignment]  # see Settings: required
         repr=False,
         json_schema_extra=Documentation(
-            "The address of an OpenTelemetry collector that takes OTLP over HTTP",
+            "The address of an OpenTelemetry collector that accepts OTLP over HTTP",
             "Spans are posted to ``<endpoint>/v1/traces`` and metrics to ``<endpoint>/v1/metrics``, as "
             f"protobuf; see ``docs/sinks.rst``. This requires ``{pip_install('otlp')}``.",
         ),

@@ -90,7 +90,7 @@ class PricesSettings(Settings):
         "``etc/prices.example.yaml`` is an example. Cannot be combined with ``rows``.",
     )
     rows: ListOf[PriceRowSettings] = setting(
-        "Prices by model; the first row that fits the model and the provider counts", default=()
+        "Prices by model; the first row that matches the model and the provider applies", default=()
     )
 
 

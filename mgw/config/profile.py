@@ -199,7 +199,7 @@ class AccountSettings(Settings):
 
     label: ListOf[Text] = setting("Where the name of the account is", default=())
     details: EmptyIfNull[dict[str, ListOf[Text]]] = setting(
-        "Where other values are, by the names that headers use for them", default={}
+        "Where other values are; headers refer to them by these names", default={}
     )
 
 
@@ -275,7 +275,7 @@ class NoEntitlementSettings(Settings):
 
     header: Omittable[HeaderName] = setting("A header that marks such a response")
     words: SetOf[_Word] = setting(
-        "Words, one of which is in the body of such a response; upper and lower case are equal",
+        "Words that mark such a response if its body contains one of them; case does not matter",
         default=frozenset(),
     )
 
@@ -309,7 +309,7 @@ class Profile(Settings):
     client_secret: Omittable[Key] = setting(
         "The client secret, if there is one; use ``client_secret_env`` to keep it out of the file"
     )
-    client_secret_env: Omittable[Variable] = setting("The environment variable that holds the secret")
+    client_secret_env: Omittable[Variable] = setting("Environment variable that contains the secret")
     scopes: UniqueList[Name] = setting("The scopes that a login requests", default=())
     authorization: EmptyIfNull[AuthorizationSettings] = setting(
         "Where people log in with a browser", default=AuthorizationSettings()

@@ -319,10 +319,10 @@ class Config(Settings):
         default=True,
     )
     fast_event_loop: OnOff = setting(
-        "Whether the gateway gets events from the kernel in a faster way than Twisted's",
+        "Whether the gateway gets events from the kernel through a faster path than Twisted's",
         "It applies to Twisted's epoll reactor, the default on Linux, and is tested at startup: if "
         "it does not work with the installed version of Twisted, the log says so and Twisted's own "
-        "way is used.",
+        "path is used.",
         default=True,
     )
     cors: EmptyIfNull[CorsSettings] = setting("Web pages of other origins", default=CorsSettings())

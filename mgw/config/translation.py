@@ -235,9 +235,9 @@ class TranslationSettings(Settings):
     )
     models: ListOf[ModelRowSettings] = setting(
         "Rows that describe what models accept",
-        "They are for models that the gateway does not know, or that your host serves differently. "
-        "They come before the gateway's own rows, in the order of the file. Anything that a row "
-        "leaves out is taken from the gateway's own row.",
+        "Add rows for models that have no built-in row, or that your host serves differently. They take "
+        "precedence over the built-in rows, in the order of the file. Anything that a row leaves out is "
+        "taken from the built-in row.",
         default=(),
     )
     responses: EmptyIfNull[ResponsesSettings] = setting(

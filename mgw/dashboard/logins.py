@@ -139,13 +139,13 @@ class Logins:
         for name, flow in list(self._flows.items()):
             entry = entries.get(name)
             if entry is None or entry.has_moved(flow):
-                flow.cancel("cancelled: the configuration has changed")
+                flow.cancel("canceled: the configuration has changed")
 
     def stop(self) -> None:
         """Cancel all flows, and begin no more."""
         self._stopped = True
         for flow in list(self._flows.values()):
-            flow.cancel("cancelled: the gateway is stopping")
+            flow.cancel("canceled: the gateway is stopping")
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

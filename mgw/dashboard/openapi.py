@@ -320,5 +320,5 @@ def _logins() -> Json:
         "parameters": [entry],
         "get": _operation("The state of a login.", _json("login"), []),
         "post": begin,
-        "delete": _operation("Cancel a login.", {"description": "The login was cancelled."}, [], "204"),
+        "delete": _operation("Cancel a login.", {"description": "The login was canceled."}, [], "204"),
     }

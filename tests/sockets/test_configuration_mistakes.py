@@ -73,7 +73,7 @@ def test_a_reload_that_finds_a_file_missing_names_its_line() -> None:
         assert f"{gateway.config_file}:3: {reason}".encode() in log
 
 
-WARNING: Final = b"a request has a model 'mian/"
+WARNING: Final = b"a request names the model 'mian/"
 CHAT: Final = b'{"model": "%b", "messages": [{"role": "user", "content": "hello"}], "stream": %b}'
 MESSAGES: Final = b'{"model": "%b", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}'
 GENERATE: Final = b'{"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}'
@@ -105,4 +105,4 @@ defaults: {{openai_dialect: main, anthropic_dialect: main, gemini_dialect: main}
     assert models[1:3] == ["mian/gpt-5", "mian/gpt-5"]
     assert log.count(WARNING) == 1
     assert "did you mean 'main/…'? It was sent to the default provider main".encode() in log
-    assert b"a request has a model 'meta-llama" not in log
+    assert b"a request names the model 'meta-llama" not in log

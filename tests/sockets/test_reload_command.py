@@ -95,7 +95,7 @@ def test_what_the_gateway_itself_rejects_is_said_with_its_reason(gateway: Gatewa
     with pytest.raises(ReloadError) as refused:
         ask_to_reload(found, WAIT_SECONDS)
     assert str(refused.value).startswith(
-        f"the gateway (pid {found.pid}) rejected the configuration, and keeps the one that it has:\n"
+        f"the gateway (pid {found.pid}) rejected the configuration and keeps the current one:\n"
         f"{gateway.config_file}:6: drain: unknown key"
     )
     gateway.log(NOT_RELOADED)
@@ -209,11 +209,11 @@ def test_a_gateway_that_ends_meanwhile_is_reported(
 ) -> None:
     (found,) = [one for one in find_gateways().gateways if one.pid == gateway.process.pid]
     monkeypatch.setattr(Gateway, "ask_to_reload", lambda self: os.kill(self.pid, signal.SIGKILL))
-    with pytest.raises(ReloadError, match="ended before it was reloaded; see its log"):
+    with pytest.raises(ReloadError, match="exited before it was reloaded; see its log"):
         ask_to_reload(found, WAIT_SECONDS)
     gateway.process.wait(WAIT_SECONDS)
     monkeypatch.undo()
-    with pytest.raises(ReloadError, match="has ended"):
+    with pytest.raises(ReloadError, match="has exited"):
         ask_to_reload(found, WAIT_SECONDS)
 
 

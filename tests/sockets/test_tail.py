@@ -202,7 +202,7 @@ def test_a_wrong_option_is_a_sentence(arguments: tuple[str, ...], environ: dict[
 def test_an_unknown_kind_is_a_wrong_call() -> None:
     status, stdout, stderr = ran("--kinds", "usage,logs")
     assert (status, stdout) == (2, "")
-    assert "unknown kind 'logs'; expected some of usage, log, health, session" in stderr
+    assert "unknown kind 'logs'; expected one or more of usage, log, health, session" in stderr
 
 
 def closed_port() -> int:

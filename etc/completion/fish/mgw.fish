@@ -39,7 +39,7 @@ complete -c mgw -n '__mgw_at check' -s c -l config -r -F -d 'the configuration f
 complete -c mgw -n '__mgw_at reload' -F
 complete -c mgw -n '__mgw_at reload' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at reload' -s c -l config -r -F -d 'the configuration file, as an option'
-complete -c mgw -n '__mgw_at reload' -l pid -x -d 'the process id of the gateway, if several run'
+complete -c mgw -n '__mgw_at reload' -l pid -x -d 'the process id of the gateway, if several are running'
 complete -c mgw -n '__mgw_at reload' -l timeout -x -d 'how long to wait for the outcome'
 complete -c mgw -n '__mgw_at sim' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at sim' -s l -l listen -x -d 'the address to listen on'
@@ -87,7 +87,7 @@ complete -c mgw -n '__mgw_at usage' -l until -x -d 'only events before this time
 complete -c mgw -n '__mgw_at usage' -l format -x -a 'table csv json' -d 'the output format'
 complete -c mgw -n '__mgw_at tail' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at tail' -l url -x -d 'the gateway\'s address'
-complete -c mgw -n '__mgw_at tail' -l key-env -x -d 'the environment variable that holds a key of the dashboard'
+complete -c mgw -n '__mgw_at tail' -l key-env -x -d 'environment variable with a key for the dashboard'
 complete -c mgw -n '__mgw_at tail' -l kinds -x -a 'usage log health session' -d 'one or more of usage, log, health, session, separated by commas'
 complete -c mgw -n '__mgw_at tail' -l client -x -d 'only events of this client'
 complete -c mgw -n '__mgw_at tail' -l model -x -d 'only events of this model'

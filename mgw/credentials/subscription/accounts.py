@@ -295,7 +295,7 @@ class Accounts:
         self._take(await self.run(self._read))
         entry = self.entry(login)
         if entry is None:
-            raise _source_error(f"the credential store has no entry {login.name!r} any more")
+            raise _source_error(f"the credential store no longer has an entry {login.name!r}")
         is_refused = refused is not None and entry.access_token == refused
         if not is_refused and self.fresh(login) is not None and not self._is_due(login, entry):
             return entry  # another process has refreshed it, or somebody has logged in

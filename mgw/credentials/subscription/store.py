@@ -254,7 +254,7 @@ class CredentialStore:
         if found.st_mode & _WIDER:
             raise StoreError(f"{what} {path} is open to other users: chmod {mode:o} {path}")
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
-            raise StoreError(f"{what} {path} is no regular file")
+            raise StoreError(f"{what} {path} is not a regular file")
 
     def _parse(self, content: bytes) -> Entries:
         if len(content) > MAX_BYTES:

@@ -159,8 +159,8 @@ def not_a_function(fields: Fields, kind: str) -> GatewayError:
     """Return the refusal of a tool that is no function: no other family could run it."""
     return fields.wrong(
         "type",
-        f"tools of type {kind[:64]!r} cannot be translated, only functions; a provider that speaks OpenAI's "
-        "API accepts them unchanged",
+        f"tools of type {kind[:64]!r} cannot be translated, only functions; a provider with the "
+        "OpenAI API accepts them unchanged",
     )
 
 

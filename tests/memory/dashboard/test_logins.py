@@ -167,7 +167,7 @@ def test_a_reload_cancels_what_has_gone_or_changed_and_nothing_else(play: LoginP
     play.sources = [play.source(["work"])]
     play.logins.reloaded()
     seen = play.seen("home")
-    assert (seen["state"], seen["message"]) == ("cancelled", "cancelled: the configuration has changed")
+    assert (seen["state"], seen["message"]) == ("cancelled", "canceled: the configuration has changed")
     assert play.state("work") == "pending"
     play.sources = [other_profile(play, "example", PROFILE + DEVICE)]
     play.logins.reloaded()

@@ -165,7 +165,7 @@ def test_reading_changes_nothing_and_waits_for_no_writer(
     [
         (
             ("--by", "colour"),
-            "unknown column 'colour'; expected some of client, model, day, ",
+            "unknown column 'colour'; expected one or more of client, model, day, ",
         ),
         (("--since", "yesterday"), "not a time: 'yesterday'; expected one such as 2026-01-31, "),
         (("-c", "mgw.yaml"), "a configuration file and --database: name only one"),

@@ -68,7 +68,7 @@ WITHOUT_DEFAULTS = "without defaults, clients ask for an alias or for <provider>
 def test_a_pattern_that_can_fit_nothing_is_warned_of_with_the_reason(
     text: str, pattern: str, reason: str
 ) -> None:
-    assert said_of(text, pattern) == [f"edge_auth.keys.1.models: '{pattern}' fits no model: {reason}"]
+    assert said_of(text, pattern) == [f"edge_auth.keys.1.models: '{pattern}' matches no model: {reason}"]
 
 
 def test_a_pattern_that_may_be_a_key_is_not_repeated() -> None:

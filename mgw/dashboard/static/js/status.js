@@ -11,7 +11,7 @@ const WORDS = {
   ok: "OK", upstream_error: "Upstream error", client_abort: "Client aborted", rejected: "Rejected",
   failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Cooldown",
   signed_in: "Logged in", signed_out: "Not logged in", pending: "Waiting", complete: "Logged in", failed: "Failed",
-  cancelled: "Cancelled",
+  cancelled: "Canceled",
 };
 
 /** @type {Record<string, string>} the tone, and so the icon, of a word */

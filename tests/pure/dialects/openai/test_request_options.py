@@ -45,7 +45,7 @@ def test_tools_and_choices_are_understood() -> None:
 def test_tools_that_are_no_functions_are_refused_by_their_type(fields: Json) -> None:
     error = refused(**fields)
     assert "'custom'" in error.message or "'web_search'" in error.message
-    assert "OpenAI's API accepts them unchanged" in error.message
+    assert "OpenAI API accepts them unchanged" in error.message
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ const SEARCHED_FROM = 10;
  */
 export function show(root, app, signal) {
   const note = h("p", { class: "as-of" });
-  const empty = h("p", { class: "notice", hidden: true }, "No providers configured. Add one under providers in the configuration, then reload it with SIGHUP.");
+  const empty = h("p", { class: "notice", hidden: true }, "No providers configured. Add one under providers in the configuration, then run mgw reload.");
   const cards = h("div", { class: "cards" });
   let words = "";
   const search = searchBox("Search providers", "Name, kind, address…", (value) => { words = value; draw(); });
