@@ -37,6 +37,27 @@ def test_a_picture_on_a_page_exists_and_is_described_in_words(document: Path) ->
         assert len(image.get("alt", "")) > 40
 
 
+UNFINISHED = re.compile(r"(?:,|\S+ \S+ (?:a|an|and|as|at|by|for|from|in|of|or|the|to|with))$")
+"""How a cell ends that goes on in the next line."""
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_row_of_a_table_is_whole(document: Path) -> None:
+    """In a simple table, a second line of the first cell begins a new row (docutils, "Simple Tables")."""
+    tree = publish_doctree(document.read_text(encoding="utf-8"), settings_overrides={"report_level": 5})
+    cut = []
+    for row in (row for body in tree.findall(nodes.tbody) for row in body.findall(nodes.row)):
+        cells = [cell.astext() for cell in row.findall(nodes.entry)]
+        if (len(cells) > 1 and not any(cells[1:])) or any(map(_goes_on, row.findall(nodes.entry))):
+            cut.append(cells[0])
+    assert not cut
+
+
+def _goes_on(cell: nodes.entry) -> bool:
+    ends_in_code = any(isinstance(text.parent, nodes.literal) for text in list(cell.findall(nodes.Text))[-1:])
+    return not ends_in_code and UNFINISHED.search(cell.astext()) is not None
+
+
 def test_every_picture_is_on_a_page() -> None:
     pages = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     pictures = [path.name for path in (ROOT / "docs/images").iterdir()]

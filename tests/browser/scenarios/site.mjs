@@ -49,7 +49,7 @@ async function copies(browser) {
   const typed = await copied(session);
   assert.match(shown, /^the configuration is valid$/m);
   assert.doesNotMatch(typed, /^\$|the configuration is valid/m);
-  assert.match(typed, /^mgw check -c mgw.yaml$/m);
+  assert.match(typed, /^mgw check mgw.yaml$/m);
   const long = page.locator("div.highlight", { hasText: "$ curl" }).first();
   assert.match(await copied(long), /^curl .*\\\n +-d '.*'$/, "a command goes on in the next line");
   const file = page.locator("div.highlight", { hasText: "providers:" }).first();
