@@ -1,4 +1,4 @@
-"""Gateways that run on this machine, found in ``/proc`` (``proc(5)``) by a file that each keeps open.
+"""Running gateways on this machine, found in ``/proc`` by a file that each keeps open.
 
 A process is a gateway if it has the file of :mod:`mgw.ops.reload_status`, and this names it: a command line
 proves nothing.  The process is held by a file of its own (``pidfd_open(2)``) before that is looked at, so

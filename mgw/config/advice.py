@@ -1,4 +1,4 @@
-"""Settings that are allowed, and that hardly anybody can have meant: a sentence for each.
+"""Warnings about settings that are valid but probably a mistake.
 
 Each begins with the path of a setting, as all warnings do.
 """

@@ -1,4 +1,4 @@
-"""An example of each block and each list, for a message about a file that has something else in its place.
+"""An example of each block and list, for messages about a value of another type in its place.
 
 A test takes each of them for a value of its place, and asks for one wherever a block or a list is.
 """

@@ -1,4 +1,4 @@
-"""Why a file that a configuration names cannot be used, in words that say what to change.
+"""Why a file that a configuration names cannot be used, and what to change.
 
 ``No such file or directory`` leaves open whether the file or its folder is missing, and ``Permission denied``
 who is denied what.  Nothing is created or written here.

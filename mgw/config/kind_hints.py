@@ -1,4 +1,4 @@
-"""What to write in place of a ``kind`` that people try: names of vendors, of hosts and of other gateways.
+"""Hints for values of ``kind`` that people try: names of vendors, of hosts and of other gateways.
 
 The addresses are those of ``docs/providers.rst``; a test compares them.
 """

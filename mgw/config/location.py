@@ -1,4 +1,4 @@
-"""Where the configuration file is, and what to say where it cannot be read."""
+"""Where the configuration file is, and what to do if it cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providers and their settings that stand a level too high: what is said of them, once for each mistake.
+"""Providers and their settings that are one level too high: one message for each mistake.
 
 A provider without a name, or with settings that are not indented below it, is one problem, in place of one
 for each of the lines.

@@ -1,4 +1,4 @@
-"""Whether a name is another one with a slip of the finger in it."""
+"""Whether a name is probably a typo of another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each setting stands in its file, kept for what is found to be wrong with it later.
+"""The position of each setting in its file, for problems that are found later.
 
 A file that is missing, a port that is in use and most warnings are noticed after the configuration was read.
 What is said of them begins with the path of the setting (``tls.cert_file: file not found: …``), and

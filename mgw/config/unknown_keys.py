@@ -1,4 +1,4 @@
-"""What is said of a key that no setting has: what it may mean, where it belongs, which keys are allowed.
+"""Messages about unknown keys: the key that was meant, its block, or the keys that are allowed.
 
 A key is named only where a setting could be named like that, since a credential may stand there by mistake.
 """

@@ -1,4 +1,4 @@
-"""What to write in place of a value of the wrong type, where its text says what was meant.
+"""Hints for a value of the wrong type, if its text shows what was meant.
 
 Only numbers are repeated: any other text may be a key in the wrong place.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is not YAML, in words that say what to change and where.
+"""Messages about text that is not valid YAML: what to change, and where.
 
 PyYAML reports where it gave up, which is seldom where the mistake is (an unclosed quote is noticed at the
 next one).  Of the text itself only names of settings are repeated, since anything else may be a key.

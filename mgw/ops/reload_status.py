@@ -1,4 +1,4 @@
-"""What a running gateway tells ``mgw reload`` of itself: which file it uses, and what became of each reload.
+"""What a gateway reports to ``mgw reload``: the file that it uses, and the outcome of each reload.
 
 It stands in a file in memory (``memfd_create(2)``) that has a name and no place: nothing is left on any disk,
 it ends with the process, and whoever may send the process a signal finds it among its open files.  No other

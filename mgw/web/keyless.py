@@ -1,4 +1,4 @@
-"""Pages that a gateway without edge auth serves to a browser on the same machine.
+"""Which requests from web pages a gateway without edge auth accepts, if they come from its own machine.
 
 Such a gateway adds the operator's keys to whatever comes.  A page of another site can ask it, too: by its
 address on this machine, which the browser calls another origin, or by a name of the page's own that leads to
