@@ -113,9 +113,7 @@ def _routes(routes: RoutesSettings, context: LoadContext) -> RoutesSettings:
 
 def _providers(config: Config, context: LoadContext) -> dict[str, Provider]:
     if not context.provider_names and not context.report.has_problem_below(("providers",)):
-        context.report.add(
-            ("providers",), "missing, expected at least one provider, with a name, kind and base_url"
-        )
+        context.report.add(("providers",), "missing, expected at least one provider, with a name and a kind")
     return {
         name: normalize_provider(name, provider, config, context)
         for name, provider in config.providers.items()

@@ -6,14 +6,20 @@ A key is named only where a setting could be named like that, since a credential
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import SequenceMatcher
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from pydantic import BaseModel
 
+from mgw.config.examples import BLOCKS, example_of
+from mgw.config.other_words import meant_by
+from mgw.config.prices import PriceFile
 from mgw.config.problems import SECRET_PLACES, Path, Report, is_among
 from mgw.config.quoting import HIDDEN, nearest_word
+from mgw.config.settings import Config
 from mgw.config.settings_base import Settings, block_in, file_settings, known_keys
 
 LITELLM: Final = frozenset(
@@ -35,6 +41,10 @@ _VERY_CLOSE: Final = 0.8
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _LIKE_A_SETTING_BESIDE_KEYS: Final = re.compile(r"(?=.{1,24}$)[a-z]+(?:_[a-z]+)*")
 _TOP: Final = "at the top level"
+_PLACES_IN_CONFIG: Final[Mapping[type[Settings], Path]] = MappingProxyType(
+    {Config: (), PriceFile: ("prices",)}
+)
+"""Where what a file holds would be in the configuration."""
 _NAME: Final = "<name>"
 
 
@@ -52,29 +62,42 @@ def note_unknown_key(path: Path, report: Report, block: type[Settings]) -> None:
         if last == "model_list":
             report.note_misspelling(("providers",))
         return
-    meant, places = _meant(last, known), places_of(block).get(last, ())
-    if meant is not None and (not places or _is_very_close(last, meant)):
-        words, close = f"unknown key, did you mean {meant}?", True
+    meant = meant_by(last, (*_PLACES_IN_CONFIG[block], *above)) if block in _PLACES_IN_CONFIG else None
+    if meant is None:
+        meant = _meant(last, known, places_of(block).get(last, ()))
+    if meant is None:
+        named = path if _is_like_a_setting(path) else (*above, HIDDEN)
+        report.add(path, f"unknown key{_allowed_keys(above, known)}", named=named, names_setting=True)
+        return
+    words = f"unknown key, did you mean {meant}?" if meant in known else f"unknown key{meant}"
+    if meant in known:
         report.note_misspelling((*above, meant))
-    elif places and len(last) >= _SHORTEST_MISPLACED:
-        words, close = f"unknown key at this place: it belongs {' or '.join(places[:_MOST_PLACES])}", True
-    else:
-        words, close = "unknown key", False
-    if close and 1 < len(known) <= MOST_LISTED:
+    if 1 < len(known) <= MOST_LISTED:
         words += f" (allowed: {', '.join(known)})"
-    elif known and not close:
-        words += f"; allowed keys: {', '.join(known)}"
-    named = path if close or _is_like_a_setting(path) else (*above, HIDDEN)
-    report.add(path, words, named=named, names_setting=True)
+    report.add(path, words, names_setting=True)
+
+
+def _meant(key: str, known: tuple[str, ...], places: tuple[str, ...]) -> str | None:
+    """Return the setting that was meant, or in words where this one belongs."""
+    near = nearest_word(key, known)
+    if near is not None and (not places or _is_very_close(key, near)):
+        return near
+    if places and len(places) <= _MOST_PLACES and len(key) >= _SHORTEST_MISPLACED:
+        return f" at this place: it belongs {' or '.join(places)}"
+    return None
+
+
+def _allowed_keys(above: Path, known: tuple[str, ...]) -> str:
+    if not known:
+        return ""
+    words = f"; allowed keys: {', '.join(known)}"
+    example = example_of(above, BLOCKS) if "set" in known else None
+    return words if example is None else f"{words} (a header to send goes below set, as in {example})"
 
 
 def _of_litellm(key: str) -> str:
     instead = "write a list of targets in aliases; " if key.endswith("fallbacks") else ""
     return f"this is LiteLLM's, not a setting of mgw: {instead}see {LITELLM_PAGE}"
-
-
-def _meant(key: str, known: tuple[str, ...]) -> str | None:
-    return nearest_word(key, known)
 
 
 def _is_very_close(key: str, meant: str) -> bool:

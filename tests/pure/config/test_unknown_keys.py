@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.load import parse, parse_profile
-from mgw.config.problems import ConfigError
+from mgw.config.load import parse, parse_prices, parse_profile
+from mgw.config.other_words import OTHER_WORDS
+from mgw.config.problems import ANY, ConfigError
 from mgw.config.profile import Profile
 from mgw.config.settings import Config
+from mgw.config.settings_base import known_keys
 from mgw.config.unknown_keys import LITELLM, MOST_LISTED, places_of
 
 ONE = "providers: {main: {kind: openai}}\n"
@@ -25,7 +27,7 @@ def said_of(text: str) -> list[str]:
     [
         (
             "edge_auth: {keys: [{name: a, key: k, rpm: 5}]}",
-            f"edge_auth.keys.0.rpm: unknown key; allowed keys: {OF_KEYS}",
+            f"edge_auth.keys.0.rpm: unknown key, did you mean requests_per_minute? (allowed: {OF_KEYS})",
         ),
         (
             "edge_auth: {keys: [{name: a, key: k, model: []}]}",
@@ -52,12 +54,96 @@ def test_an_unknown_key_is_named_with_what_it_may_mean_and_what_is_allowed(setti
     assert said_of(f"{ONE}{setting}\n") == [said]
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("port: 8787", 'port: unknown key: write listen: "127.0.0.1:8787"'),
+        ("host: 0.0.0.0", 'host: unknown key: write listen: "127.0.0.1:8787"'),
+        ("default_provider: main", "default_provider: unknown key: write defaults: {openai_dialect: main}"),
+        (
+            "auth: {keys: []}",
+            "auth: unknown key: write edge_auth: {enabled: true, keys_env: MGW_EDGE_KEYS}",
+        ),
+        (
+            "models: [main/gpt-5]",
+            "models: unknown key at this place: list models below their provider, in providers.<name>.models",
+        ),
+        (
+            "log_level: debug",
+            (
+                "log_level: unknown key: the log has one level and goes to standard error; "
+                "to write it to a file, use mgw run --log-file FILE"
+            ),
+        ),
+        ("metrics: true", "metrics: unknown key: metrics need no setting and are at /metrics"),
+        ("tls: {cert: a.pem, key_file: b.pem}", None),
+        ("hooks: {jsonl: {path: usage.jsonl}}", None),
+        ("fleet: {redis: {uri: 'redis://h'}}", None),
+    ],
+)
+def test_a_word_that_other_programs_have_leads_to_the_setting(setting: str, said: str | None) -> None:
+    found = said_of(f"{ONE}{setting}\n")
+    assert len(found) == 1, "what was meant is not missing as well"
+    assert said is None or found == [said]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("url", "base_url"), ("endpoint", "base_url"), ("api_base", "base_url"), ("baseURL", "base_url")],
+)
+def test_the_address_of_a_provider_has_one_name(word: str, meant: str) -> None:
+    found = said_of(f"providers: {{main: {{kind: openai_compat, auth: none, {word}: 'http://h/v1'}}}}")
+    assert found == [f"providers.main.{word}: unknown key, did you mean {meant}?"]
+
+
+@pytest.mark.parametrize(("word", "meant"), [("type", "kind"), ("vendor", "kind")])
+def test_so_has_the_api_of_a_provider(word: str, meant: str) -> None:
+    found = said_of(f"providers: {{main: {{{word}: openai, api_key: long-enough}}}}")
+    assert found == [f"providers.main.{word}: unknown key, did you mean {meant}?"]
+
+
+def test_a_provider_that_is_turned_off_is_a_comment() -> None:
+    assert said_of("providers: {main: {kind: openai, enabled: false}}") == [
+        "providers.main.enabled: unknown key: to turn a provider off, remove it or put # before its lines"
+    ]
+
+
+def test_a_header_in_the_place_of_what_is_done_with_headers_goes_below_set() -> None:
+    assert said_of("providers: {main: {kind: openai, headers: {X-Team: blue}}}") == [
+        (
+            "providers.main.headers.…: unknown key; allowed keys: set, remove, forward "
+            "(a header to send goes below set, as in {set: {X-Team: blue}})"
+        )
+    ]
+
+
+def test_a_word_with_a_place_in_many_blocks_says_nothing_of_where_it_belongs() -> None:
+    (said,) = said_of(f"{ONE}spool: {{enabled: true}}\n")
+    assert said == "spool.enabled: unknown key; allowed keys: dir, body_memory, body_disk, max_bytes"
+
+
+@pytest.mark.parametrize("block", OTHER_WORDS, ids=".".join)
+def test_what_other_words_mean_is_a_setting_and_they_are_none(block: tuple[str, ...]) -> None:
+    known = known_keys(Config, tuple("0" if step == ANY else step for step in block))
+    assert known
+    for word, meant in OTHER_WORDS[block].items():
+        assert word not in known
+        assert word.islower()
+        assert meant in known or " " in meant
+
+
 def test_a_long_list_of_allowed_keys_is_left_out_beside_the_one_that_was_meant() -> None:
     (said,) = said_of("providers: {main: {kind: openai, base_ulr: 'http://h'}}")
     assert said == "providers.main.base_ulr: unknown key, did you mean base_url?"
     (said,) = said_of("providers: {main: {kind: openai, zone: eu}}")
     assert said.startswith("providers.main.zone: unknown key; allowed keys: kind, base_url, ")
     assert said.count(", ") > MOST_LISTED
+
+
+def test_a_file_of_prices_knows_the_words_of_other_price_lists() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        parse_prices("rows: [{model: a, prompt: 1, output: 2}]\n", "prices.yaml", ())
+    assert "rows.0.prompt: unknown key, did you mean input? (allowed: model," in str(refusal.value)
 
 
 def test_a_profile_has_its_own_keys() -> None:
