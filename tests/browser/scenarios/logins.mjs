@@ -13,7 +13,7 @@ export default async function scenario(browser) {
   await page.reload(); // what is under way is still there
   await page.getByText("ABCD-1234").waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
-  await page.getByText("Cancelled").waitFor();
+  await page.getByText("Canceled").waitFor();
 
   await page.getByRole("button", { name: "Log in with a code" }).click();
   await page.getByText("ABCD-1234").waitFor();
