@@ -9,20 +9,37 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from fnmatch import translate
+from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 
 from mgw.config.edge_auth import NamedKeySettings
 from mgw.config.near_names import near_name
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
-from mgw.config.quoting import listed, quote
+from mgw.config.quoting import listed, quote, redact
 from mgw.config.settings import Config
 from mgw.kinds import KINDS
 from mgw.secret import Secret
+from mgw.vocabulary import Family, Kind
 
 _WILDCARD: Final = re.compile(r"[*?\[]")
 _OF_VENDORS: Final = frozenset({"models", "projects", "publishers", "tunedmodels"})
 """What stands before a slash in ids of the vendors themselves."""
+_OPENAI_AT_GOOGLE: Final = "/openai"
+"""How the path of Google's OpenAI-compatible API ends."""
+_AZURE: Final = ".openai.azure.com"
+_VENDORS: Final = MappingProxyType(
+    {
+        Kind.OPENAI: "OpenAI",
+        Kind.AZURE_OPENAI: "Azure OpenAI",
+        Kind.ANTHROPIC: "Anthropic",
+        Kind.GEMINI: "Gemini",
+    }
+)
+_HOSTS: Final = MappingProxyType(
+    {urlsplit(row.base_url).netloc: row.kind for row in KINDS.values() if row.base_url is not None}
+)
 MOST_SCANS: Final = 100
 """Patterns that are compared with every alias; of a file with more that fit nothing, these are enough."""
 _LIKE_A_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|KEYS|TOKEN|SECRET|PASSWORD)")
@@ -30,7 +47,12 @@ _LIKE_A_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|KEYS
 
 def advice(config: Config) -> list[str]:
     """Return all of them, in the order of the settings."""
-    return [*_variables_as_keys(config), *_patterns_without_models(config)]
+    return [
+        *_variables_as_keys(config),
+        *_keys_of_providers(config),
+        *_addresses_of_others(config),
+        *_patterns_without_models(config),
+    ]
 
 
 def _variables_as_keys(config: Config) -> Iterator[str]:
@@ -50,6 +72,38 @@ _LOOKS: Final = "looks like the name of an environment variable: to read the key
 
 def _is_variable(key: Secret | None) -> bool:
     return key is not None and _LIKE_A_VARIABLE.fullmatch(key.reveal()) is not None
+
+
+def _keys_of_providers(config: Config) -> Iterator[str]:
+    """Say so where clients have a provider's key, which opens the provider without the gateway, too."""
+    of_clients = {key.reveal() for key in config.edge_auth.secrets}
+    for name, provider in config.providers.items():
+        if provider.api_key is not None and provider.api_key.reveal() in of_clients:
+            where = dotted_path(("providers", name))
+            yield f"edge_auth.keys: a key is also the key of {where}: give clients a key of their own"
+
+
+def _addresses_of_others(config: Config) -> Iterator[str]:
+    """Say so where an address is one of another vendor, which has another API."""
+    for name, provider in config.providers.items():
+        meant = _kind_at(provider)
+        if meant is not None:
+            host = redact(urlsplit(provider.base_url).netloc)
+            where = dotted_path(("providers", name, "base_url"))
+            yield f"{where}: {host} is an address of {_VENDORS[meant]}: did you mean kind: {meant.value}?"
+
+
+def _kind_at(provider: Provider) -> Kind | None:
+    """Return the kind of the vendor that has this address, if the provider's kind cannot be meant."""
+    parts = urlsplit(provider.base_url)
+    if (parts.hostname or "").endswith(_AZURE) and KINDS[provider.kind].family is Family.OPENAI:
+        has_version = "v1" in parts.path.split("/")
+        return None if has_version or provider.kind is Kind.AZURE_OPENAI else Kind.AZURE_OPENAI
+    kind = _HOSTS.get(parts.netloc)
+    if kind is None or KINDS[kind].family is KINDS[provider.kind].family:
+        return None
+    serves_chat = provider.kind is Kind.OPENAI_COMPAT or parts.path.endswith(_OPENAI_AT_GOOGLE)
+    return None if serves_chat else kind
 
 
 def _patterns_without_models(config: Config) -> Iterator[str]:

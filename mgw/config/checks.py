@@ -242,6 +242,8 @@ def _checked_full_address(text: str, instead_of_user: str) -> str:
 
 
 def _checked_address(text: str, instead_of_user: str) -> str:
+    if "${" in text:
+        raise ValueError("the address has a placeholder in it, and placeholders are not filled in")
     if not text.isascii():
         raise ValueError(
             "expected an address in ASCII: write the host name in its xn-- form and percent-encode the path"

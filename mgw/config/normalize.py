@@ -154,7 +154,11 @@ def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[
         for position, target in enumerate(targets):
             place = (*path, position) if (*path, position) in context.report.marks else path
             provider, _, model = target.partition("/")
-            if provider and model:
+            if "://" in target:
+                context.report.add(
+                    place, "expected <provider>/<model>, found an address: it is the base_url of a provider"
+                )
+            elif provider and model:
                 context.need_provider(provider, place)
             else:
                 reason = _why_no_target(target, aliases, context)

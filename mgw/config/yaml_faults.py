@@ -115,7 +115,7 @@ def _no_mapping(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # n
     before = next((other for other in reversed(lines[: int(mark[0]) - 1]) if other.strip()), "")
     if _indent(line) > _indent(before) and not before.rstrip().endswith(":") and ":" in before:
         return "this line is indented more than the one above it, which already has a value", mark
-    if _indent(line) == _indent(before) and ":" not in before:
+    if _indent(line) >= _indent(before) and ":" not in before:
         return _NO_COLON, (mark[0] - 1, began[1])
     return 'a second ": " on one line: put the value in quotes', mark
 

@@ -50,6 +50,8 @@ def test_the_public_address_has_no_slash_at_its_end(written: str, meant: str) ->
     [
         ("gateway.example.com", "expected an address that begins with http:// or https://"),
         ("ws://gateway", "expected an address that begins with http:// or https://"),
+        ("'${GATEWAY}/llm'", "the address has a placeholder in it, and placeholders are not filled in"),
+        ("'https://${HOST}/llm'", "the address has a placeholder in it, and placeholders are not filled in"),
         ("https://", "expected a host name or an IP address after ://"),
         ("https:///llm", "expected a host name or an IP address after ://"),
         ("https://gw?a=b", "expected an address without a query or fragment (no ? or #)"),

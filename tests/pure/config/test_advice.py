@@ -115,3 +115,47 @@ def test_only_so_many_patterns_are_compared_with_every_alias() -> None:
     keys = f"edge_auth: {{enabled: true, keys: [{{name: a, key: a-long-key-1, models: [{patterns}]}}]}}"
     config = parse(f"{OPENAI}{ALIASES}{keys}\n", "mgw.yaml", {})
     assert len(advice(config)) == MOST_SCANS
+
+
+def advice_on(provider: str) -> list[str]:
+    return advice(parse(f"providers: {{main: {provider}}}", "mgw.yaml", {}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "kind_meant"),
+    [
+        ("anthropic", "https://api.openai.com/v1", "openai"),
+        ("gemini", "https://api.openai.com/v1", "openai"),
+        ("openai", "https://api.anthropic.com/v1", "anthropic"),
+        ("openai", "https://generativelanguage.googleapis.com/v1beta", "gemini"),
+        ("openai", "https://blue.openai.azure.com/openai/deployments/gpt", "azure_openai"),
+        ("openai_compat", "https://blue.openai.azure.com/openai", "azure_openai"),
+    ],
+)
+def test_the_address_of_another_vendor_is_warned_of(kind: str, address: str, kind_meant: str) -> None:
+    (said,) = advice_on(f"{{kind: {kind}, auth: none, base_url: '{address}'}}")
+    host = address.split("/")[2]
+    assert said.startswith(f"providers.main.base_url: {host} is an address of ")
+    assert said.endswith(f": did you mean kind: {kind_meant}?")
+
+
+@pytest.mark.parametrize(
+    ("kind", "address"),
+    [
+        ("openai_compat", "https://api.openai.com/v1"),
+        ("openai_compat", "https://api.anthropic.com/v1"),
+        ("openai", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ("openai", "https://blue.openai.azure.com/openai/v1"),
+        ("anthropic", "https://gateway.example.com/v1"),
+    ],
+)
+def test_an_address_that_serves_the_api_of_the_kind_is_not_warned_of(kind: str, address: str) -> None:
+    assert advice_on(f"{{kind: {kind}, auth: none, base_url: '{address}'}}") == []
+
+
+def test_a_gateway_key_that_is_a_providers_key_too_is_warned_of() -> None:
+    text = "providers: {a: {kind: openai, api_key: one-long-key}, b: {kind: openai, api_key: another-key}}\n"
+    keys = "edge_auth: {enabled: true, keys: [a-third-key-1, {name: n, key: another-key}]}"
+    assert advice(parse(text + keys, "mgw.yaml", {})) == [
+        "edge_auth.keys: a key is also the key of providers.b: give clients a key of their own"
+    ]

@@ -46,7 +46,7 @@ VARIABLES = (
     "OTLP_AUTHORIZATION",
     "WEBHOOK_SECRET",
 )
-ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {
+ENVIRON = {name: f"a-long-key-{number}" for number, name in enumerate(VARIABLES)} | {
     "ALICE_KEY": "a-longer-key",
     "PROXY_ADDRESS": "http://u:p@proxy.example:3128",
     "REDIS_URL": "rediss://u:p@redis.example/1",

@@ -55,6 +55,8 @@ def said_of(folder: Path, content: bytes) -> list[str]:
         ('listen: "\\d"\n', 1, "an escape sequence that YAML does not know: use single quotes"),
         ("a: 1\n---\nb: 2\n", 2, "a second document begins here: only one is allowed"),
         ("a: 1\nb\nc: 1\n", 2, NO_COLON),
+        ("providers:\n  main\n    kind: openai\n", 2, NO_COLON),
+        (f"{MAIN}    kind: openai\nlisten\n  ':1': 2\n", 4, NO_COLON),
     ],
 )
 def test_a_syntax_error_is_told_where_it_was_made(tmp_path: Path, text: str, line: int, said: str) -> None:
