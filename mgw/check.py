@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from mgw.config.advice import advice
 from mgw.config.file_faults import unreadable, unusable_folder, unwritable
 from mgw.config.fleet import AUTO
@@ -260,6 +262,40 @@ def warnings_of_workers(config: Config, cpus: int) -> list[str]:
         if most is not None and most < workers:
             where = dotted_path(("providers", provider.name, "max_connections"))
             found.append(f"{where}: {most} is fewer than one connection for each of the {workers} workers")
+    return found
+
+
+class AtStart(Struct, frozen=True):
+    """What only a restart can change."""
+
+    listen: str
+    has_tls: bool
+    has_workers: bool
+    has_redis: bool
+
+    @classmethod
+    def of(cls, config: Config) -> AtStart:
+        """Return it for the configuration that a gateway starts with."""
+        return cls(
+            redact(str(config.listen)),
+            config.tls is not None,
+            config.workers is not None,
+            config.fleet.redis is not None,
+        )
+
+
+def warnings_of_restart(config: Config, at_start: AtStart) -> list[str]:
+    """Return a sentence for each setting that differs from the start and waits for another one."""
+    later, now = "takes effect after a restart", AtStart.of(config)
+    found = []
+    if now.listen != at_start.listen:
+        found.append(f"listen: {now.listen} {later}; until then the gateway listens on {at_start.listen}")
+    if now.has_tls != at_start.has_tls:
+        found.append(f"tls: turning TLS {'on' if now.has_tls else 'off'} {later}")
+    if now.has_workers != at_start.has_workers:
+        found.append(f"workers: turning workers {'on' if now.has_workers else 'off'} {later}")
+    if now.has_redis and not at_start.has_redis:
+        found.append(f"fleet.redis: turning it on {later}")
     return found
 
 

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw import __version__
-from mgw.check import warnings, warnings_of_files, warnings_of_workers
+from mgw.check import AtStart, warnings, warnings_of_files, warnings_of_restart, warnings_of_workers
 from mgw.clients.client import ClientRegistry
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
@@ -102,6 +102,7 @@ class GatewayService(Service):
         line_threads: Callable[[Any, str], SerialRunner] = DaemonThreads,
     ) -> None:
         self._read_config = read_config
+        self._at_start = AtStart.of(config)
         self._reactor = reactor
         self._ports = Ports(reactor)
         self._secrets = secrets_of(config)
@@ -438,14 +439,7 @@ class GatewayService(Service):
         return StartError(reason)
 
     def _warn_of_restart(self, config: Config) -> None:
-        before = self.plane.generation.config
-        if config.listen != before.listen or (config.tls is None) != (before.tls is None):
-            self._needs_restart("changing listen, or turning tls on or off, requires a restart")
-        if (config.workers is None) != (before.workers is None):
-            self._needs_restart("turning workers on or off requires a restart")
-        if config.fleet.redis is not None and self._fleet is None:
-            self._needs_restart("adding fleet.redis requires a restart")
-
-    def _needs_restart(self, what: str) -> None:
-        _log.warn("{what}", what=what)
-        self.reloads.note(what)
+        for what in warnings_of_restart(config, self._at_start):
+            located = config.places.locate(what)
+            _log.warn("{what}", what=located)
+            self.reloads.note(located)

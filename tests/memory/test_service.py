@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from twisted.application.service import Application
@@ -451,13 +451,29 @@ def test_a_provider_whose_ca_file_is_missing_stops_the_start() -> None:
         made(config(text))
 
 
+LATER: Final = "takes effect after a restart"
+
+
 def test_a_change_of_the_address_is_warned_about(log: Log) -> None:
     harness = started()
     with ended(harness):
         harness.reload(config())
-        assert not log.has("needs a restart")
+        assert not log.has("restart")
         harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
-        assert log.has("changing listen, or turning tls on or off, requires a restart")
+        assert log.has(f"listen: 127.0.0.1:1 {LATER}; until then the gateway listens on 127.0.0.1:8787")
+
+
+def test_what_waits_for_a_restart_is_said_until_it_is_undone() -> None:
+    """What counts is what the gateway has started with, not what the last reload said."""
+    harness = started()
+    with ended(harness):
+        notes = []
+        for changes in ("listen: 127.0.0.1:1\nworkers: 2\n", "listen: 127.0.0.1:1\n", ""):
+            harness.reload(config(THREE_FAMILIES + changes))
+            said = harness.service.reloads.status.notes
+            notes.append([note.partition(";")[0].partition(": ")[2] for note in said])
+        listen = f"listen: 127.0.0.1:1 {LATER}"
+        assert notes == [[listen, f"workers: turning workers on {LATER}"], [listen], []]
 
 
 def test_what_became_of_each_reload_is_told() -> None:
@@ -467,7 +483,8 @@ def test_what_became_of_each_reload_is_told() -> None:
         harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
         status = reloads.status
         assert (status.asked, status.answered, status.generation, status.problems) == (1, 1, 2, "")
-        assert status.notes == ("changing listen, or turning tls on or off, requires a restart",)
+        (note,) = status.notes
+        assert note.startswith("mgw.yaml:17: listen: ")
         harness.reload(ConfigError((Problem("mgw.yaml", 3, "drain", "unknown key"),)))
         status = reloads.status
         assert (status.asked, status.answered, status.generation) == (2, 2, 2)

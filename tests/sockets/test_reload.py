@@ -217,7 +217,7 @@ def test_a_changed_address_waits_for_a_restart_and_the_log_says_so(
     gateway: GatewayProcess, upstream: RawUpstream
 ) -> None:
     reload(gateway, configuration(upstream).replace("127.0.0.1:0", "127.0.0.1:1"))
-    assert b"changing listen, or turning tls on or off, requires a restart" in gateway.stderr.data
+    assert b"listen: 127.0.0.1:1 takes effect after a restart" in gateway.stderr.data
     assert send(gateway, "gpt-1") == 200
 
 
