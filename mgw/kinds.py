@@ -68,6 +68,10 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Chat: the field of that name says who the user is, not ``user``."""
     has_allowed_tools: bool = False
     """Chat: a tool may be chosen from among several."""
+    vendor: str = ""
+    """Whose hosts these are; empty: of anybody."""
+    host_suffix: str = ""
+    """How the names of the vendor's hosts end, where each customer has one."""
 
 
 _ALL: Final = frozenset(Capability)
@@ -79,6 +83,7 @@ KINDS: Final = MappingProxyType(
         for row in (
             KindRow(
                 kind=Kind.OPENAI,
+                vendor="OpenAI",
                 family=Family.OPENAI,
                 mistaken_names=("gpt", "chatgpt", "open_ai", "codex"),
                 genai_name="openai",
@@ -109,6 +114,8 @@ KINDS: Final = MappingProxyType(
             ),
             KindRow(
                 kind=Kind.AZURE_OPENAI,
+                vendor="Azure OpenAI",
+                host_suffix=".openai.azure.com",
                 family=Family.OPENAI,
                 mistaken_names=("azure", "azure_ai", "azureopenai", "azure_foundry", "azure_open_ai"),
                 genai_name="azure.ai.openai",
@@ -124,6 +131,7 @@ KINDS: Final = MappingProxyType(
             ),
             KindRow(
                 kind=Kind.ANTHROPIC,
+                vendor="Anthropic",
                 family=Family.ANTHROPIC,
                 mistaken_names=("claude", "claude_code"),
                 genai_name="anthropic",
@@ -137,6 +145,7 @@ KINDS: Final = MappingProxyType(
             ),
             KindRow(
                 kind=Kind.GEMINI,
+                vendor="Gemini",
                 family=Family.GEMINI,
                 mistaken_names=("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"),
                 genai_name="gcp.gemini",

@@ -21,22 +21,13 @@ from mgw.config.quoting import listed, quote, redact
 from mgw.config.settings import Config
 from mgw.kinds import KINDS
 from mgw.secret import Secret
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import Kind
 
 _WILDCARD: Final = re.compile(r"[*?\[]")
 _OF_VENDORS: Final = frozenset({"models", "projects", "publishers", "tunedmodels"})
 """What stands before a slash in ids of the vendors themselves."""
 _OPENAI_AT_GOOGLE: Final = "/openai"
 """How the path of Google's OpenAI-compatible API ends."""
-_AZURE: Final = ".openai.azure.com"
-_VENDORS: Final = MappingProxyType(
-    {
-        Kind.OPENAI: "OpenAI",
-        Kind.AZURE_OPENAI: "Azure OpenAI",
-        Kind.ANTHROPIC: "Anthropic",
-        Kind.GEMINI: "Gemini",
-    }
-)
 _HOSTS: Final = MappingProxyType(
     {urlsplit(row.base_url).netloc: row.kind for row in KINDS.values() if row.base_url is not None}
 )
@@ -90,17 +81,18 @@ def _addresses_of_others(config: Config) -> Iterator[str]:
         if meant is not None:
             host = redact(urlsplit(provider.base_url).netloc)
             where = dotted_path(("providers", name, "base_url"))
-            yield f"{where}: {host} is an address of {_VENDORS[meant]}: did you mean kind: {meant.value}?"
+            yield f"{where}: {host} is an address of {KINDS[meant].vendor}: did you mean kind: {meant.value}?"
 
 
 def _kind_at(provider: Provider) -> Kind | None:
     """Return the kind of the vendor that has this address, if the provider's kind cannot be meant."""
-    parts = urlsplit(provider.base_url)
-    if (parts.hostname or "").endswith(_AZURE) and KINDS[provider.kind].family is Family.OPENAI:
-        has_version = "v1" in parts.path.split("/")
-        return None if has_version or provider.kind is Kind.AZURE_OPENAI else Kind.AZURE_OPENAI
+    parts, row = urlsplit(provider.base_url), KINDS[provider.kind]
+    for other in KINDS.values():
+        if other.host_suffix and (parts.hostname or "").endswith(other.host_suffix):
+            is_other = other is not row and other.family is row.family
+            return other.kind if is_other and "v1" not in parts.path.split("/") else None
     kind = _HOSTS.get(parts.netloc)
-    if kind is None or KINDS[kind].family is KINDS[provider.kind].family:
+    if kind is None or KINDS[kind].family is row.family:
         return None
     serves_chat = provider.kind is Kind.OPENAI_COMPAT or parts.path.endswith(_OPENAI_AT_GOOGLE)
     return None if serves_chat else kind
