@@ -19,7 +19,7 @@ FILES: Final = MappingProxyType({"bash": "bash/mgw", "zsh": "zsh/_mgw", "fish": 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    parser.add_argument("shell", metavar="SHELL", choices=tuple(FILES), help=", ".join(FILES))
+    parser.add_argument("shell", choices=tuple(FILES), help="the shell")
 
 
 def run(said: argparse.Namespace) -> int:

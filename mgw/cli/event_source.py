@@ -39,6 +39,8 @@ MAX_LINE_BYTES: Final = 1024 * 1024
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MAX_ERROR_BYTES: Final = 64 * 1024
 _TRIED_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
+_TLS_RECORD: Final = ("\x15\x03", "\x16\x03")
+"""An alert or a handshake (RFC 8446 5.1), as the answer to HTTP."""
 _TLS_BROKE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 """The connection ended in the handshake; other errors of TLS say that the two ends do not fit."""
 
@@ -63,6 +65,8 @@ class EventSource:
     kinds: str
     say: Callable[[str], object]
     sleep: Callable[[float], object] = time.sleep
+    greets: bool = False
+    """Say that it is connected, too: to a person, who would see nothing before the first event."""
     _last_id: str | None = None
     _retry_seconds: float = FIRST_BACK_OFF
     _tries: int = 0
@@ -89,7 +93,9 @@ class EventSource:
             self._wait(reason)
 
     def _on_connected(self) -> None:
-        if self._has_waited:
+        if self.greets and not self._was_connected:
+            self.say(f"connected to {self._shown()}; waiting for events")
+        elif self._has_waited:
             self.say(f"{'reconnected' if self._was_connected else 'connected'} to {self._shown()}")
         self._has_waited, self._was_connected = False, True
 
@@ -132,7 +138,13 @@ class EventSource:
                 self._refuse(response.status, response.read(_MAX_ERROR_BYTES))
         except (OSError, HTTPException) as error:
             if isinstance(error, BadStatusLine) and not isinstance(error, RemoteDisconnected):
-                raise TailError(f"{self._shown()} does not speak HTTP: it is not an mgw gateway") from None
+                uses_tls = str(error.args[0]).startswith(_TLS_RECORD) and self.address.scheme == "http"
+                what = (
+                    "uses TLS: write https://"
+                    if uses_tls
+                    else "does not speak HTTP: it is not an mgw gateway"
+                )
+                raise TailError(f"{self._shown()} {what}") from None
             raise _Away(f"no response: {harmless(_why(error))}") from None
         kind = response.headers.get_content_type()
         if kind != "text/event-stream":
@@ -214,4 +226,6 @@ def _message_of(body: bytes) -> str:
 def _why(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "timed out"
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "the server does not use TLS: write http://"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -46,7 +46,8 @@ def build_parser(wanted: str) -> argparse.ArgumentParser:
         ),
         formatter_class=HelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version(), help="print the version and exit")
+    does = "print the version and exit"
+    parser.add_argument("-V", "--version", action="version", version=_version(), help=does)
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
@@ -252,7 +253,7 @@ COMMANDS: Final = (
         (
             "mgw tail",
             "mgw tail --status 5xx --kinds usage,health",
-            "mgw tail --url https://gateway.example.com --key-env GATEWAY_KEY --format json",
+            "mgw tail https://gateway.example.com --key-env GATEWAY_KEY --format json",
         ),
     ),
     Command("schema", "print a JSON schema of the configuration, for editors", _load_schema),

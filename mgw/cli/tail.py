@@ -30,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Print the events of a running gateway as they happen. If the gateway is down,\n"
         "wait for it; after a restart, continue with the next event. Ctrl-C stops."
     )
-    parser.add_argument("--url", default=DEFAULT_URL, help="the gateway's address (default: %(default)s)")
+    parser.add_argument(
+        "address", metavar="URL", nargs="?", help=f"the gateway's address (default: {DEFAULT_URL})"
+    )
+    parser.add_argument("--url", help="the gateway's address, as an option")
     parser.add_argument(
         "--key-env",
         metavar="NAME",
@@ -67,8 +70,9 @@ def tail(said: argparse.Namespace) -> int:
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     renderer = EventRenderer(filters, as_json=said.format == "json", colours=colours)
     try:
-        address, headers = _address_of(said.url), _headers_of(said.key_env, os.environ)
-        source = EventSource(address, headers, said.kinds, _say)
+        address = _address_of(_stated(said.address, said.url))
+        headers = _headers_of(said.key_env, os.environ)
+        source = EventSource(address, headers, said.kinds, _say, greets=sys.stderr.isatty())
         for kind, data in source.events(_check_output):
             text = _render(renderer, kind, data)
             if text:
@@ -97,6 +101,16 @@ def _render(renderer: EventRenderer, kind: str, data: str) -> str:
         return renderer.render(kind, loads(data), data)
     except (ValueError, OverflowError, RecursionError):  # no JSON, or numbers without end
         raise TailError("received something that is not an event: it is not an mgw gateway") from None
+
+
+def _stated(argument: str | None, option: str | None) -> str:
+    """Return the address that the command line names, with a scheme; or the default."""
+    if argument is not None and option is not None and argument != option:
+        raise OptionError("two addresses: name only one")
+    url = argument or option or DEFAULT_URL
+    if url.endswith((".yaml", ".yml")):
+        raise OptionError(f"expected the gateway's address, not a file: mgw tail {DEFAULT_URL}")
+    return url if "://" in url else f"http://{url}"
 
 
 def _address_of(url: str) -> SplitResult:

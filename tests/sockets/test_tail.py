@@ -10,9 +10,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
+from mgw.cli.event_source import EventSource
 from tests.support.gateway import Collected
 from tests.support.operations import ROOT
 from tests.support.waiting import WAIT_SECONDS
@@ -185,11 +187,13 @@ def test_what_cannot_work_is_a_sentence(answer: bytes, environ: dict[str, str], 
         (("--url", "http://user:canary@127.0.0.1"), {}, "--url: no user, password, query or fragment"),
         (("--url", "ftp://127.0.0.1"), {}, "--url: expected an address"),
         (("--url", "http://127.0.0.1:99999"), {}, "--url is not an address"),
+        (("http://127.0.0.1:1", "--url", "http://127.0.0.1:2"), {}, "two addresses: name only one"),
+        (("mgw.yaml",), {}, "expected the gateway's address, not a file: mgw tail http://127.0.0.1:8787"),
         (("--url", "http://127.0.0.1/a\r\nb: c"), {}, "--url"),
         (("--key-env", "MGW_NO_SUCH"), {}, "the environment variable MGW_NO_SUCH is not set"),
         (("--key-env", "MGW_ODD"), {"MGW_ODD": "canary\r\nx: y"}, "cannot be a key"),
     ],
-    ids=["user", "scheme", "port", "line end", "unset", "odd key"],
+    ids=["user", "scheme", "port", "two", "file", "line end", "unset", "odd key"],
 )
 def test_a_wrong_option_is_a_sentence(arguments: tuple[str, ...], environ: dict[str, str], said: str) -> None:
     status, stdout, stderr = ran(*arguments, **environ)
@@ -246,7 +250,29 @@ def test_a_server_that_speaks_no_tls_is_not_waited_for() -> None:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 status, _, said = tail.end()
     assert status == 1
-    assert said.startswith(f"mgw tail: {url}: cannot connect: [SSL")
+    assert said == f"mgw tail: {url}: cannot connect: the server does not use TLS: write http://\n"
+
+
+def test_a_server_that_only_speaks_tls_is_asked_for_by_https() -> None:
+    alert = b"\x15\x03\x01\x00\x02\x02\x46"  # RFC 8446 6: a record of type 21
+    status, _, said = ran("--url", ScriptedGateway(alert).url)
+    assert status == 1
+    assert "uses TLS: write https://" in said
+
+
+def test_a_person_sees_that_it_is_connected_before_the_first_event() -> None:
+    gateway = ScriptedGateway(STREAM + usage(1), stays=True)
+    said: list[str] = []
+    source = EventSource(urlsplit(gateway.url), {}, "usage", said.append, greets=True)
+    assert next(source.events(lambda: None))[0] == "usage"
+    assert said == [f"connected to {gateway.url}; waiting for events"]
+
+
+def test_an_address_is_an_argument_or_an_option_and_may_lack_its_scheme() -> None:
+    gateway = ScriptedGateway(STREAM + usage(1), STREAM + usage(1), stays=True)
+    for words in ((gateway.url.removeprefix("http://"),), ("--url", gateway.url.removeprefix("http://"))):
+        with tailing(*words) as tail:
+            tail.stdout.wait_for(lambda data: b"\n" in data, WAIT_SECONDS, "an event")
 
 
 def test_help_comes_without_twisted() -> None:

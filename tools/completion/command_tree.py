@@ -14,10 +14,10 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.cli.example import shipped_names
-from mgw.cli.main import commands_of
 from mgw.cli.parser import ALL, COMMANDS, build_parser
 from mgw.cli.tail import KINDS
 from mgw.cli.usage import GROUPS
+from mgw.cli.wrong_calls import commands_of
 from mgw.usage.event import Outcome
 
 _WORDS: Final = MappingProxyType(

@@ -28,7 +28,7 @@ complete -c mgw -n '__mgw_at -n' -a completion -d 'print the completion script f
 complete -c mgw -n '__mgw_at -n' -a help -d 'show the options of a command, with examples'
 complete -c mgw -n '__mgw_at -n' -a version -d 'print the version'
 complete -c mgw -n '__mgw_at -n' -s h -l help -d 'show this help message and exit'
-complete -c mgw -n '__mgw_at -n' -l version -d 'print the version and exit'
+complete -c mgw -n '__mgw_at -n' -s V -l version -d 'print the version and exit'
 complete -c mgw -n '__mgw_at run' -F
 complete -c mgw -n '__mgw_at run' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at run' -s c -l config -r -F -d 'the configuration file, as an option'
@@ -86,7 +86,7 @@ complete -c mgw -n '__mgw_at usage' -l since -x -d 'only events since then: a da
 complete -c mgw -n '__mgw_at usage' -l until -x -d 'only events before this time'
 complete -c mgw -n '__mgw_at usage' -l format -x -a 'table csv json' -d 'the output format'
 complete -c mgw -n '__mgw_at tail' -s h -l help -d 'show this help message and exit'
-complete -c mgw -n '__mgw_at tail' -l url -x -d 'the gateway\'s address'
+complete -c mgw -n '__mgw_at tail' -l url -x -d 'the gateway\'s address, as an option'
 complete -c mgw -n '__mgw_at tail' -l key-env -x -d 'environment variable with a key for the dashboard'
 complete -c mgw -n '__mgw_at tail' -l kinds -x -a 'usage log health session' -d 'one or more of usage, log, health, session, separated by commas'
 complete -c mgw -n '__mgw_at tail' -l client -x -d 'only events of this client'

@@ -12,8 +12,9 @@ import pytest
 
 from mgw import __version__
 from mgw.cli.arguments import TwoFilesError, settle_file
-from mgw.cli.main import commands_of, main
+from mgw.cli.main import main
 from mgw.cli.parser import ALL, COMMANDS, build_parser
+from mgw.cli.wrong_calls import GUESSES, commands_of
 from mgw.config.location import DEFAULT_FILE
 from tests.support.waiting import WAIT_SECONDS
 
@@ -84,7 +85,8 @@ def test_where_the_argument_is_another_one_the_file_is_an_option() -> None:
         ("logs", "tail"),
         ("auth lgoin", "auth login"),
         ("mgw.yaml", "run mgw.yaml"),
-        ("help chekc", "check"),
+        ("help chekc", "help check"),
+        ("help auth lgoin", "help auth login"),
     ],
 )
 def test_a_command_that_is_not_there_leads_to_the_one_that_is(
@@ -105,10 +107,8 @@ def test_a_word_that_resembles_no_command_is_answered_with_all_of_them(capsys: C
 
 
 def test_every_guess_leads_to_a_command() -> None:
-    from mgw.cli.main import _GUESSES
-
     tree = commands_of(build_parser(ALL))
-    for guess in _GUESSES.values():
+    for guess in GUESSES.values():
         parser = tree[guess.split()[0]]
         assert not guess.split()[1:] or guess.split()[1] in commands_of(parser)
 
@@ -122,7 +122,47 @@ def test_help_is_a_command_and_an_option(capsys: Capture) -> None:
         assert by_command.out.startswith(f"usage: {' '.join(('mgw', *words))} ")
 
 
-@pytest.mark.parametrize("words", [("version",), ("--version",)])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "run --port 9000",
+            "mgw run: unknown option --port; the address is listen in the configuration file",
+        ),
+        ("run mgw.yaml --host 0.0.0.0", "mgw run: unknown option --host; the address is listen in the c"),
+        (
+            "run --workers=2",
+            "mgw run: unknown option --workers; workers is a setting in the configuration file",
+        ),
+        ("run --log-fiel x", "mgw run: unknown option --log-fiel; did you mean --log-file?"),
+        ("run a.yaml b.yaml", "mgw run: unexpected argument 'b.yaml'; its options: mgw help run"),
+        ("check --strict", "mgw check: unknown option --strict; its options: mgw help check"),
+        ("auth status -x", "mgw auth status: unknown option -x; its options: mgw help auth status"),
+        (
+            "auth status --key=sk-canary",
+            "mgw auth status: unknown option --key; its options: mgw help auth s",
+        ),
+        ("--config mgw.yaml run", "mgw: options follow the command: mgw run --config mgw.yaml"),
+        ("-c mgw.yaml check", "mgw: options follow the command: mgw check -c mgw.yaml"),
+        ("-v", "mgw: unknown option -v; did you mean --version?"),
+        ("--frobnicate", "mgw: unknown option --frobnicate; its options: mgw help"),
+    ],
+)
+def test_an_option_that_is_not_there_leads_to_what_is(words: str, said: str, capsys: Capture) -> None:
+    assert status_of(*words.split()) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(said)
+    assert captured.err.count("\n") == 1
+    assert "canary" not in captured.err
+
+
+def test_a_shell_is_asked_for_by_the_names_that_there_are(capsys: Capture) -> None:
+    assert status_of("completion") == 2
+    assert "mgw completion {bash,zsh,fish}" in " ".join(capsys.readouterr().err.replace("[-h] ", "").split())
+
+
+@pytest.mark.parametrize("words", [("version",), ("--version",), ("-V",)])
 def test_the_version_is_a_command_and_an_option(words: tuple[str, ...], capsys: Capture) -> None:
     assert status_of(*words) == 0
     assert capsys.readouterr().out == f"mgw {__version__}\n"
