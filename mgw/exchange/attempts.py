@@ -208,7 +208,7 @@ def creates_nothing(route: Route, request: ClientRequest) -> bool:
 def attempts_for(exchange: Exchange, target: Target, *, creates_nothing: bool) -> Attempts | None:
     """Return what may be tried for a request beyond its first attempt; ``None``: nothing.
 
-    Counts are asked for once: they must not hold up those who wait for an answer (contract 8.25).
+    Counts are asked for once: they must not hold up those who wait for an answer (contract 2.18).
     """
     if exchange.route.treatment is Treatment.COUNT or not exchange.generation.tries_again:
         return None
