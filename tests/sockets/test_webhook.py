@@ -66,7 +66,7 @@ def test_a_receiver_that_dies_and_comes_back_gets_everything(receiver: Receiver,
         receiver.wait_for(ids, WAIT_SECONDS)
         receiver.stop()
         leave_events(gateway.port, 400, ids)
-        gateway.log(b"usage events to hooks.webhook: failed (refused_connection)")
+        gateway.log(b"usage events to hooks.webhook: failed (")  # or (reset), if it was about to answer
         receiver.start()
         receiver.wait_for(ids, WAIT_SECONDS)
         assert gateway.metric('mgw_usage_events_dropped_total{sink="webhook"}') == 0
