@@ -81,10 +81,18 @@ def test_a_figure_has_its_command(target: str) -> None:
 def test_the_figures_of_the_front_page_are_those_of_the_pages() -> None:
     performance = (ROOT / "docs" / "performance.rst").read_text(encoding="utf-8")
     assert '"CPU, 1 kB, 32 connections, µs/request", "nginx", "22.1", "93.2"' in performance
-    assert "93 µs with everything on (nginx 22 µs, LiteLLM 15 ms)" in README
+    assert '"CPU, 1 kB, 4 connections, µs/request", "LiteLLM\'s proxy", "15,477.4", "130.9"' in performance
+    assert "93 µs with everything on (nginx 22 µs)" in README
+    assert "131 µs at 4 connections (LiteLLM 15 ms)" in README
     for figure in ("0 of 160 bodies changed", "0 of 4,414 fields lost"):
         assert figure in README
         assert figure in PAGE
+
+
+def test_the_front_page_has_what_claude_code_needs_to_start() -> None:
+    """Without a key it says "Not logged in" and sends nothing."""
+    said = README.partition("Coding agents use")[2].partition("Install it")[0]
+    assert set(re.findall(r"``(ANTHROPIC_\w+)=", said)) == {"ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"}
 
 
 def test_the_readme_is_what_a_code_host_renders() -> None:
