@@ -145,7 +145,9 @@ class EventSource:
                     else "does not speak HTTP: it is not an mgw gateway"
                 )
                 raise TailError(f"{self._shown()} {what}") from None
-            raise _Away(f"no response: {harmless(_why(error))}") from None
+            is_closed = isinstance(error, RemoteDisconnected) and self.address.scheme == "http"
+            hint = "; if the gateway uses TLS, write https://" if is_closed else ""
+            raise _Away(f"no response: {harmless(_why(error))}{hint}") from None
         kind = response.headers.get_content_type()
         if kind != "text/event-stream":
             raise TailError(f"{self._shown()} responds with {harmless(kind)}: it is not an mgw gateway")

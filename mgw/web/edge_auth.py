@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -74,6 +75,9 @@ class Upload(Struct, frozen=True):
     now: float
     """Unix seconds."""
 
+
+_SUBPROTOCOL: Final = b"Sec-WebSocket-Protocol"
+_QUERY: Final = b"?%b="
 
 Carrier = tuple[bytes, bytes, bytes | None]
 """What carries a credential, the credential, and the scheme of ``Authorization``."""
@@ -135,7 +139,7 @@ class EdgeGate:
             raw_query, token_client = self._without_token(raw_query, upload)
         carriers, others = _read_headers(family, headers)
         if carried is not None:
-            carriers.append((b"Sec-WebSocket-Protocol", carried, None))
+            carriers.append((_SUBPROTOCOL, carried, None))
         if raw_query is not None:
             carriers += _read_query(family, raw_query)
         client, left = self._find_client(carriers)
@@ -272,7 +276,7 @@ def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) 
         flaw = _of_dashboard(name) if is_of_dashboard(value) else _visible_flaw(value, name)
         if flaw is not None:
             return GatewayError(Reason.EDGE_KEY, f"{_WANTED}; {flaw}")
-    return GatewayError(Reason.EDGE_KEY, _WANTED)
+    return GatewayError(Reason.EDGE_KEY, _UNKNOWN[carriers[0][0]] if carriers else _WANTED)
 
 
 def _of_dashboard(carrier: bytes) -> str:
@@ -316,7 +320,7 @@ def _read_query(family: Family, raw_query: bytes) -> list[Carrier]:
     for field in raw_query.split(b"&"):
         raw_name, _, raw_value = field.partition(b"=")
         if raw_value and (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name) == parameter:
-            carriers.append((b"?%b=" % parameter, unquote_to_bytes(raw_value.replace(b"+", b" ")), None))
+            carriers.append((_QUERY % parameter, unquote_to_bytes(raw_value.replace(b"+", b" ")), None))
     return carriers
 
 
@@ -336,6 +340,19 @@ def _readings(raw: bytes) -> list[bytes]:
 
 def _shown(carrier: bytes) -> str:
     return "after Bearer" if carrier == AUTHORIZATION else f"in {carrier.decode()}"
+
+
+_UNKNOWN: Final = MappingProxyType(
+    {
+        carrier: f"{_WANTED}; the credential {_shown(carrier)} is not a gateway key"
+        for carrier in (
+            *KEY_HEADERS,
+            _SUBPROTOCOL,
+            *(_QUERY % row.key_parameter for row in FAMILIES.values() if row.key_parameter is not None),
+        )
+    }
+)
+"""By what carried the first of them: strangers may ask often, and this costs no call."""
 
 
 def _named(character: bytes) -> str:

@@ -238,6 +238,7 @@ def test_one_that_is_not_ready_is_waited_for_in_one_line(answer: bytes, reason: 
         tail.stdout.wait_for(lambda data: b"\n" in data, WAIT_SECONDS, "an event")
         first, second = tail.stderr.data.decode().splitlines()
     assert first.startswith(f"mgw tail: waiting for {gateway.url} ({reason}")
+    assert ("if the gateway uses TLS, write https://" in first) is (answer == b"")
     assert second == f"mgw tail: connected to {gateway.url}"
 
 

@@ -295,6 +295,29 @@ def test_a_refusal_says_what_is_wrong_with_a_credential(
     assert words in (admit(OPEN, Family.GEMINI, headers, query).flaw or "")
 
 
+@pytest.mark.parametrize(
+    ("headers", "query", "where"),
+    [
+        ([(b"Authorization", b"Bearer sk-a-vendors-key")], None, "after Bearer"),
+        ([(b"x-api-key", b"edge-9"), (b"x-goog-api-key", b"another")], None, "in x-api-key"),
+        ([], b"key=edge-9", "in ?key="),
+    ],
+)
+def test_a_wrong_key_is_told_from_none(headers: RawHeaders, query: bytes | None, where: str) -> None:
+    with pytest.raises(GatewayError) as none:
+        admit(CLOSED, Family.GEMINI, [], None)
+    with pytest.raises(GatewayError) as wrong:
+        admit(CLOSED, Family.GEMINI, headers, query)
+    assert wrong.value.message == f"{none.value.message}; the credential {where} is not a gateway key"
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_wrong_key_of_a_websocket_is_told_too(family: Family) -> None:
+    with pytest.raises(GatewayError) as refused:
+        CLOSED.admit(family, [], None, carried=b"edge-9")
+    assert refused.value.message.endswith("; the credential in Sec-WebSocket-Protocol is not a gateway key")
+
+
 @pytest.mark.parametrize("own_value", [b"a b", b'"sk-own"', b"Basic", b"sk-own"])
 def test_a_carrier_that_a_client_uses_for_itself_refuses_no_other_that_fits(own_value: bytes) -> None:
     carrying: RawHeaders = [(b"Authorization", b"Bearer " + own_value), *EDGE]
