@@ -1,4 +1,4 @@
-"""Packaging of mgw, the multi-dialect model gateway."""
+"""Packaging of mgw, the model gateway."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class BuildWithExamples(build_py):
 setup(
     name=NAME,  # not that of the package: `mgw` on PyPI is another project
     version=VERSION,
-    description="A multi-dialect model gateway on Twisted",
+    description="A gateway for clients and providers of the OpenAI, Anthropic and Gemini APIs",
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     author="the mgw authors",

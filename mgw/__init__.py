@@ -1,4 +1,4 @@
-"""mgw, a multi-dialect model gateway."""
+"""mgw, a model gateway."""
 
 __version__ = "0.4.0"
 DISTRIBUTION = "mgw-gateway"

@@ -13,9 +13,7 @@ from tools.release_build import pip_for, run
 
 SPECIFICATION: Final = "1.6"
 """The version of CycloneDX (https://cyclonedx.org/docs/1.6/json/)."""
-_PROJECT: Final = (
-    '[project]\nname = "{name}"\nversion = "{version}"\ndescription = "A multi-dialect model gateway"\n'
-)
+_PROJECT: Final = '[project]\nname = "{name}"\nversion = "{version}"\ndescription = "A model gateway"\n'
 
 
 class PartsMissing(Exception):  # noqa: N818  # read aloud: parts are missing

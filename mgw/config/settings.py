@@ -183,7 +183,7 @@ class RealtimeSettings(Settings):
 
 
 class Config(Settings):
-    """Configuration of mgw, the multi-dialect model gateway."""
+    """Configuration of mgw, the model gateway."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["providers"]})
 
