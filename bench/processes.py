@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import which
 from string import Template
 from types import TracebackType
 
@@ -179,6 +180,17 @@ def written(path: Path, fill: dict[str, str]) -> Path:
     """The template of that name, filled in and written."""
     path.write_text(Template((HERE / path.name).read_text()).safe_substitute(fill))
     return path
+
+
+def need(*programs: str) -> None:
+    """End with a sentence if one of these programs is not there.
+
+    :raises SystemExit: with the names of those that are missing.
+    """
+    missing = [Path(program).name for program in programs if which(program) is None]
+    if missing:
+        install = "apt install gcc nginx-light util-linux wrk (docs/performance.rst)"
+        sys.exit(f"missing: {', '.join(missing)}; on Debian: {install}")
 
 
 def bound_run(seconds: int, *, on_one_core: bool = True) -> None:

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.load import NothingMeasuredError
-from bench.machines import clocks, description, disturbance
+from bench.machines import NGINX, clocks, description, disturbance
 from bench.measure import QUICK, Found, Plan, measure
-from bench.processes import COMMANDS, HERE, Bench, DidNotStartError, bound_run
+from bench.processes import COMMANDS, HERE, Bench, DidNotStartError, bound_run, need
 from bench.profiling import profile
 from bench.report import as_data, as_text, table
 
@@ -27,6 +27,7 @@ RESULTS = HERE / "results"
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
+    need(NGINX, "wrk", "gcc", "taskset", "setpriv")
     bound_run(LIMIT_SECONDS)
     with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder:
         if options.profile:

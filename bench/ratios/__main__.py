@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.load import NothingMeasuredError, Unary, unary
-from bench.machines import clocks, description, disturbance
+from bench.machines import NGINX, clocks, description, disturbance
 from bench.measure import progress, wait_until_quiet
-from bench.processes import HERE, Bench, bound_run
+from bench.processes import HERE, Bench, bound_run, need
 from bench.ratios.sides import Sides
 from bench.ratios.steps import STEPS, Step
 from bench.ratios.table import Found, as_rst, as_text, failures, table
@@ -33,6 +33,7 @@ RESULTS = HERE / "results"
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
+    need(NGINX, "wrk", "gcc", "taskset", "setpriv")
     bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, Bench(Path(folder)) as bench:

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.load import NothingMeasuredError
-from bench.machines import clocks, description, disturbance
+from bench.machines import NGINX, clocks, description, disturbance
 from bench.measure import progress, wait_until_quiet
-from bench.processes import HERE, Bench, bound_run
+from bench.processes import HERE, Bench, bound_run, need
 from bench.realtime.load import SMALL, Load, run
 from bench.realtime.sides import NAMES, RIVALS_PYTHON, Sides
 from bench.realtime.steps import STEPS, Step
@@ -36,6 +36,7 @@ _WARM_UP = Load(SMALL, 1, 0, 1)
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
+    need(NGINX, "gcc", "taskset", "setpriv")
     bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     facts["autobahn"] = _autobahn_version()

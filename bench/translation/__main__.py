@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machines import ROOT, clocks, description, disturbance
-from bench.processes import HERE, bound_run
+from bench.processes import HERE, bound_run, need
 from bench.translation import gateway, pure, summary
 from bench.translation.report import OURS, RIVALS, as_data, conversions, served
 
@@ -28,6 +28,7 @@ QUICK = gateway.Plan(rounds=1, unary_seconds=1)
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
+    need("wrk", "gcc", "taskset", "setpriv")
     bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     texts: list[str] = []
