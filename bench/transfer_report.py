@@ -46,7 +46,7 @@ def _cells(one: Measured) -> list[str]:
     return [
         f"{one.extra_bytes / MIB:.1f}",
         f"{one.bytes_per_second / 1e6:,.0f}",
-        "-" if direct is None else f"{direct / 1e6:,.0f}",
+        "–" if direct is None else f"{direct / 1e6:,.0f}",
         f"{one.cpu_seconds * 1000:,.0f}",
     ]
 

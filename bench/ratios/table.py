@@ -11,7 +11,7 @@ from bench.ratios import sides, steps
 Found = dict[tuple[str, str], list[Unary | Streams]]
 """The runs of a step on a server, by both their names."""
 Value = float | None
-_UNKNOWN = "-"
+_UNKNOWN = "–"
 Read = Callable[[Found], Value]
 
 

@@ -13,7 +13,7 @@ Found = dict[tuple[str, str], list[Sessions]]
 Value = float | None
 Read = Callable[[Found, str], Value]
 """Reads a number of a server."""
-_UNKNOWN = "-"
+_UNKNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True)

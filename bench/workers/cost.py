@@ -89,8 +89,8 @@ def _cells(rounds: Sequence[_Round], case: _Case) -> tuple[str, ...]:
     return (
         f"{middle('cpu', 1e6):.1f}",
         f"{min(one.cpu for one in rounds) * 1e6:.1f}",
-        f"{middle('workers', 1e6):.1f}" if is_shared else "-",
-        f"{middle('busiest', 100):.0f} %" if is_shared else "-",
+        f"{middle('workers', 1e6):.1f}" if is_shared else "–",
+        f"{middle('busiest', 100):.0f} %" if is_shared else "–",
         f"{middle('p50', 1e3):.2f}",
         f"{middle('p99', 1e3):.2f}",
     )

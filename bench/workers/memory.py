@@ -47,8 +47,8 @@ def _most(workers: int) -> float:
 
 def _compared(taken: Mapping[int | None, float], workers: int | None) -> tuple[str, str, str]:
     if workers is None:
-        return "-", "-", "-"
+        return "–", "–", "–"
     above = f"{taken[workers] - taken[None]:.1f}"
     if workers == 1:
-        return above, "-", "-"
+        return above, "–", "–"
     return above, f"{taken[workers] - taken[1]:.1f}", f"{_most(workers):.0f}"

@@ -58,6 +58,14 @@ def _goes_on(cell: nodes.entry) -> bool:
     return not ends_in_code and UNFINISHED.search(cell.astext()) is not None
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_hyphen_in_a_table_is_not_an_empty_list(document: Path) -> None:
+    """A cell with nothing else than ``-`` is shown as a bullet; nothing there is an en dash, or empty."""
+    tree = publish_doctree(document.read_text(encoding="utf-8"), settings_overrides={"report_level": 5})
+    items = [item for cell in tree.findall(nodes.entry) for item in cell.findall(nodes.list_item)]
+    assert all(item.astext().strip() for item in items)
+
+
 def test_every_picture_is_on_a_page() -> None:
     pages = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     pictures = [path.name for path in (ROOT / "docs/images").iterdir()]
