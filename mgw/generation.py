@@ -45,7 +45,7 @@ from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
-from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
+from mgw.routing.routes import DASHBOARD_GROUP, DASHBOARD_ROUTES, ROUTES
 from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
@@ -365,8 +365,10 @@ def route_table(config: Config) -> RouteTable:
 def _route_table(
     denied: tuple[str, ...], families: frozenset[tuple[str, Family]], no_dashboard: str | None
 ) -> RouteTable:
-    reasons = {} if no_dashboard is None else {DASHBOARD_GROUP: no_dashboard}
-    return RouteTable(ROUTES, denied, dict(families), reasons)
+    said = no_dashboard
+    if said is None and DASHBOARD_GROUP not in denied:
+        said = f"the dashboard is at {DASHBOARD_ROUTES[0].path}"
+    return RouteTable(ROUTES, denied, dict(families), {} if said is None else {DASHBOARD_GROUP: said})
 
 
 def denied_routes(config: Config) -> tuple[str, ...]:

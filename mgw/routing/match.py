@@ -49,7 +49,8 @@ class RouteTable:
     :param routes: the rows.
     :param denied: names of rows, of groups of them and of families that answer 404 (``routes.deny``).
     :param providers: the family of each provider, by its name.
-    :param reasons: why rows of a group are denied, for clients to read; no reason is given for others.
+    :param reasons: what is said of paths that lead to a group and are not served, because its rows are
+        denied or have other paths; nothing is said of other groups.
     """
 
     def __init__(
@@ -132,6 +133,9 @@ class RouteTable:
     def _nearly_known(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> GatewayError:
         """Return the refusal of a path without a row; it says which base address would lead to one."""
         found, meant, advice = self._meant(raw_path)
+        reason = self._reasons.get(found[0].row.route.group if found else group_of(raw_path))
+        if reason is not None:
+            return unknown_endpoint(raw_path, f"; {reason}")
         if not found:
             return unknown_endpoint(raw_path)
         family = self._of_one_family(found, raw_query, headers)[0].row.route.family

@@ -11,7 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from mgw import generation
-from mgw.generation import Generation, build_generation, build_in_slices, make_parts
+from mgw.errors import GatewayError
+from mgw.generation import Generation, build_generation, build_in_slices, make_parts, route_table
 from mgw.vocabulary import Effort, Family, ForcedTools
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
@@ -174,3 +175,21 @@ def test_a_generation_is_built_in_slices_and_what_is_given_up_leaves_nothing(
     _ = building.addErrback(lambda failure: failure.trap(CancelledError))
     (given_up,) = parts.credentials.values()
     assert hosts.sources.find_token(given_up.identity) is None  # type: ignore[attr-defined]  # as above
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("", "; the dashboard is at /ui"),
+        (
+            "dashboard: {enabled: false}",
+            "; the dashboard is off: to turn it on, set dashboard.enabled to true",
+        ),
+        ("routes: {deny: [dashboard]}", ""),
+    ],
+)
+def test_who_guesses_the_path_of_the_dashboard_is_told_where_it_is(settings: str, said: str) -> None:
+    table = route_table(config(f"{THREE_FAMILIES}{settings}\n"))
+    with pytest.raises(GatewayError) as refused:
+        table.match("GET", "/dashboard", None, [])
+    assert refused.value.message == f"no such endpoint: /dashboard{said}"

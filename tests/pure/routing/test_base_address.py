@@ -79,3 +79,17 @@ def test_what_is_denied_is_not_hinted_at() -> None:
     with pytest.raises(GatewayError) as caught:
         table.match("POST", "/chat/completions", None, [])
     assert caught.value.message == "no such endpoint: /chat/completions"
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/dashboard/events", "/v1/ui"])
+def test_a_path_that_resembles_one_of_the_dashboard_says_what_its_group_says(path: str) -> None:
+    with pytest.raises(GatewayError) as refused:
+        RouteTable(ROUTES, reasons={"dashboard": "it is elsewhere"}).match("GET", path, None, [])
+    assert refused.value.message == f"no such endpoint: {path}; it is elsewhere"
+
+
+def test_where_there_is_no_dashboard_the_reason_is_said() -> None:
+    table = RouteTable(ROUTES, denied=frozenset({"dashboard"}), reasons={"dashboard": "the dashboard is off"})
+    with pytest.raises(GatewayError) as refused:
+        table.match("GET", "/dashboard", None, [])
+    assert refused.value.message == "no such endpoint: /dashboard; the dashboard is off"
