@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from mgw.config.quoting import nearest_word
 
 GUESSES: Final = MappingProxyType(
     {
@@ -24,7 +25,7 @@ GUESSES: Final = MappingProxyType(
 """What other programs call our commands."""
 _ADDRESS: Final = frozenset({"address", "bind", "host", "listen", "port"})
 _LONGEST: Final = 40
-"""Characters of a word that are compared."""
+"""Characters of a word that is repeated."""
 
 
 def wrong_command(parser: argparse.ArgumentParser, words: Sequence[str], *, help_of: bool) -> str | None:
@@ -100,12 +101,10 @@ def _is_harmless(word: str) -> bool:
 
 
 def _command_instead(word: str, above: Sequence[str], known: Collection[str], called: Sequence[str]) -> str:
-    close = get_close_matches(word[:_LONGEST].lower(), known, n=1)
     guess = GUESSES.get(word.lower()) if not above else None
     if not above and (word.endswith((".yaml", ".yml")) or Path(word).is_file()):
         guess = f"run {word}"
-    if guess is None and close:
-        guess = close[0]
+    guess = guess or nearest_word(word, known)
     if guess is None:
         return f"the commands are {', '.join(known)}"
     return f"did you mean: {' '.join([*called, *above, guess])}"
@@ -118,10 +117,9 @@ def _option_instead(option: str, parser: argparse.ArgumentParser, above: Sequenc
         return "; the address is listen in the configuration file"
     if above == ["run"] and name in _settings():
         return f"; {name} is a setting in the configuration file"
-    close = get_close_matches(option[:_LONGEST].lower(), known, n=1)
-    begun = [full for full in known if full.startswith(f"-{option}") and len(option) == len("-v")]
-    found = close or begun
-    return f"; did you mean {found[0]}?" if found else None
+    begun = (full for full in known if full.startswith(f"-{option}") and len(option) == len("-v"))
+    found = nearest_word(option, known) or next(begun, None)
+    return f"; did you mean {found}?" if found else None
 
 
 def _options_of(parser: argparse.ArgumentParser) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
+
+from mgw.config.quoting import nearest_word
 
 DEFAULT_FILE: Final = "/etc/mgw.yaml"
 AS_WHOM: Final = "run the command as root, or as the user of the gateway"
@@ -35,11 +36,11 @@ def _instead(file: Path, command: str) -> str:
     """Name the file that was meant: the usual one in this folder, or one with nearly the same name."""
     folder = Path() if file == Path(DEFAULT_FILE) else file.absolute().parent
     names = _names_in(folder)
-    found = [name for name in names if name == _USUAL_NAME] if folder == Path() else []
-    found = found or get_close_matches(file.name[:100], names, n=1)
-    if not found:
+    is_here = folder == Path() and _USUAL_NAME in names
+    found = _USUAL_NAME if is_here else nearest_word(file.name, names)
+    if found is None:
         return f"; to create one: mgw example > {_USUAL_NAME}"
-    return f"; did you mean: {command} {found[0] if folder in (Path(), Path.cwd()) else folder / found[0]}"
+    return f"; did you mean: {command} {found if folder in (Path(), Path.cwd()) else folder / found}"
 
 
 def _names_in(folder: Path) -> list[str]:

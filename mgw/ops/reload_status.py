@@ -37,7 +37,7 @@ _MFD_NOEXEC_SEAL: Final = 8
 """Some systems ask for it (``vm.memfd_noexec``), and kernels before 6.3 do not know it."""
 
 
-class State(StrEnum):
+class Phase(StrEnum):
     """What the gateway does at the moment."""
 
     SERVING = "serving"
@@ -54,7 +54,7 @@ class ReloadStatus(Struct, frozen=True):
     """Its configuration file, absolute."""
     version: str = __version__
     addresses: tuple[str, ...] = ()
-    state: State = State.SERVING
+    state: Phase = Phase.SERVING
     generation: int = 1
     asked: int = 0
     """How often a reload was asked for."""
@@ -120,7 +120,7 @@ class ReloadReporter:
     def begin(self) -> None:
         """A reload begins, and answers all that was asked for."""
         self._answering = self.status.asked
-        self._write(state=State.RELOADING, problems="", notes=())
+        self._write(state=Phase.RELOADING, problems="", notes=())
 
     def fail(self, problems: str) -> None:
         """The reload at work changes nothing."""
@@ -139,7 +139,7 @@ class ReloadReporter:
         self._write(
             pid=os.getpid(),  # only now: a daemon has forked
             file=self._file,
-            state=State.SERVING,
+            state=Phase.SERVING,
             generation=generation,
             addresses=tuple(addresses),
             answered=self._answering,
@@ -147,7 +147,7 @@ class ReloadReporter:
 
     def stopping(self) -> None:
         """The gateway stops, and reloads no more."""
-        self._write(state=State.STOPPING)
+        self._write(state=Phase.STOPPING)
 
     def close(self) -> None:
         """Tell nothing more."""
