@@ -129,6 +129,8 @@ class Exchange(Struct, eq=False):
     """What is known of a stream while it is handed on."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
+    error_message: str | None = None
+    """How the provider said so, as an event may have it."""
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
@@ -380,6 +382,7 @@ class Exchange(Struct, eq=False):
             self.attempts,
             limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
             self.error,
+            self.error_message,
             self.upstream_request_id,
             self.session,
             cost,

@@ -43,6 +43,7 @@ _Row = tuple[
     tuple[bytes, ...] | None,
     str | None,
     str | None,
+    str | None,
     SessionCounts | None,
     int | None,
     Unpriced | None,

@@ -84,6 +84,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose key it was: its name, else the first digits of its digest."""
     error: str | None = None
     """Why it did not end well: one word (:func:`mgw.dialects.refusal.word_of`)."""
+    error_message: str | None = None
+    """How the provider itself said so: the beginning of its error's message, without credentials."""
     upstream_request_id: str | None = None
     """The provider's own id of the exchange."""
 

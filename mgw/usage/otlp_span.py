@@ -45,8 +45,9 @@ _CLIENT_KIND: Final = b"\x30\x03"
 _START: Final = 0x39
 _END: Final = 0x41
 _ATTRIBUTES: Final = b"\x4a"
-_NO_STATUS: Final = b"\x7a\x00"
-_ERROR_STATUS: Final = b"\x7a\x02\x18\x02"
+_STATUS: Final = b"\x7a"
+_ERROR_CODE: Final = b"\x18\x02"
+_STATUS_MESSAGE: Final = b"\x12"
 _OWN_FLAGS: Final = b"\x85\x01\x00\x01\x00\x00"
 """It is known whether the parent is remote (0x100)."""
 _REMOTE_FLAGS: Final = b"\x85\x01\x00\x03\x00\x00"
@@ -90,6 +91,7 @@ class _Event(Struct):
     frames_out: int | None = None
     client: str | None = None
     error: str | None = None
+    error_message: str | None = None
     upstream_request_id: str | None = None
 
 
@@ -159,6 +161,7 @@ def encode_span(line: SpanLine) -> bytes:
             _SPAN_ID,
             digest[16:],
             _encode_shared(_shared_of(line)),
+            _encode_status(event),
             pack("<BQBQ", _START, start, _END, end),
             *[encode_attribute(name, value) for name, value in _own_values(event) if value is not None],
         )
@@ -235,7 +238,7 @@ def _shared_of(line: SpanLine) -> _Shared:
 
 @lru_cache(maxsize=MAX_KEPT)
 def _encode_shared(shared: _Shared) -> bytes:
-    """Return name, kind, status, and the attributes."""
+    """Return name, kind, and the attributes."""
     operation = operation_of(shared.route, shared.modality)
     failed = shared.status != "ok"
     values: dict[str, Value | None] = {
@@ -261,8 +264,16 @@ def _encode_shared(shared: _Shared) -> bytes:
     }
     name = f"{operation} {shared.model}" if shared.model else operation
     attributes = [encode_attribute(key, value) for key, value in values.items() if value is not None]
-    status_field = _ERROR_STATUS if failed else _NO_STATUS
-    return b"".join((_message(_NAME, name.encode()), _CLIENT_KIND, status_field, *attributes))
+    return b"".join((_message(_NAME, name.encode()), _CLIENT_KIND, *attributes))
+
+
+def _encode_status(event: _Event) -> bytes:
+    """Return whether the request failed, and how the provider says so (conventions, "Recording errors")."""
+    if event.status == "ok":
+        return _message(_STATUS, b"")
+    said = event.error_message
+    described = b"" if said is None else _message(_STATUS_MESSAGE, said.encode())
+    return _message(_STATUS, described + _ERROR_CODE)
 
 
 def _encode_trace(trace_id: str, parent: str | None, state: str) -> bytes:

@@ -92,6 +92,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
     attempts: int | None = None
     dropped_fields: tuple[str, ...] | None = None
     error: str | None = None
+    error_message: str | None = None
     upstream_request_id: str | None = None
     session: SessionCounts | None = None
     cost: int | None = None
@@ -135,6 +136,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
             frames_out=session.frames_out,
             client=labels.client,
             error=self.error,
+            error_message=self.error_message,
             upstream_request_id=self.upstream_request_id,
         )
 
@@ -179,6 +181,7 @@ class _Line(Struct, omit_defaults=True):
     dropped_fields: tuple[str, ...] | None = None
     client: str | None = None
     error: str | None = None
+    error_message: str | None = None
     upstream_request_id: str | None = None
 
 
@@ -234,6 +237,7 @@ def encode_settled(settled: SettledExchange) -> bytes:
                 settled.dropped_fields,
                 labels.client,
                 settled.error,
+                settled.error_message,
                 settled.upstream_request_id,
             )
         )

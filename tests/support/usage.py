@@ -78,6 +78,7 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         attempts=wanted.attempts,
         dropped_fields=wanted.dropped_fields,
         error=wanted.error,
+        error_message=wanted.error_message,
         upstream_request_id=wanted.upstream_request_id,
         session=None if session == NO_SESSION else session,
         cost=None if wanted.cost_usd is None else nanodollars_of(wanted.cost_usd),

@@ -69,6 +69,7 @@ RECORDS = st.builds(
     attempts=st.none() | st.integers(0, 9),
     dropped_fields=st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
     error=PLAIN,
+    error_message=PLAIN,
     upstream_request_id=PLAIN,
     session=st.none() | st.builds(SessionCounts, st.none() | TIMES, *[COUNTS] * 4),
     cost=st.none() | st.integers(0, 2**63),

@@ -43,6 +43,7 @@ WITHOUT_SESSION = st.fixed_dictionaries(
         "dropped_fields": st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
         "client": MAYBE_TEXT,
         "error": MAYBE_TEXT,
+        "error_message": MAYBE_TEXT,
         "upstream_request_id": MAYBE_TEXT,
         "cost_usd": st.none() | st.integers(0, 10**15).map(lambda nanodollars: nanodollars / 10**9),
     }

@@ -55,6 +55,7 @@ FIELDS = [
     "frames_out",
     "client",
     "error",
+    "error_message",
     "upstream_request_id",
 ]
 

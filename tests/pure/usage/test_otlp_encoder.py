@@ -112,8 +112,16 @@ def test_a_request_that_failed_is_an_error_with_its_word() -> None:
     said = attributes_of(found.attributes)
     assert found.status.code == found.status.STATUS_CODE_ERROR
     assert (said["error.type"], said["http.response.status_code"]) == ("upstream_5xx", 503)
+    assert found.status.message == ""
     assert not said.keys() & {"gen_ai.request.stream", "gen_ai.response.time_to_first_chunk"}
     assert attributes_of(span(status=Outcome.REJECTED).attributes)["error.type"] == "_OTHER"
+
+
+def test_a_providers_reason_describes_the_status_of_its_span() -> None:
+    said = "the model is overloaded " * 12
+    found = span(status=Outcome.UPSTREAM_ERROR, error="upstream_5xx", error_message=said)
+    assert (found.status.code, found.status.message) == (found.status.STATUS_CODE_ERROR, said)
+    assert span(error_message=said).status.message == ""  # a span that did not fail describes nothing
 
 
 def test_the_span_of_the_client_is_the_parent() -> None:
