@@ -13,6 +13,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.access import Access
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.cookies import CookieSessions
+from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.profiles import Profiles
@@ -49,7 +50,8 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
     requests, others = Requests(gateway.exchanges), gateway.others
     if others is not None:
         requests, live.other_sessions = Requests(gateway.exchanges, others.requests), others.sessions
-    usage = _usage(gateway)
+    queries = EventQueries(DaemonThreads(gateway.reactor, "mgw-dashboard-queries"))
+    usage = _usage(gateway, queries)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
@@ -65,16 +67,15 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         on_session=live.publish_session,
         on_config=(live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
         on_exchanges=(live.feed.record_rows, live.states.record_rows, usage.memory.record_all),
-        on_drain=(live.feed.close, logins.stop, usage.stop),
+        on_drain=(live.feed.close, logins.stop, queries.stop),
     )
 
 
-def _usage(gateway: Surroundings) -> DashboardUsage:
+def _usage(gateway: Surroundings, queries: EventQueries) -> DashboardUsage:
     """Return what adds up usage events, from wherever the configuration has them."""
 
     def hooks() -> HooksSettings:
         return gateway.generation().config.hooks
 
     memory = UsageMemory(gateway.wall, lambda: deferLater(gateway.reactor, 0), lambda: hooks().sqlite is None)
-    file = UsageFile(DaemonThreads(gateway.reactor, "mgw-dashboard-usage"))
-    return DashboardUsage(hooks, memory, file, gateway.wall)
+    return DashboardUsage(hooks, memory, UsageFile(queries), gateway.wall)

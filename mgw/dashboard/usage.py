@@ -38,7 +38,3 @@ class DashboardUsage:
         if sqlite is None:
             return await self.memory.answer(query)
         return await self.file.answer(sqlite.path, query)
-
-    def stop(self) -> None:
-        """Let go of the thread."""
-        self.file.stop()

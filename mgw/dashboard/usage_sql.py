@@ -1,9 +1,7 @@
 """Totals of the usage events in the ``hooks.sqlite`` file, for the dashboard.
 
-The file is read on a thread of its own, through a connection that cannot write and that lives for one query.
-SQLite adds everything up and hands on a few thousand rows at most: each one costs the reactor a wait for the
-interpreter's lock.  A query that takes longer than :data:`SECONDS` is given up, as is one that nobody waits
-for any more.
+SQLite adds everything up in the thread of the queries (:mod:`mgw.dashboard.event_queries`), and hands on a
+few thousand rows at most.
 
 1. The keys with most requests, where sums are wanted by key.
 2. The sums of each step, by the first 20 of them and all others together.
@@ -12,18 +10,15 @@ for any more.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from time import monotonic
+from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
+from mgw.dashboard.event_queries import EventFile, EventQueries
 from mgw.dashboard.usage_answer import (
     BOUNDS,
     MAX_GROUPS,
@@ -34,93 +29,25 @@ from mgw.dashboard.usage_answer import (
     render_usage,
 )
 from mgw.dashboard.usage_query import UsageQuery, rfc3339
-from mgw.errors import GatewayError, Reason
-from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS, is_overflow, sum_expression, time_condition, whole_units
 from mgw.usage.usage_table import TABLE
 
-SECONDS: Final = 20.0
-MAX_QUERIES: Final = 4
-"""How many may wait, the one that runs included."""
-INSTRUCTIONS: Final = 1_000_000
-"""So many of SQLite's, some ten milliseconds, between two looks at the time."""
-BUSY_SECONDS: Final = 1.0
-
-_log: Final = Logger()
+ADVICE: Final = "choose a shorter time range, or use `mgw usage`, which has no time limit"
+"""For a query that takes too long."""
 
 
 @dataclass(slots=True, eq=False)
 class UsageFile:
     """Reads whatever file it is told to."""
 
-    runner: SerialRunner
-    """A thread of its own."""
-    seconds: float = SECONDS
-    timer: Callable[[], float] = monotonic
-    """Seconds, from any time on; asked in the thread."""
-    instructions: int = INSTRUCTIONS
-    _queries: int = 0
-    _stopped: bool = False
+    queries: EventQueries
 
     def answer(self, path: str, query: UsageQuery) -> Deferred[bytes]:
         """Return the answer in JSON; cancel to hear no more of it.
 
         Fails with :class:`GatewayError` (``OVERLOADED``) where it takes too long, or the file cannot be read.
         """
-        left: list[bool] = []
-        done: Deferred[bytes] = Deferred(lambda _: left.append(True))
-
-        def work() -> bytes:
-            return b"" if left else _answer(path, query, self._limit(left), self.instructions)
-
-        def on_result(result: bytes | Exception) -> None:
-            self._queries -= 1
-            if done.called:  # whoever waited has left
-                return
-            if isinstance(result, bytes):
-                done.callback(result)
-            else:
-                done.errback(self._refusal(result))
-
-        if self._stopped:
-            done.errback(GatewayError(Reason.DRAINING, "the gateway is stopping"))
-            return done
-        if self._queries >= MAX_QUERIES:
-            done.errback(_overloaded("the dashboard is busy with other queries; try again"))
-            return done
-        try:
-            self.runner.run(work, on_result)
-        except OSError:
-            done.errback(_overloaded("the system could not start a thread for this query; try again"))
-            return done
-        self._queries += 1
-        return done
-
-    def stop(self) -> None:
-        """Let the thread end when the queries so far are answered; there are no others."""
-        self._stopped = True
-        self.runner.stop()
-
-    def _limit(self, left: list[bool]) -> Callable[[], bool]:
-        """Return what says whether a query that begins now has to end."""
-        end = self.timer() + self.seconds
-        return lambda: bool(left) or self.timer() > end
-
-    def _refusal(self, error: Exception) -> Exception:
-        if not isinstance(error, sqlite3.Error):
-            return error
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-            return _overloaded(
-                f"adding up these events takes more than {self.seconds:g} s: choose a shorter time range, "
-                "or use `mgw usage`, which has no time limit"
-            )
-        # SQLite's words speak of files and tables, never of values.
-        _log.warn("the dashboard cannot read the hooks.sqlite file: {error}", error=str(error))
-        return _overloaded("the hooks.sqlite file cannot be read; see the process log")
-
-
-def _overloaded(message: str) -> GatewayError:
-    return GatewayError(Reason.OVERLOADED, message, retry_after=1.0)
+        return self.queries.ask(EventFile(path), partial(_answer, query), ADVICE)
 
 
 class _Source(NamedTuple):
@@ -147,39 +74,28 @@ class _Source(NamedTuple):
         return self.connection.execute(statement.format(condition), (*values, *times))
 
 
-def _answer(path: str, query: UsageQuery, is_over: Callable[[], bool], instructions: int) -> bytes:
+def _answer(query: UsageQuery, connection: sqlite3.Connection | None) -> bytes:
     rows = UsageRows()
-    if os.path.exists(path):
+    if connection is not None:
+        connection.execute("SAVEPOINT sums")
         try:
-            _read_file(path, query, (is_over, instructions), rows, exact=True)
+            _read_table(connection, query, rows, exact=True)
         except sqlite3.Error as error:
             if not is_overflow(error):
                 raise
+            connection.execute("ROLLBACK TO sums")  # and the tables of its keys are gone
             rows = UsageRows()
-            _read_file(path, query, (is_over, instructions), rows, exact=False)
+            _read_table(connection, query, rows, exact=False)
     for _ in rows.fold():
         pass
     return b"".join(render_usage(query, "sqlite", rows))
 
 
-def _read_file(
-    path: str, query: UsageQuery, limit: tuple[Callable[[], bool], int], rows: UsageRows, *, exact: bool
-) -> None:
-    """Add up what is in a file.
-
-    :param limit: says whether to end, and after how many of SQLite's instructions it is asked again.
-    """
-    with closing(_connect(path)) as connection:
-        connection.set_progress_handler(*limit)
-        connection.execute("BEGIN")  # all that follows sees the same events
-        known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
-        if "time" in known:
-            _read(_Source(connection, known, query, exact), rows)
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+def _read_table(connection: sqlite3.Connection, query: UsageQuery, rows: UsageRows, *, exact: bool) -> None:
+    """Add up what is in the table."""
+    known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
+    if "time" in known:
+        _read(_Source(connection, known, query, exact), rows)
 
 
 def _read(source: _Source, rows: UsageRows) -> None:

@@ -118,6 +118,10 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/dashboard/test_access.py::test_failed_sign_ins_are_limited_for_each_client": (
         "mgw.dashboard.sign_in.MAX_FAILURES",
     ),
+    "tests/memory/dashboard/test_event_memory.py::"
+    "test_without_a_thread_no_more_is_handed_over_than_there_is_room_for": (
+        "mgw.dashboard.event_memory.MAX_WORK",
+    ),
     "tests/memory/dashboard/test_event_ring.py::test_a_record_with_long_names_is_not_held": (
         "mgw.dashboard.event_ring.MAX_DROPPED_CHARS",
         "mgw.usage.record.MAX_SHARED_CHARS",
@@ -143,7 +147,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dashboard.usage_answer.MAX_SERIES_GROUPS",
     ),
     "tests/memory/dashboard/test_usage_sql.py::test_no_more_queries_wait_than_there_is_room_for": (
-        "mgw.dashboard.usage_sql.MAX_QUERIES",
+        "mgw.dashboard.event_queries.MAX_QUERIES",
     ),
     "tests/memory/exchange/test_gateway_headers.py::test_there_are_at_most_so_many_names": (
         "mgw.exchange.response_translation.MAX_HEADER_NAMES",

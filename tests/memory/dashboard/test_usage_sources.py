@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import succeed
 
 from mgw.cli.main import main
+from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.usage_memory import HOUR, MINUTE, MINUTES, UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.dashboard.usage_sql import UsageFile
@@ -45,7 +46,7 @@ def write_file(path: Path, events: Sequence[UsageEvent]) -> None:
 
 
 def read_file(path: Path, query: UsageQuery) -> Any:
-    return json.loads(result_of(UsageFile(AtOnce()).answer(str(path), query)))
+    return json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(str(path), query)))
 
 
 def from_file(events: Sequence[UsageEvent], query: UsageQuery) -> Any:

@@ -14,10 +14,11 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import HooksSettings
+from mgw.dashboard.event_queries import MAX_QUERIES, EventQueries
 from mgw.dashboard.usage import DashboardUsage
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
-from mgw.dashboard.usage_sql import MAX_QUERIES, UsageFile
+from mgw.dashboard.usage_sql import UsageFile
 from mgw.errors import GatewayError, Reason
 from mgw.usage.event import encode
 from mgw.usage.usage_table import UsageTable
@@ -51,11 +52,11 @@ def requests(answer: bytes) -> int:
 
 def test_a_query_that_takes_too_long_is_given_up(file: str) -> None:
     times = iter([0.0, *[100.0] * 1000])
-    reader = UsageFile(AtOnce(), seconds=20, timer=lambda: next(times), instructions=100)
+    reader = UsageFile(EventQueries(AtOnce(), seconds=20, timer=lambda: next(times), instructions=100))
     error = refusal_of(reader.answer(file, QUERY))
     assert error.reason is Reason.OVERLOADED
-    assert error.message.startswith("adding up these events takes more than 20 s: choose a shorter")
-    assert requests(result_of(UsageFile(AtOnce()).answer(file, QUERY))) == 3000
+    assert error.message.startswith("this query takes more than 20 s: choose a shorter")
+    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3000
 
 
 def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
@@ -68,7 +69,7 @@ def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
         asked.append(None)
         return 0.0
 
-    reader = UsageFile(runner, timer=timer, instructions=100)
+    reader = UsageFile(EventQueries(runner, timer=timer, instructions=100))
     first = reader.answer(file, QUERY)
     _ = first.addErrback(lambda _: None)
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
@@ -78,7 +79,7 @@ def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
 
 def test_no_more_queries_wait_than_there_is_room_for(file: str) -> None:
     runner = OnDemand()
-    reader = UsageFile(runner)
+    reader = UsageFile(EventQueries(runner))
     waiting: list[Deferred[bytes]] = [reader.answer(file, QUERY) for _ in range(MAX_QUERIES)]
     error = refusal_of(reader.answer(file, QUERY))
     assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
@@ -93,9 +94,9 @@ def test_no_more_queries_wait_than_there_is_room_for(file: str) -> None:
 
 def test_behind_a_stop_there_are_no_queries(file: str) -> None:
     runner = OnDemand()
-    reader = UsageFile(runner)
+    reader = UsageFile(EventQueries(runner))
     before = reader.answer(file, QUERY)
-    reader.stop()
+    reader.queries.stop()
     assert runner.stopped
     assert refusal_of(reader.answer(file, QUERY)).reason is Reason.DRAINING
     runner.go_on()
@@ -105,7 +106,7 @@ def test_behind_a_stop_there_are_no_queries(file: str) -> None:
 def test_a_file_that_is_no_database_is_refused_without_its_path(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     path.write_bytes(b"anything but a database, and long enough to be read as one" * 20)
-    error = refusal_of(UsageFile(AtOnce()).answer(str(path), QUERY))
+    error = refusal_of(UsageFile(EventQueries(AtOnce())).answer(str(path), QUERY))
     assert error.reason is Reason.OVERLOADED
     assert str(tmp_path) not in error.message
 
@@ -120,7 +121,7 @@ def test_columns_that_a_file_lacks_are_absent(tmp_path: Path) -> None:
         connection.execute("INSERT INTO usage_events VALUES ('2', 'never', 'ok', 5)")
         connection.commit()
     query = UsageQuery(QUERY.since, QUERY.until, 60, By.MODEL)
-    answer = json.loads(result_of(UsageFile(AtOnce()).answer(str(path), query)))
+    answer = json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(str(path), query)))
     sums = {"requests": 1, "failed": 0, "tokens_in": 5}
     assert answer["totals"] == sums
     assert answer["groups"] == [sums]
@@ -141,7 +142,7 @@ def test_sums_beyond_what_the_file_can_add_up_are_told_as_near_as_can_be(
     )
     table.close()
     query = UsageQuery(QUERY.since, QUERY.until, 60, by)
-    answer = json.loads(result_of(UsageFile(AtOnce()).answer(path, query)))
+    answer = json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(path, query)))
     for sums in (answer["totals"], *answer["series"], *answer["groups"]):
         assert sums["requests"] == 1100
         assert sums["tokens_in"] == pytest.approx(1100 * most)
@@ -152,15 +153,15 @@ def test_a_reader_sees_what_is_written_meanwhile_and_changes_nothing(file: str) 
     table = UsageTable(file)
     table.open()
     table.add([encode(event(request_id="new", time=NOW - 1.0))])
-    assert requests(result_of(UsageFile(AtOnce()).answer(file, QUERY))) == 3001
+    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3001
     table.close()
-    assert requests(result_of(UsageFile(AtOnce()).answer(file, QUERY))) == 3001
+    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3001
 
 
 def test_the_source_is_what_the_configuration_says_now(file: str, tmp_path: Path) -> None:
     hooks = [HooksSettings.model_validate({})]
     memory = UsageMemory(lambda: NOW, lambda: succeed(None), lambda: hooks[0].sqlite is None)
-    usage = DashboardUsage(lambda: hooks[0], memory, UsageFile(AtOnce()), lambda: NOW)
+    usage = DashboardUsage(lambda: hooks[0], memory, UsageFile(EventQueries(AtOnce())), lambda: NOW)
 
     def sqlite(path: str) -> HooksSettings:
         return HooksSettings.model_validate({"sqlite": {"path": path}})

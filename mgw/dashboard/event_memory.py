@@ -1,0 +1,125 @@
+"""Usage events in an SQLite database in memory, for a gateway without ``hooks.sqlite``.
+
+The database has the same tables as the file of ``hooks.sqlite``, so that the same statements read both.  It
+lives on the thread of the queries (:mod:`mgw.dashboard.event_queries`), which alone uses its connection, and
+begins with the first of them.
+
+What a part of the dashboard keeps of events waits on the reactor's thread, where it costs next to nothing,
+until somebody asks: the part then hands it over as a piece of work that writes it to its tables.
+
+::
+
+    record (reactor)  ->  waits in a part  -- prepare() -->  pieces of work  -- open() (thread) -->  rows
+
+Where a reload brings ``hooks.sqlite``, everything here is forgotten; where it takes that away, the database
+begins anew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from twisted.logger import Logger
+
+from mgw.reactor.daemon_threads import SerialRunner
+
+_log: Final = Logger()
+
+Work = Callable[[sqlite3.Connection], None]
+MAX_WORK: Final = 16
+"""So many pieces wait for the thread; parts keep theirs while there are more."""
+
+
+class MemoryPart(Protocol):
+    """What keeps something in the database."""
+
+    def create(self, connection: sqlite3.Connection) -> None:
+        """Make its tables in an empty database; runs in the thread."""
+        ...
+
+    def hand_over(self) -> Work | None:
+        """Return what writes all that waits, which the part then lets go of; runs on the reactor's thread.
+
+        The piece of work runs in the thread, between two queries and outside of any transaction, after those
+        before it and never at the same time as another.  What waits grows meanwhile, so it shares nothing
+        with the part that both change.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Drop what waits; runs on the reactor's thread."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class EventMemory:
+    """The database; it is an :class:`~mgw.dashboard.event_queries.EventDatabase`."""
+
+    runner: SerialRunner
+    """The single thread of the queries."""
+    parts: Sequence[MemoryPart]
+    _work: deque[Work] = field(default_factory=deque, repr=False)
+    """Appended to on the reactor's thread, and emptied in the other one."""
+    _connection: sqlite3.Connection | None = field(default=None, repr=False)
+    """The thread's."""
+
+    def prepare(self) -> None:
+        """Have all that waits written before the next query."""
+        for part in self.parts:
+            if len(self._work) < MAX_WORK:
+                work = part.hand_over()
+                if work is not None:
+                    self._work.append(work)
+
+    def write(self) -> None:
+        """Have all that waits written now; without a thread, it waits for the next query."""
+        self.prepare()
+        if self._work:
+            with suppress(OSError):
+                self.runner.run(self._write, _note)
+
+    def forget(self) -> None:
+        """Forget everything."""
+        for part in self.parts:
+            part.forget()
+        self._work.clear()
+        with suppress(OSError):  # without a thread there is no connection
+            self.runner.run(self._close, _note)
+
+    @contextmanager
+    def open(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection, in the thread, when all work is done that has been handed over."""
+        yield self._write()
+
+    def _write(self) -> sqlite3.Connection:
+        connection = self._connection
+        if connection is None:
+            connection = sqlite3.connect(":memory:", isolation_level=None)
+            for part in self.parts:
+                part.create(connection)
+            self._connection = connection
+        try:
+            while self._work:
+                self._work.popleft()(connection)
+        except IndexError:  # forgotten meanwhile
+            pass
+        finally:
+            if connection.in_transaction:  # a piece has failed
+                connection.execute("ROLLBACK")
+        return connection
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _note(result: object) -> None:
+    if isinstance(result, Exception):
+        # SQLite's words speak of tables, never of values.
+        _log.warn("the dashboard cannot store usage events in memory: {error}", error=str(result))
