@@ -1,9 +1,16 @@
-/** A table that is kept up to date: rows have keys and stay where they are in the document, columns can sort. */
+/**
+ * A table that is kept up to date: rows have keys and stay where they are in the document, columns can sort.
+ *
+ * A table is never wider than its panel. Where it would be, columns give way in the order of their `priority`, 1
+ * first; one without a priority is always in sight. In the room of a phone each row is a card with all of its cells.
+ */
 
 import { h, fill, setText } from "./dom.js";
 
 /** Of longer texts the end may be hidden. */
 const LONG = 20;
+/** In less room than this, in pixels of a page with the usual type, rows are cards. */
+const CARDS = 520;
 
 /**
  * @typedef {object} Column
@@ -12,7 +19,8 @@ const LONG = 20;
  * @property {(row: any) => Node | string} cell
  * @property {(row: any) => number | string | undefined} [sort] absent: the column does not sort
  * @property {boolean} [numeric]
- * @property {boolean} [minor] left out on small screens
+ * @property {number} [priority] 1 to 6: it gives way where there is no room for all, 1 first
+ * @property {boolean} [minor] the same as the priority 1
  * @property {boolean} [wide] may take the room that is left
  * @property {boolean} [wraps] may have several lines
  */
@@ -35,23 +43,29 @@ export class Table {
     this.rows = [];
     /** @type {Map<string, { element: HTMLTableRowElement, text: string, row: any }>} */
     this.shown = new Map();
-    this.body = h("tbody");
+    this.body = h("tbody", { role: "rowgroup" });
     this.heads = settings.columns.map((column) => this.head(column));
     this.empty = h("p", { class: "empty", hidden: true }, settings.empty);
+    // roles are said, since cards are no table to the browser
     this.element = h(
       "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": settings.caption },
-      h("table", {}, h("caption", { class: "unseen" }, settings.caption), h("thead", {}, h("tr", {}, this.heads)), this.body),
+      h("table", { role: "table" }, h("caption", { class: "unseen" }, settings.caption), h("thead", { role: "rowgroup", class: settings.columns.some(({ sort }) => sort) ? "sorts" : undefined }, h("tr", { role: "row" }, this.heads)), this.body),
       this.empty,
     );
+    this.priorities = [...new Set(settings.columns.flatMap((column) => priorityOf(column) ?? []))].sort((one, other) => one - other);
+    /** How many of the priorities have given way. */
+    this.given = 0;
+    new ResizeObserver(() => this.fit(true)).observe(this.element);
     if (settings.open) this.body.addEventListener("click", (/** @type {MouseEvent} */ event) => this.click(event));
     if (settings.open) this.body.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.move(event));
     this.markHeads();
   }
 
   /** @param {Column} column @returns {HTMLElement} */
-  head({ key, label, sort, numeric, minor, wide, wraps }) {
+  head(column) {
+    const { key, label, sort } = column;
     const content = sort ? h("button", { type: "button", class: "sort", on: { click: () => this.sortBy(key) } }, label, h("span", { class: "arrow", "aria-hidden": "true" })) : label;
-    return h("th", { scope: "col", "data-key": key, class: classes({ numeric, minor, wide, wraps }) }, content);
+    return h("th", { scope: "col", role: "columnheader", "data-key": key, class: classes(column) }, content);
   }
 
   /** @param {any[]} rows */
@@ -89,8 +103,29 @@ export class Table {
     return [...this.rows].sort((one, other) => compare(sort(one), sort(other), sign));
   }
 
+  /**
+   * Give way to what has no room.
+   * @param {boolean} anew whether columns that gave way may come back
+   */
+  fit(anew) {
+    const room = this.element.clientWidth;
+    if (room === 0) return;
+    const isCards = room < CARDS * (parseFloat(getComputedStyle(this.element).fontSize) / 14);
+    this.element.classList.toggle("as-cards", isCards);
+    if (anew || isCards) this.give(0);
+    while (!isCards && this.given < this.priorities.length && this.element.scrollWidth > this.element.clientWidth) this.give(this.given + 1);
+  }
+
+  /** @param {number} count of the priorities that give way */
+  give(count) {
+    if (count === this.given) return;
+    this.given = count;
+    this.priorities.forEach((priority, index) => this.element.classList.toggle(`without-${priority}`, index < count));
+  }
+
   draw() {
     const rows = this.inOrder();
+    const isFirst = this.shown.size === 0;
     const keys = new Set(rows.map(this.settings.rowKey));
     for (const [key, { element }] of this.shown) {
       if (keys.has(key)) continue;
@@ -107,6 +142,7 @@ export class Table {
     }
     this.empty.hidden = rows.length > 0;
     if (this.settings.open) this.keepOneInTabOrder();
+    this.fit(isFirst);
   }
 
   /** @param {any} row @returns {HTMLTableRowElement} */
@@ -120,7 +156,7 @@ export class Table {
       return known.element;
     }
     /** @type {HTMLTableRowElement} */
-    const element = known ? known.element : h("tr", { "data-row": key }, this.settings.columns.map(({ numeric, minor, wide, wraps }) => h("td", { class: classes({ numeric, minor, wide, wraps }), dir: wide ? "auto" : undefined })));
+    const element = known ? known.element : h("tr", { "data-row": key, role: "row" }, this.settings.columns.map((column) => h("td", { class: classes(column), role: "cell", "data-label": column.label, dir: column.wide ? "auto" : undefined })));
     this.shown.set(key, { element, text, row });
     this.settings.columns.forEach(({ cell }, index) => this.fillCell(element.children[index], cell(row), index));
     return element;
@@ -185,9 +221,16 @@ export class Table {
   }
 }
 
-/** @param {Record<string, boolean | undefined>} flags @returns {string | undefined} */
-function classes(flags) {
-  return Object.keys(flags).filter((name) => flags[name]).join(" ") || undefined;
+/** @param {Column} column @returns {string | undefined} */
+function classes(column) {
+  const names = ["numeric", "wide", "wraps"].filter((name) => /** @type {any} */ (column)[name]);
+  const priority = priorityOf(column);
+  return [...names, priority && `gives-${priority}`].filter(Boolean).join(" ") || undefined;
+}
+
+/** @param {Column} column @returns {number | undefined} */
+function priorityOf({ priority, minor }) {
+  return priority ?? (minor ? 1 : undefined);
 }
 
 /**
