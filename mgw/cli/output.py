@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 Cell = str | int | float | None
@@ -25,12 +25,19 @@ def print_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], 
         sys.stderr.write(f"{nothing}\n")
 
 
-def write_sums(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int) -> str:
+def write_sums(
+    form: str,
+    names: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    keys: int,
+    quiet: Collection[str] = (),
+) -> str:
     """Write rows whose first columns are keys, and all others sums: a table has a line for the total.
 
     :param form: one of :data:`FORMATS`.
+    :param quiet: columns that a table leaves out while all their values are 0.
     """
-    return _sums_table(names, rows, keys) if form == "table" else _for_programs(form, names, rows)
+    return _sums_table(names, rows, keys, quiet) if form == "table" else _for_programs(form, names, rows)
 
 
 def write_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
@@ -42,12 +49,15 @@ def _for_programs(form: str, names: Sequence[str], rows: Iterable[Sequence[Cell]
     return _csv(names, rows) if form == "csv" else _json(names, rows)
 
 
-def _sums_table(names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int) -> str:
-    """Write columns for people; those that nobody has a value for are left out."""
+def _sums_table(
+    names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int, quiet: Collection[str]
+) -> str:
+    """Write columns for people; those that nobody has a value for are left out, but for that of requests."""
+    nothing = {name: (None, 0) if name in quiet else (None,) for name in names}
     shown = [
         index
-        for index in range(len(names))
-        if index < keys + 2 or any(row[index] is not None for row in rows)
+        for index, name in enumerate(names)
+        if index <= keys or any(row[index] not in nothing[name] for row in rows)
     ]
     totals: list[Cell] = ["total" if index == 0 and keys else "" for index in range(keys)]
     for index in range(keys, len(names)):

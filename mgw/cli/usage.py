@@ -65,7 +65,8 @@ def report(said: argparse.Namespace) -> int:
         since = f" in this period; the last one is from {found.last}" if found.last else f" yet in {path}"
         sys.stderr.write(f"no usage events{since}\n")
     else:
-        sys.stdout.write(write_sums(said.format, (*said.by, *SUMS), found.rows, len(said.by)))
+        names, quiet = (*said.by, *SUMS), ("unpriced", "uncounted")
+        sys.stdout.write(write_sums(said.format, names, found.rows, len(said.by), quiet))
     return 0
 
 

@@ -13,6 +13,7 @@ import msgspec
 from mgw import __version__
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
+from mgw.usage.figures import FIGURES
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -41,14 +42,16 @@ def _ref(name: str) -> Json:
 
 
 _SUMS: Final[Json] = {
-    "requests": _COUNT,
-    "failed": _COUNT,
+    **dict.fromkeys(("requests", *FIGURES.values()), _COUNT),
     **dict.fromkeys(
         ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"), _COUNT
     ),
-    **dict.fromkeys(("session_minutes", "cost_usd", "latency_ms", "ttft_ms"), _NUMBER),
+    **dict.fromkeys(("session_minutes", "cost_usd"), _NUMBER),
+    **dict.fromkeys(("unpriced", "uncounted"), _COUNT),
+    **dict.fromkeys(("latency_ms", "ttft_ms"), _NUMBER),
     **dict.fromkeys(("latency_ms_p50", "latency_ms_p95", "ttft_ms_p50", "ttft_ms_p95"), _NUMBER),
 }
+_COUNTED: Final = f"requests {' '.join(FIGURES.values())}"
 _UNDER_WAY: Final[Json] = {
     **dict.fromkeys(("request_id", "dialect", "route", "provider", "model", "client"), _TEXT),
     "time": _TIME,
@@ -98,7 +101,7 @@ _LOGIN: Final = _object(
 SCHEMAS: Final[Json] = {
     "profiles": _object(
         "service version started generation loaded draining in_flight sessions max_sessions usage_source "
-        "auth providers aliases models",
+        "prices auth providers aliases models",
         service=_TEXT,
         version=_TEXT,
         started=_TIME,
@@ -109,6 +112,7 @@ SCHEMAS: Final[Json] = {
         sessions=_COUNT,
         max_sessions=_COUNT,
         usage_source=_one_of("sqlite", "memory"),
+        prices=_FLAG,
         auth=_one_of("keys", "loopback"),
         providers=_list(_PROVIDER),
         aliases=_list(_object("name targets", name=_TEXT, targets=_list(_TEXT))),
@@ -130,9 +134,9 @@ SCHEMAS: Final[Json] = {
         until=_TIME,
         step=_COUNT,
         by=_one_of("provider", "model", "client", "status"),
-        totals=_object("requests failed", **_SUMS),
-        series=_list(_object("time requests failed", time=_TIME, key=_TEXT, **_SUMS)),
-        groups=_list(_object("requests failed", key=_TEXT, **_SUMS)),
+        totals=_object(_COUNTED, **_SUMS),
+        series=_list(_object(f"time {_COUNTED}", time=_TIME, key=_TEXT, **_SUMS)),
+        groups=_list(_object(_COUNTED, key=_TEXT, **_SUMS)),
     ),
     "requests": _object(
         "in_flight requests",

@@ -66,6 +66,7 @@ class Profiles:
             "loaded": timestamp(self._loaded[1]),
             **self.facts(),
             "usage_source": "memory" if config.hooks.sqlite is None else "sqlite",
+            "prices": generation.prices is not None,
             "auth": self.auth(),
             "providers": [self._provider(one, generation) for one in config.providers.values()],
             "aliases": [{"name": name, "targets": list(of)} for name, of in config.aliases.items()],

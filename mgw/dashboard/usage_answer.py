@@ -3,8 +3,7 @@
 :class:`UsageRows` is filled by whoever has events, in memory or in a file.  All in it are whole numbers
 (:mod:`mgw.usage.usage_sums`; latencies in microseconds), so that sums do not depend on the order, and both
 give the same answer for the same events.  Percentiles come from counts of the events within each of
-:data:`BOUNDS_MS`, as those of ``GET /metrics`` do.  The latency of a WebSocket session is how long somebody
-talked, and counts nowhere.
+:data:`BOUNDS_MS`, as those of ``GET /metrics`` do.
 """
 
 from __future__ import annotations
@@ -35,6 +34,8 @@ BOUNDS_MS: Final = (
 BOUNDS: Final = tuple(bound * THOUSANDTHS for bound in BOUNDS_MS)
 """In microseconds."""
 BUCKETS: Final = len(BOUNDS) + 1
+COUNTS: Final = tuple(index for index, found in enumerate(SUMS.values()) if found.is_count)
+"""The places of numbers of events in a row."""
 LATENCY: Final = len(SUMS)
 """Where the latency begins in a row: its sum, how many events lie within each bound, how many there are."""
 TTFT: Final = LATENCY + 1 + BUCKETS
@@ -108,9 +109,9 @@ def render_usage(query: UsageQuery, source: str, rows: UsageRows) -> Iterator[by
     totals: Row = [None] * WIDTH
     for row in rows.groups.values():
         add_row(totals, row)
-    totals[0] = totals[0] or 0
-    if totals[1] is None and totals[0] == 0:
-        totals[1] = 0
+    if not totals[0]:
+        for index in COUNTS:
+            totals[index] = 0
     head: dict[str, Any] = {  # Any: as JSON has it
         "source": source,
         "since": rfc3339(query.since),

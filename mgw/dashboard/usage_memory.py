@@ -40,6 +40,7 @@ from mgw.dashboard.usage_answer import (
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
+from mgw.usage.figures import FIGURES
 from mgw.usage.record import SettledExchange
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS
 
@@ -58,10 +59,15 @@ MAX_QUERIES: Final = 16
 ROWS_READ: Final = 64
 """A query reads so many in a turn of the reactor."""
 _INDEX: Final = {name: index for index, name in enumerate(SUMS)}
-_TOKENS_IN, _TOKENS_OUT = _INDEX["tokens_in"], _INDEX["tokens_out"]
-_CACHE_READ, _CACHE_WRITE = _INDEX["cache_read_tokens"], _INDEX["cache_write_tokens"]
-_REASONING, _MINUTES, _COST = _INDEX["reasoning_tokens"], _INDEX["session_minutes"], _INDEX["cost_usd"]
-_NEW_ROW: Final = (0, 0, *[None] * (len(SUMS) - 2), *[0] * (WIDTH - len(SUMS)))
+_TOKENS: Final = _INDEX["tokens_in"]
+"""The first of the five sums of tokens."""
+_MINUTES, _COST = _INDEX["session_minutes"], _INDEX["cost_usd"]
+_UNPRICED, _UNCOUNTED = _INDEX["unpriced"], _INDEX["uncounted"]
+_FIGURES: Final = {outcome: _INDEX[name] for outcome, name in FIGURES.items()}
+_NEW_ROW: Final = (
+    *(0 if found.is_count else None for found in SUMS.values()),
+    *[0] * (WIDTH - len(SUMS)),
+)
 _Labels = tuple[int, str | None, str | None, str | None, Outcome]
 """The minute, the provider, the model, the client and how it ended."""
 
@@ -121,12 +127,12 @@ class UsageMemory:
             if row is None:
                 row = waiting[key] = list(_NEW_ROW)
             counts: list[int] = row  # type: ignore[assignment]  # used where they are numbers
+            outcome = settled.outcome
             counts[0] += 1
-            if settled.outcome is not Outcome.OK:
-                counts[1] += 1
-            if settled.usage is not NO_USAGE or settled.cost is not None or settled.session is not None:
+            counts[_FIGURES[outcome]] += 1
+            if labels.consumes or settled.usage is not NO_USAGE or settled.session is not None:
                 _count_amounts(row, settled)
-            if labels.transport == "http":  # a session lasts as long as its client wants
+            if outcome is Outcome.OK and labels.transport == "http":
                 value = round(round(settled.latency_ms, 3) * THOUSANDTHS)  # the line has three decimals
                 counts[LATENCY] += value
                 counts[LATENCY + 1 + bisect_left(BOUNDS, value)] += 1
@@ -243,22 +249,26 @@ def _minutes_begin(now: int) -> int:
 
 
 def _count_amounts(row: Row, settled: SettledExchange) -> None:
-    """Add the tokens, the money and the minutes of an exchange, as far as they are known."""
-    usage, session = settled.usage, settled.session
-    if usage.tokens_in is not None:
-        row[_TOKENS_IN] = (row[_TOKENS_IN] or 0) + usage.tokens_in
-    if usage.tokens_out is not None:
-        row[_TOKENS_OUT] = (row[_TOKENS_OUT] or 0) + usage.tokens_out
-    if usage.cache_read is not None:
-        row[_CACHE_READ] = (row[_CACHE_READ] or 0) + usage.cache_read
-    if usage.cache_write is not None:
-        row[_CACHE_WRITE] = (row[_CACHE_WRITE] or 0) + usage.cache_write
-    if usage.reasoning is not None:
-        row[_REASONING] = (row[_REASONING] or 0) + usage.reasoning
-    if settled.cost is not None:
-        row[_COST] = (row[_COST] or 0) + settled.cost
-    if session is not None and session.minutes is not None:
-        row[_MINUTES] = (row[_MINUTES] or 0) + round(round(session.minutes, 3) * THOUSANDTHS)
+    """Add the tokens, the money and the minutes of an exchange as far as they are known, and whether it lacks
+    them (:mod:`mgw.usage.figures`).
+    """
+    usage, session, cost = settled.usage, settled.session, settled.cost
+    minutes = None if session is None else session.minutes
+    tokens = (usage.tokens_in, usage.tokens_out, usage.cache_read, usage.cache_write, usage.reasoning)
+    for index, count in enumerate(tokens, _TOKENS):
+        if count is not None:
+            row[index] = (row[index] or 0) + count
+    if minutes is not None:
+        row[_MINUTES] = (row[_MINUTES] or 0) + round(round(minutes, 3) * THOUSANDTHS)
+    if cost is not None:
+        row[_COST] = (row[_COST] or 0) + cost
+    if not settled.labels.consumes:
+        return
+    is_answered = settled.outcome is Outcome.OK
+    if cost is None and (is_answered or minutes is not None):
+        row[_UNPRICED] = (row[_UNPRICED] or 0) + 1
+    if is_answered and settled.stream and usage.tokens_in is usage.tokens_out is None:
+        row[_UNCOUNTED] = (row[_UNCOUNTED] or 0) + 1
 
 
 def _cumulative(row: Row) -> Row:

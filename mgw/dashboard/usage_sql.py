@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -29,7 +30,7 @@ from mgw.dashboard.usage_answer import (
     render_usage,
 )
 from mgw.dashboard.usage_query import UsageQuery, rfc3339
-from mgw.usage.usage_sums import SUMS, THOUSANDTHS, is_overflow, sum_expression, time_condition, whole_units
+from mgw.usage.usage_sums import SUMS, is_overflow, sum_expression, time_condition, time_value
 from mgw.usage.usage_table import TABLE
 
 ADVICE: Final = "choose a shorter time range, or use `mgw usage`, which has no time limit"
@@ -139,21 +140,13 @@ def _sums(
     sums = ", ".join([*(sum_expression(name, known, exact=source.exact) for name in SUMS), *times])
     shown = f"CASE WHEN key IS NULL OR key IN temp.{named} THEN key ELSE '{OTHER}' END"
     inner = [f"{step} AS step", f"{source.key} AS key"]
-    inner += [f"{_time(f'{name}_ms', known)} AS {name}" for name in ("latency", "ttft")]
-    inner += sorted({found.column for found in SUMS.values() if found.column in known})
+    inner += [f"{time_value(f'{name}_ms', known)} AS {name}" for name in ("latency", "ttft")]
+    inner += sorted(known.intersection(chain.from_iterable(found.columns for found in SUMS.values())))
     # Without LIMIT, SQLite would work out what the inner one has anew for each of the sums.
     return source.select(
         f"SELECT step, {shown}, {sums} "  # noqa: S608 (nothing in it comes from outside)
         f"FROM (SELECT {', '.join(inner)} FROM {TABLE} WHERE {{}} AND {condition} LIMIT -1) GROUP BY 1, 2",
     )
-
-
-def _time(column: str, known: Collection[str]) -> str:
-    """Return microseconds; those of a session are no latency."""
-    if column not in known:
-        return "NULL"
-    value = whole_units(column, THOUSANDTHS)
-    return f"CASE WHEN transport = 'http' THEN {value} END" if "transport" in known else value
 
 
 def _counts(name: str) -> str:

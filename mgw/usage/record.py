@@ -19,6 +19,7 @@ from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.routing.route import Route, Treatment
 from mgw.secret import DIGEST_PREFIX
 from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
+from mgw.usage.figures import consumes
 from mgw.usage.trace_context import TraceContext
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class ExchangeLabels:
     client: str | None = None
     client_label: str = field(init=False, repr=False)
     """The same, where it is a name; else a word that says what it is."""
+    consumes: bool = field(init=False, repr=False)
+    """Whether an exchange takes something of a model that has tokens or a price."""
     json_text: Raw | None = field(default=None, init=False, repr=False)
     """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
     log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
@@ -61,6 +64,7 @@ class ExchangeLabels:
         client = self.client
         is_named = client is not None and not client.startswith(DIGEST_PREFIX)
         self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
+        self.consumes = consumes(self.provider, self.modality, self.route)
 
 
 class SessionCounts(Struct, frozen=True, gc=False, array_like=True):

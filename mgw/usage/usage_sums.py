@@ -1,8 +1,9 @@
 """Totals of usage events in SQL, for ``mgw usage`` and the dashboard.
 
-Every sum is one of whole numbers, nanodollars where it is money, so that it is exact in whatever order and
-groups events are added, and the same for all who ask.  Only where a provider counts nonsense are they more
-than SQLite's whole numbers hold: it then gives up (:func:`is_overflow`), and near sums can be had.
+What the figures mean stands in :mod:`mgw.usage.figures`.  Every sum is one of whole numbers, nanodollars
+where it is money, so that it is exact in whatever order and groups events are added, and the same for all who
+ask.  Only where a provider counts nonsense are they more than SQLite's whole numbers hold: it then gives up
+(:func:`is_overflow`), and near sums can be had.
 
 A column that a file does not have, because another version made it, is unknown in each of its events.
 """
@@ -17,6 +18,15 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.usage.event import NANODOLLARS
+from mgw.usage.figures import (
+    FIGURES,
+    IS_TIMED,
+    IS_UNCOUNTED,
+    IS_UNPRICED,
+    TIMED_COLUMNS,
+    UNCOUNTED_COLUMNS,
+    UNPRICED_COLUMNS,
+)
 
 THOUSANDTHS: Final = 1000
 """Of a minute, or of a millisecond: events have three decimals."""
@@ -25,14 +35,16 @@ THOUSANDTHS: Final = 1000
 class Sum(Struct, frozen=True):
     """One of the sums."""
 
-    column: str
-    """That it needs."""
+    columns: tuple[str, ...]
+    """Those that it needs."""
     aggregate: str
     """The sum in SQL, a whole number; ``{}`` stands for the value of one event."""
-    value: str = "{}"
-    """The value in SQL; ``{}`` stands for the column."""
+    value: str
+    """The value in SQL."""
     scale: int = 1
     """How many of the sum's units make one of the event's."""
+    is_count: bool = False
+    """Whether it counts events, so that without any it is 0 and not unknown."""
 
     def shown(self, whole: int | None) -> int | float | None:
         """Return a sum in the event's unit."""
@@ -40,7 +52,11 @@ class Sum(Struct, frozen=True):
 
 
 def _total(column: str, scale: int = 1) -> Sum:
-    return Sum(column, "sum({})", whole_units("{}", scale), scale)
+    return Sum((column,), "sum({})", whole_units(column, scale), scale)
+
+
+def _count(condition: str, *columns: str) -> Sum:
+    return Sum(columns, "count({})", f"CASE WHEN {condition} THEN 1 END", is_count=True)
 
 
 def whole_units(value: str, scale: int) -> str:
@@ -50,8 +66,8 @@ def whole_units(value: str, scale: int) -> str:
 
 SUMS: Final = MappingProxyType(
     {
-        "requests": Sum("request_id", "count(*)"),
-        "failed": Sum("status", "count({})", "CASE WHEN {} <> 'ok' THEN 1 END"),
+        "requests": Sum(("request_id",), "count(*)", "", is_count=True),
+        **{name: _count(f"status = '{outcome}'", "status") for outcome, name in FIGURES.items()},
         "tokens_in": _total("tokens_in"),
         "tokens_out": _total("tokens_out"),
         "cache_read_tokens": _total("cache_read_tokens"),
@@ -59,6 +75,8 @@ SUMS: Final = MappingProxyType(
         "reasoning_tokens": _total("reasoning_tokens"),
         "session_minutes": _total("session_minutes", THOUSANDTHS),
         "cost_usd": _total("cost_usd", NANODOLLARS),
+        "unpriced": _count(IS_UNPRICED, *UNPRICED_COLUMNS),
+        "uncounted": _count(IS_UNCOUNTED, *UNCOUNTED_COLUMNS),
     }
 )
 """By the names that answers and tables have for them, in their order."""
@@ -70,10 +88,16 @@ def sum_expression(name: str, known: Collection[str], *, exact: bool = True) -> 
     :param exact: else it is as near as a double can be, and never too large.
     """
     found = SUMS[name]
-    if found.column not in known:
+    if not set(found.columns).issubset(known):
         return "NULL"
-    value = found.value.format(found.column)
-    return found.aggregate.format(value if exact else f"{value} * 1.0")
+    return found.aggregate.format(found.value if exact else f"{found.value} * 1.0")
+
+
+def time_value(column: str, known: Collection[str]) -> str:
+    """Return in SQL the microseconds of ``latency_ms`` or ``ttft_ms`` that count; else there is no value."""
+    if not {column, *TIMED_COLUMNS}.issubset(known):
+        return "NULL"
+    return f"CASE WHEN {IS_TIMED} THEN {whole_units(column, THOUSANDTHS)} END"
 
 
 def is_overflow(error: sqlite3.Error) -> bool:

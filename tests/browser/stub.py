@@ -21,6 +21,12 @@ from urllib.parse import parse_qs, urlsplit
 from mgw.config.dashboard import PAGES
 from mgw.dashboard.static import _POLICY, TYPES
 
+COUNTED: Final = {
+    "answered": "ok",
+    "failed": "upstream_error",
+    "rejected": "rejected",
+    "aborted": "client_abort",
+}
 SUMMED: Final = ("tokens_in", "tokens_out", "cache_read_tokens", "reasoning_tokens", "cost_usd")
 TIMED: Final = ("latency_ms", "ttft_ms")
 COOKIE: Final = "mgw_dashboard=right"
@@ -40,13 +46,18 @@ def unix(text: str) -> float:
 
 def sums(events: list[Json]) -> Json:
     """Return what the API says of some events."""
-    found: Json = {"requests": len(events), "failed": sum(event["status"] != "ok" for event in events)}
+    found: Json = {"requests": len(events)}
+    for name, status in COUNTED.items():
+        found[name] = sum(event["status"] == status for event in events)
     for name in SUMMED:
         values = [event[name] for event in events if name in event]
         if values:
             found[name] = sum(values)
+    answered = [event for event in events if event["status"] == "ok"]
+    found["unpriced"] = sum("cost_usd" not in event for event in answered)
+    found["uncounted"] = sum(bool(event.get("stream")) and "tokens_in" not in event for event in answered)
     for name in TIMED:
-        values = sorted(event[name] for event in events if name in event)
+        values = sorted(event[name] for event in answered if name in event)
         if values:
             found[name] = sum(values) / len(values)
             found[f"{name}_p50"], found[f"{name}_p95"] = values[len(values) // 2], values[-1]

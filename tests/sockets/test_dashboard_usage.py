@@ -23,6 +23,7 @@ pytestmark = pytest.mark.doors("express", "klein")
 
 Json = dict[str, Any]  # Any: JSON
 GROUPS = ("provider", "model", "client", "status")
+STATUSES = {"answered": "ok", "failed": "upstream_error", "rejected": "rejected", "aborted": "client_abort"}
 TOKENS = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
@@ -69,7 +70,9 @@ def chat(gateway: GatewayProcess, *models: str) -> None:
 
 def sums_of(events: Sequence[Json]) -> Json:
     """What lines add up to, as answers have it."""
-    found: Json = {"requests": len(events), "failed": sum(event["status"] != "ok" for event in events)}
+    found: Json = {"requests": len(events)}
+    for name, status in STATUSES.items():
+        found[name] = sum(event["status"] == status for event in events)
     for name in TOKENS:
         values = [event[name] for event in events if name in event]
         if values:
@@ -82,7 +85,7 @@ def sums_of(events: Sequence[Json]) -> Json:
 
 def said_of(row: Json) -> Json:
     """The same of a row of an answer."""
-    names = ("requests", "failed", *TOKENS, "cost_usd")
+    names = ("requests", *STATUSES, *TOKENS, "cost_usd")
     return {name: row[name] for name in names if row.get(name) is not None}
 
 

@@ -25,6 +25,8 @@ from tests.support.usage import AtOnce, event, settled_as
 
 NOW = 1_769_860_800
 """2026-01-31T12:00:00Z"""
+COUNTED = ("requests", "answered", "failed", "rejected", "aborted", "unpriced", "uncounted")
+STATUSES = {"answered": "ok", "failed": "upstream_error", "rejected": "rejected", "aborted": "client_abort"}
 SUMMED = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
@@ -76,6 +78,9 @@ drawn_events = st.lists(
         client=st.none() | st.sampled_from(["team", "sha256:0123456789ab"]),
         status=st.sampled_from(Outcome),
         transport=st.sampled_from(["http", "websocket"]),
+        route=st.sampled_from(["chat", "count_tokens", "complete"]),
+        modality=st.sampled_from(["text", "realtime", "platform"]),
+        stream=st.none() | st.booleans(),
         **dict.fromkeys(SUMMED, counts),
         cost_usd=st.none() | st.integers(0, 10**12).map(lambda whole: whole / NANODOLLARS),
         session_minutes=st.none() | st.floats(0, 600),
@@ -119,7 +124,7 @@ def test_a_file_and_the_memory_say_the_same(
 @given(drawn_events, st.sampled_from(By))
 def test_the_series_and_the_groups_add_up_to_the_totals(events: list[UsageEvent], by: By) -> None:
     answer = from_file(events, asked(5, by, HOUR))
-    for name in ("requests", "failed", *SUMMED):
+    for name in (*COUNTED, *SUMMED):
         whole = answer["totals"].get(name, 0)
         assert sum(row.get(name, 0) for row in answer["series"]) == whole
         assert sum(row.get(name, 0) for row in answer["groups"]) == whole
@@ -136,7 +141,9 @@ def test_the_lines_the_command_and_the_dashboard_agree(events: list[UsageEvent])
     costs = [nanodollars_of(line["cost_usd"]) for line in lines if "cost_usd" in line]
     expected["cost_usd"] = sum(costs) / NANODOLLARS if costs else None
     expected["requests"] = len(lines)
-    expected["failed"] = sum(line["status"] != "ok" for line in lines)
+    for name, status in STATUSES.items():
+        expected[name] = sum(line["status"] == status for line in lines)
+    assert sum(expected[name] for name in STATUSES) == len(lines)
     with TemporaryDirectory() as folder:
         path = Path(folder, "usage.db")
         write_file(path, events)
@@ -168,8 +175,9 @@ def test_an_answer_has_what_was_asked_and_only_what_is_known(source: Any) -> Non
     assert answer["until"] == "2026-01-31T12:00:00.000Z"
     assert (answer["step"], answer["by"]) == (60, "model")
     sums = {
+        **dict.fromkeys(COUNTED, 0),
         "requests": 1,
-        "failed": 0,
+        "answered": 1,
         "tokens_in": 12,
         "tokens_out": 0,
         "cost_usd": 1e-09,
@@ -205,11 +213,40 @@ def test_a_session_has_no_latency(source: Any) -> None:
     assert "latency_ms" not in totals
 
 
+@pytest.mark.parametrize("source", [from_memory, from_file])
+def test_times_are_those_of_answered_requests(source: Any) -> None:
+    events = [event(request_id="answered", time=NOW - 1.0, latency_ms=800.0, ttft_ms=300.0)]
+    events += [
+        event(request_id=status, time=NOW - 1.0, status=status, latency_ms=1.0, ttft_ms=1.0)
+        for status in (Outcome.UPSTREAM_ERROR, Outcome.REJECTED, Outcome.CLIENT_ABORT)
+    ]
+    totals = source(events, asked(1))["totals"]
+    assert (totals["latency_ms"], totals["ttft_ms"]) == (800.0, 300.0)
+    assert totals["latency_ms_p50"] > 500
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file])
+def test_each_outcome_has_a_figure_of_its_own(source: Any) -> None:
+    events = [
+        event(request_id=f"{status}-{number}", time=NOW - 1.0, status=status)
+        for times, status in enumerate(Outcome, 1)
+        for number in range(times)
+    ]
+    (row,) = source(events, asked(1, By.PROVIDER))["groups"]
+    assert {name: row[name] for name in COUNTED[:5]} == {
+        "requests": 10,
+        "answered": 1,
+        "failed": 2,
+        "aborted": 3,
+        "rejected": 4,
+    }
+
+
 def test_without_a_file_or_a_table_the_answer_is_empty(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     for name in ("empty.db", "none.db"):
         answer = read_file(tmp_path / name, asked(1, By.MODEL))
-        assert answer["totals"] == {"requests": 0, "failed": 0}
+        assert answer["totals"] == dict.fromkeys(COUNTED, 0)
         assert (answer["series"], answer["groups"]) == ([], [])
     assert not (tmp_path / "none.db").exists()
 

@@ -122,7 +122,7 @@ def test_columns_that_a_file_lacks_are_absent(tmp_path: Path) -> None:
         connection.commit()
     query = UsageQuery(QUERY.since, QUERY.until, 60, By.MODEL)
     answer = json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(str(path), query)))
-    sums = {"requests": 1, "failed": 0, "tokens_in": 5}
+    sums = {"requests": 1, "answered": 1, "failed": 0, "rejected": 0, "aborted": 0, "tokens_in": 5}
     assert answer["totals"] == sums
     assert answer["groups"] == [sums]
 

@@ -44,9 +44,9 @@ def run(database: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_sums_by_model(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = run(database, capsys=capsys)
-    assert [(row["model"], row["requests"], row["failed"], row["tokens_in"]) for row in rows] == [
-        ("=sum", 1, 0, 40),
-        ("fast", 3, 1, 30),
+    assert [(row["model"], row["requests"], row["answered"], row["tokens_in"]) for row in rows] == [
+        ("=sum", 1, 1, 40),
+        ("fast", 3, 2, 30),
     ]
 
 
@@ -121,11 +121,11 @@ def test_the_table_has_a_total_and_no_empty_columns(
 ) -> None:
     assert main(["usage", "--database", str(database), "--by", "provider"]) == 0
     assert capsys.readouterr().out == (
-        "provider  requests  failed  tokens_in  tokens_out  cost_usd\n"
-        "-                1       1          -           0         -\n"
-        "main             2       0         30           3       0.3\n"
-        "other            1       0         40           4         -\n"
-        "total            4       1         70           7       0.3\n"
+        "provider  requests  answered  failed  rejected  aborted  tokens_in  tokens_out  cost_usd  unpriced\n"
+        "-                1         0       0         1        0          -           0         -         0\n"
+        "main             2         2       0         0        0         30           3       0.3         0\n"
+        "other            1         1       0         0        0         40           4         -         1\n"
+        "total            4         3       0         1        0         70           7       0.3         1\n"
     )
 
 

@@ -41,7 +41,7 @@ export class Recent {
     const bucket = this.buckets[second % this.buckets.length];
     if (bucket.second !== second) Object.assign(bucket, { second, ended: 0, failed: 0 });
     bucket.ended += 1;
-    if (event.status !== "ok") bucket.failed += 1;
+    if (event.status === "upstream_error") bucket.failed += 1;
   }
 
   /**
