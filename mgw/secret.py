@@ -2,7 +2,8 @@
 
 A key is hidden by its value, as a whole word (contract 6.8): ``none`` in ``nonetheless`` is no key, and
 neither is a word of fewer than :data:`MIN_HIDDEN` characters anywhere.  Texts spell a key in several ways: as
-it is, percent-encoded, or with the escapes of JSON.
+it is, percent-encoded, or with the escapes of JSON.  A key that nobody knows is found by what keys look like,
+or by what stands before it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,20 @@ _BEFORE: Final = (
     r"(?:(?<![A-Za-z0-9_-])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"  # or an escape
 )
 _AFTER: Final = r"(?![A-Za-z0-9_-])"
+REDACTED: Final = "[redacted]"
+_CREDENTIAL_PATTERNS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?<![\w-])([\w-]*(?:key|token|secret|password)(?:=|%3d))[^\s&\"'<>;,)]+",  # of a query or a form
+        r"(?<![\w-])((?:proxy-)?authorization[\"']*\s*[:,=]\s*b?[\"']?(?:[a-z]+ +)?)[^\s\"',;)]+",
+        r"(?<![\w-])(x-(?:goog-)?api-key[\"']*\s*[:,=]\s*b?[\"']?)[^\s\"',;)]+",
+        r"(?<!\w)(bearer\s+)[\w.~+/=-]{8,}",
+        r"(?<!\w)(token\s+)(?:(?=[a-z.~+/=_-]*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{24,})",  # not "token limitation"
+        r"(?<![\w-])()(?:sk-[\w-]{8,}|AIza[\w-]{10,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)",
+        r"(?<![\w-])()(?:(?:gsk_|xai-|pplx-|nvapi-|hf_)[\w-]{16,}|A(?:KIA|SIA)[A-Z0-9]{16})",
+    )
+)
+"""The first group of each stays."""
 _ALWAYS_PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
 """Characters that no encoding spells in another way."""
 
@@ -84,6 +99,18 @@ def without(text: str, secrets: Iterable[Secret], instead: Callable[[str], str])
         if _longest_plain(value) in text:
             text = re.sub(_spelled(value), lambda found: instead(found[0]), text)
     return text
+
+
+def redact_patterns(text: str) -> str:
+    """Return the text without whatever looks like a credential."""
+    for pattern in _CREDENTIAL_PATTERNS:
+        text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
+
+
+def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
+    """Return the text without these values, however it spells them."""
+    return without(text, secrets, lambda _: REDACTED)
 
 
 @lru_cache(maxsize=16_384)

@@ -41,9 +41,9 @@ from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.supervisor import BEGIN_SECONDS, Supervisor
 from mgw.fleet.worker_count import resolve_workers
 from mgw.fleet.worker_state import WorkersState
-from mgw.ops.logs import LogFile, redact_secrets
+from mgw.ops.logs import LogFile
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
-from mgw.secret import Secret
+from mgw.secret import Secret, redact_secrets
 from mgw.service import GatewayService, Prepared
 from mgw.worker import Inherited, run_worker
 

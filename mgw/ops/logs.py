@@ -26,28 +26,16 @@ from twisted.logger import ILogObserver, LogEvent, eventAsText
 from zope.interface import implementer
 
 from mgw.ops.metrics import Metrics
-from mgw.secret import Secret, without
+from mgw.secret import Secret, redact_patterns, redact_secrets
 from mgw.usage.event import ELLIPSIS, timestamp, usd_text
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output
 from mgw.usage.record import EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
 from mgw.usage.record_queue import RecordQueue
 
-REDACTED: Final = "[redacted]"
 MAX_TEXT: Final = 64 * 1024
 _PASSED_FIELDS: Final = ("log_time", "log_level", "log_namespace", "log_system", "log_trace")
 
-_CREDENTIAL_PATTERNS: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(?<![\w-])([\w-]*(?:key|token|secret|password)(?:=|%3d))[^\s&\"'<>;,)]+",  # of a query or a form
-        r"(?<![\w-])((?:proxy-)?authorization[\"']*\s*[:,=]\s*b?[\"']?(?:[a-z]+ +)?)[^\s\"',;)]+",
-        r"(?<![\w-])(x-(?:goog-)?api-key[\"']*\s*[:,=]\s*b?[\"']?)[^\s\"',;)]+",
-        r"(?<!\w)((?:bearer|token)\s+)[\w.~+/=-]{8,}",
-        r"(?<![\w-])()(?:sk-[\w-]{8,}|AIza[\w-]{10,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)",
-    )
-)
-"""The first group of each stays."""
 MAX_VALUE: Final = 256
 UNKNOWN: Final = "-"
 UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
@@ -56,18 +44,6 @@ UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
 _plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
 MAX_SHARED_PATH: Final = 256
 """Bytes of a path whose text is kept for requests to come."""
-
-
-def redact_patterns(text: str) -> str:
-    """Return the text without whatever looks like a credential."""
-    for pattern in _CREDENTIAL_PATTERNS:
-        text = pattern.sub(rf"\1{REDACTED}", text)
-    return text
-
-
-def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
-    """Return the text without these values, however it spells them."""
-    return without(text, secrets, lambda _: REDACTED)
 
 
 @implementer(ILogObserver)

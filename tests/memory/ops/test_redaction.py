@@ -8,8 +8,8 @@ import pytest
 from twisted.logger import Logger, LogLevel, textFileLogObserver
 from twisted.python.failure import Failure
 
-from mgw.ops.logs import REDACTED, RedactingObserver, redact_patterns, redact_secrets
-from mgw.secret import Secret
+from mgw.ops.logs import RedactingObserver
+from mgw.secret import REDACTED, Secret, redact_patterns, redact_secrets
 
 CANARY = "canary-7f3a91"
 
@@ -115,6 +115,9 @@ def test_no_field_of_an_event_reaches_the_observer_behind() -> None:
         f"the key sk-{CANARY} is wrong",
         f"AIzaSy{CANARY}",
         f"ya29.{CANARY}",
+        f"the token {CANARY}0 has expired",
+        f"gsk_{CANARY}{CANARY}",
+        f"xai-{CANARY}{CANARY}",
         f"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOi{CANARY}.{CANARY}",
     ],
 )
@@ -130,6 +133,7 @@ def test_what_looks_like_a_credential_is_not_written(text: str) -> None:
         "task-force-of-many-words",
         "max_tokens=5 tokens_in=12",
         "the bearer of news",
+        "a token limitation of this model, or a token whatsoever",
         "key_hash=0123456789ab",
         "mgw.yaml:14: providers.main.base_ulr: unknown key, did you mean base_url?",
     ],
