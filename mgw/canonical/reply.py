@@ -111,6 +111,9 @@ class UpstreamError(Struct, frozen=True):
     details: JsonObject | None = None
     retry_after: float | None = None
     """The seconds to wait, where the words say them."""
+    own_message: str | None = None
+    """What stands where errors have their message, as far as logs may repeat it; ``None`` where nothing does.
+    ``message`` may be the words of a page, or JSON that is no text, which can repeat what a client sent."""
 
 
 class Began(Struct, frozen=True):

@@ -7,9 +7,11 @@ that can carry one; each dialect's own words stand in its ``errors.py``.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import unescape
+from string import ascii_letters, digits
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mgw.canonical.reply import Broke, UpstreamError
 from mgw.dialects.fields import Fields
@@ -24,6 +26,10 @@ _UNSPOKEN: Final = re.compile(
     r"<(style|script)\b.*?(?:</\1[^>]*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
 )
 _TAG: Final = re.compile(r"<[^<>]*>?")
+MAX_OWN_MESSAGE: Final = 8192
+"""Characters of a provider's message that are looked at for logs, which show much less."""
+_OF_WORDS: Final = f"{ascii_letters}{digits}_-.~+/=%"
+"""What keys consist of."""
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffd]")
 
 CODES: Final = MappingProxyType(
@@ -153,6 +159,35 @@ class AnswerError(GatewayError):
 
 UNREADABLE_EVENT: Final = Broke(UpstreamError(502, "the upstream sent an event that cannot be read"))
 """Ends a stream in which something stands that is no event: what it said must not be lost in silence."""
+
+
+def own_message(document: Any, error: Any, keys: Sequence[str]) -> str | None:  # Any: JSON
+    """Return what stands in the message field of an error, or in that of the error in its place.
+
+    Nothing else of a document is ever returned: hosts put the request beside the message.
+
+    :param error: what the document has for an error; a text is its message, but where it is all there is.
+    :param keys: where an error may have its message.
+    """
+    first = document[0] if type(document) is list and document else document
+    return None if error is first and type(error) is str else _message_in(error, keys)
+
+
+def _message_in(error: Any, keys: Sequence[str], depth: int = 3) -> str | None:  # Any: JSON
+    if type(error) is list:
+        error = error[0] if error else None  # as validators do: one element for each problem
+    if type(error) is str:
+        return _limited(error) or None
+    if type(error) is dict and depth:
+        return next((found for key in keys if (found := _message_in(error.get(key), keys, depth - 1))), None)
+    return None
+
+
+def _limited(message: str) -> str:
+    """Return so much of a message as is looked at; a word that is cut is left out, since it may be a key."""
+    if len(message) <= MAX_OWN_MESSAGE:
+        return message
+    return message[:MAX_OWN_MESSAGE].rstrip(_OF_WORDS) + "…"
 
 
 def make_encodable(text: str) -> str:

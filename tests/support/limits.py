@@ -220,6 +220,13 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_at_most_four_breakpoints_go_and_only_where_they_were_set": (
         "mgw.dialects.anthropic.cache_control.MAX_BREAKPOINTS",
     ),
+    "tests/pure/dialects/test_own_message.py::"
+    "test_a_message_is_looked_at_up_to_a_limit_where_a_word_is_not_cut": (
+        "mgw.dialects.refusal.MAX_OWN_MESSAGE",
+    ),
+    "tests/pure/usage/test_error_message.py::test_the_first_300_characters_are_shown": (
+        "mgw.usage.error_message.MAX_CHARACTERS",
+    ),
     "tests/pure/dialects/anthropic/test_errors.py::test_long_and_odd_words_are_cut_and_written": (
         "mgw.dialects.anthropic.errors.MAX_MESSAGE_BYTES",
     ),

@@ -26,7 +26,7 @@ from mgw.canonical.prompt_length import (
     prompt_numbers,
 )
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import make_encodable, proxy_message
+from mgw.dialects.refusal import make_encodable, own_message, proxy_message
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -116,12 +116,14 @@ _CODE_KEYS: Final = ("type", "__type", "status", "code")
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Parse the body of a refused request, whatever it is."""
-    error = _unwrap(_decode(body))
+    document = _decode(body)
+    error = _unwrap(document)
     message = _message_of(error)
     if message is None:
         words = proxy_message(body)
         message = f"the upstream rejected the request with status {status}" + (f": {words}" if words else "")
-    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
+    own = own_message(document, error, _MESSAGE_KEYS)
+    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error), own_message=own)
 
 
 def refuses_thoughts(error: UpstreamError) -> bool:
@@ -143,7 +145,8 @@ def find_error(document: bytes) -> UpstreamError | None:
         return None
     message = message or "the upstream's response was cut off"
     status = _status_of(error) or implied_status(message, _FAILED)
-    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
+    own = own_message(found, error, _MESSAGE_KEYS)
+    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error), own_message=own)
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:

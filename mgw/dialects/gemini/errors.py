@@ -29,7 +29,7 @@ from mgw.canonical.prompt_length import (
     prompt_numbers,
 )
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, make_encodable, proxy_message
+from mgw.dialects.refusal import code_of, make_encodable, own_message, proxy_message
 from mgw.errors import GatewayError, Reason
 
 _REASON_STATUSES: Final = MappingProxyType(
@@ -150,8 +150,9 @@ def find_error(body: bytes, status: int | None = None) -> UpstreamError | None:
         inner = next((document[key] for key in _ERROR_KEYS if document.get(key)), None)
         if inner is None and not any(document.get(key) for key in _MESSAGE_KEYS):
             return None
-        document = document if inner is None else inner
-    return parse_error_value(document, status)
+        return parse_error_value(document if inner is None else inner, status)
+    error = parse_error_value(document, status)
+    return error if error is None else replace(error, own_message=None)  # a text alone is no error
 
 
 def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
@@ -161,7 +162,8 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     """
     if type(error) is str and error:
         status = status or implied_status(error, _BROKEN)
-        return UpstreamError(status, make_encodable(error)[:_MAX_CHARACTERS])
+        own = own_message(None, error, _MESSAGE_KEYS)
+        return UpstreamError(status, make_encodable(error)[:_MAX_CHARACTERS], own_message=own)
     if type(error) is not dict:
         return None
     name = error.get("status")
@@ -177,6 +179,7 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
         make_encodable(name) if type(name) is str and name else None,
         {"details": details} if type(details) is list and details else prompt_numbers(error),
         _retry_after(details) if type(details) is list else None,
+        own_message(None, error, _MESSAGE_KEYS),
     )
 
 

@@ -28,7 +28,7 @@ from mgw.canonical.prompt_length import (
     prompt_numbers,
 )
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, make_encodable, proxy_message
+from mgw.dialects.refusal import code_of, make_encodable, own_message, proxy_message
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -130,22 +130,26 @@ _DECODER: Final = Decoder()
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Return what an upstream's refusal says; of bytes without a message, only the status is known."""
-    error = _unwrap(_decode(body))
+    document = _decode(body)
+    error = _unwrap(document)
     message, code = _message_and_code(error)
     if not message:
         message = f"the upstream returned status {status}"
         if words := proxy_message(body):
             message = f"{message}: {words}"
-    return UpstreamError(status, cut_message(message), code, _numbers_of(error))
+    own = _own_message(document, error)
+    return UpstreamError(status, cut_message(message), code, _numbers_of(error), own_message=own)
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
-    error = _unwrap(_decode(document))
+    found = _decode(document)
+    error = _unwrap(found)
     message, code = _message_and_code(error)
     message = message or proxy_message(document) or "the upstream's stream ended with an error"
     status = _status_of(error) or implied_status(message, _BROKEN)
-    return UpstreamError(status, cut_message(message), code, _numbers_of(error))
+    own = _own_message(found, error)
+    return UpstreamError(status, cut_message(message), code, _numbers_of(error), own_message=own)
 
 
 def is_error(document: bytes) -> bool:
@@ -228,6 +232,19 @@ def _own_message_and_code(error: Any) -> tuple[str, str | None]:  # Any: JSON of
         if message:
             return _encode(message), code
     return "", code
+
+
+def _own_message(document: Any, error: Any) -> str | None:  # Any: JSON of whatever type
+    """Return what stands in the error's message field, and in that of the error which a host passes on."""
+    message = own_message(document, error, _MESSAGE_KEYS)
+    metadata = error.get("metadata") if type(error) is dict else None
+    raw = metadata.get("raw") if type(metadata) is dict else None
+    if type(raw) is str:
+        raw = _decode(raw.encode("utf-8", "replace"))
+    inner = own_message(raw, _unwrap(raw), _MESSAGE_KEYS)
+    if inner is None or (message is not None and inner in message):
+        return message
+    return inner if message is None else f"{message}: {inner}"
 
 
 def _numbers_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type

@@ -25,7 +25,9 @@ def test_the_vendors_words_are_kept() -> None:
     found = parsed(
         400, type="invalid_request_error", message="max_tokens: required", details={"error_code": "x"}
     )
-    assert found == UpstreamError(400, "max_tokens: required", "invalid_request_error", {"error_code": "x"})
+    words, details = "max_tokens: required", {"error_code": "x"}
+    expected = UpstreamError(400, words, "invalid_request_error", details, own_message=words)
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,8 @@ def test_what_cannot_be_read_is_a_break_and_no_silent_loss(data: bytes) -> None:
 def test_an_error_event_breaks_the_stream_and_ends_it() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     events = read([sse(BEGIN, error, *EVENTS[1:])])
-    assert events[1:] == [Broke(UpstreamError(529, "Overloaded", "overloaded_error"))]
+    found = UpstreamError(529, "Overloaded", "overloaded_error", own_message="Overloaded")
+    assert events[1:] == [Broke(found)]
 
 
 def test_nothing_after_the_end_is_read() -> None:

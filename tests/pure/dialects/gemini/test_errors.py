@@ -20,7 +20,8 @@ def parse(status: int, body: Any) -> UpstreamError:
 
 def test_an_error_keeps_its_status_its_words_and_its_code() -> None:
     error = {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED", "details": [{"a": 1}]}
-    expected = UpstreamError(429, "Slow down.", "RESOURCE_EXHAUSTED", {"details": [{"a": 1}]})
+    details, words = {"details": [{"a": 1}]}, "Slow down."
+    expected = UpstreamError(429, words, "RESOURCE_EXHAUSTED", details, own_message=words)
     assert parse(429, {"error": error}) == expected
     assert parse(429, [{"error": error}]) == expected  # how a refused stream is answered
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.openai.errors import MAX_MESSAGE_BYTES, parse_error, render_error
@@ -50,7 +51,8 @@ from mgw.dialects.openai.errors import MAX_MESSAGE_BYTES, parse_error, render_er
     ],
 )
 def test_the_words_of_every_host_are_found(body: str, message: str, code: str | None) -> None:
-    assert parse_error(418, body.encode()) == UpstreamError(418, message, code)
+    found = parse_error(418, body.encode())
+    assert replace(found, own_message=None) == UpstreamError(418, message, code)
 
 
 @given(st.binary() | st.text().map(str.encode) | st.just(b"[" * 99_999))

@@ -1,0 +1,103 @@
+"""What a provider says of an error is shown without credentials, escaped, and no more than its beginning."""
+
+from __future__ import annotations
+
+import json
+from unicodedata import category
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.secret import REDACTED, Secret
+from mgw.usage.error_message import MAX_CHARACTERS, format_error_message
+
+SECRET = "canary~key~7f3a91"
+WILD = st.text(
+    st.sampled_from('a \n\x00\x1b\x85\u202e\u2028\u2066\ud800\U000e0001é你\\"\u3000') | st.characters()
+)
+
+
+def shown(text: str, *secrets: str) -> str | None:
+    return format_error_message(text, map(Secret, secrets))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "Rate limit reached for gpt-5: try again in 2 s.",
+            "Rate limit reached for gpt-5: try again in 2 s.",
+        ),
+        ("  a line\nand another\r\n", r"a line\nand another"),
+        ("\x1b[31mred\x1b[0m \x00 \x9b", r"\x1b[31mred\x1b[0m \x00 \x9b"),
+        ("left \u202eright\u2066 \u200b", r"left \u202eright\u2066 \u200b"),
+        ("\u2028one\u2029 \u0085two", r"one\u2029 \x85two"),
+        ("half \ud83d of a pair", r"half \ud83d of a pair"),
+        ("上下文太长。\u3000请缩短 🙂", "上下文太长。\u3000请缩短 🙂"),
+        ("", None),
+        (" \n ", None),
+    ],
+    ids=[
+        "plain",
+        "lines",
+        "control",
+        "direction",
+        "separators",
+        "surrogate",
+        "other scripts",
+        "nothing",
+        "blank",
+    ],
+)
+def test_what_does_not_print_is_escaped(text: str, found: str | None) -> None:
+    assert shown(text) == found
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_first_300_characters_are_shown(more: int) -> None:
+    text = "m" * (MAX_CHARACTERS + more)
+    assert shown(text) == "m" * MAX_CHARACTERS + "…" * more
+
+
+def test_an_escape_is_not_cut() -> None:
+    assert shown("m" * (MAX_CHARACTERS - 3) + "\0") == "m" * (MAX_CHARACTERS - 3) + "…"
+    assert shown("m" * (MAX_CHARACTERS - 4) + "\0") == "m" * (MAX_CHARACTERS - 4) + r"\x00"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Incorrect API key provided: {SECRET}.",
+        f"{SECRET}",
+        f"x{SECRET}x",
+        SECRET.replace("~", r"\u007e"),
+        "Incorrect API key provided: sk-proj-canary~key~7f3a91 and canary~key~7f3a91",
+    ],
+)
+def test_a_known_credential_is_overwritten_wherever_it_stands(text: str) -> None:
+    found = shown(text, SECRET)
+    assert found is not None
+    assert "7f3a91" not in found
+    assert REDACTED in found
+
+
+@pytest.mark.parametrize("head", [295, 285, MAX_CHARACTERS])
+def test_a_credential_at_the_end_of_what_is_shown_is_not_shown_in_part(head: int) -> None:
+    text = f"{'m ' * (head // 2)}sk-canary7f3a91aaaaaaaaaaaaaaaaaa {SECRET}"
+    found = shown(text, SECRET)
+    assert found is not None
+    assert "canary" not in found
+
+
+@given(before=WILD, after=WILD, repeated=st.integers(1, 40))
+@example(before="m" * 290, after="", repeated=1)
+def test_it_is_never_long_never_controls_and_never_tells_the_secret(
+    before: str, after: str, repeated: int
+) -> None:
+    found = shown((before + SECRET + after) * repeated, SECRET)
+    assert found is not None
+    assert len(found) <= MAX_CHARACTERS + 1
+    assert SECRET not in found
+    assert all(category(one) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for one in found)
+    assert json.loads(json.dumps(found)) == found.encode().decode()
