@@ -64,8 +64,10 @@ def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
     :param now: Unix seconds.
     :raises GatewayError: one of them is wrong.
     """
-    until = int(now * _MILLISECONDS) if "until" not in parameters else _time("until", parameters["until"])
-    since = None if "since" not in parameters else _time("since", parameters["since"])
+    until = (
+        int(now * _MILLISECONDS) if "until" not in parameters else parse_time("until", parameters["until"])
+    )
+    since = None if "since" not in parameters else parse_time("since", parameters["since"])
     first = until - DEFAULT_SECONDS * _MILLISECONDS if since is None else since
     if max(first, _FIRST) >= until:
         raise _wrong("since", "since must be before until, which defaults to now")
@@ -93,7 +95,12 @@ def rfc3339(milliseconds: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _time(name: str, text: str) -> int:
+def parse_time(name: str, text: str) -> int:
+    """Return a time of a query in Unix milliseconds.
+
+    :param name: of the parameter.
+    :raises GatewayError: it is not a time.
+    """
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:

@@ -70,6 +70,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_certificates_of_the_largest_size_are_read_and_larger_ones_are_not": (
         "mgw.regular_file.MAX_CERTIFICATE_FILE",
     ),
+    "tests/pure/dashboard/test_request_query.py::test_a_limit_is_a_number_within_bounds": (
+        "mgw.dashboard.request_query.MAX_LIMIT",
+    ),
     "tests/pure/fleet/test_redis_replies.py::test_exactly_so_much_is_taken_and_one_more_is_not": (
         "mgw.fleet.redis_replies.MAX_DEPTH",
         "mgw.fleet.redis_replies.MAX_ELEMENTS",
@@ -333,6 +336,7 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.feed.MAX_READERS",
     "mgw.dashboard.logins._MAX_NAMES",
     "mgw.dashboard.profiles.MAX_MODELS",
+    "mgw.dashboard.request_query._MAX_CURSOR_CHARS",
     "mgw.dashboard.requests.MAX_REQUESTS",
     "mgw.dashboard.usage_answer.MAX_KEY_BYTES",
     "mgw.dashboard.usage_memory.MAX_ROWS",

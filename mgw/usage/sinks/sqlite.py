@@ -23,6 +23,8 @@ from mgw.usage.usage_table import PURGED_AT_ONCE, UsageTable
 BATCH_MAX: Final = 1000
 FLUSH_SECONDS: Final = 0.5
 PURGE_SECONDS: Final = 3600.0
+IMPROVE_SECONDS: Final = 60.0
+"""After so many, it is tried again to make an index."""
 CLOSE_SECONDS: Final = 1.0
 """How long the file may take to close."""
 DAY_SECONDS: Final = 86_400.0
@@ -43,6 +45,9 @@ class Database:
     errors: int = 0
     """Failures beside those of batches."""
     _timer: IDelayedCall | None = field(default=None, repr=False)
+    _next_try: IDelayedCall | None = field(default=None, repr=False)
+    """To make an index."""
+    _is_closing: bool = False
 
     def start(self) -> None:
         """Open the file, and purge it now and every hour."""
@@ -51,6 +56,20 @@ class Database:
             return
         self._timer = self.clock.callLater(PURGE_SECONDS, self.start)
         self._purge()
+
+    def improve(self) -> None:
+        """Bring the indexes of a file of an older version up to date, one after the other.
+
+        Each is a piece of work of its own, so that batches come in between.  They wait while one is made,
+        which is given up when the sink is to close.
+        """
+        self._run(partial(self.table.improve, lambda: self._is_closing), self._on_improved)
+
+    def stop_improving(self) -> None:
+        """Give up what is made of the indexes: batches that wait are to be written."""
+        self._is_closing = True
+        if self._next_try is not None and self._next_try.active():
+            self._next_try.cancel()
 
     def deliver(self, _: str, lines: list[bytes]) -> Deferred[Result]:
         """Add a batch."""
@@ -95,6 +114,21 @@ class Database:
         self._note(result)
         if isinstance(result, int) and result >= PURGED_AT_ONCE and self._timer is not None:
             self._purge()  # batches come in between
+
+    def _on_improved(self, result: str | Exception | None) -> None:
+        if self._is_closing:
+            return
+        if not isinstance(result, Exception):
+            if result is not None:
+                self.improve()
+            return
+        if self._next_try is None:  # once: it is slow to search without, and nothing else
+            _log.warn(
+                "hooks.sqlite: an index for searches could not be created: {reason}; trying again every "
+                "minute",
+                reason=_reason(result),
+            )
+        self._next_try = self.clock.callLater(IMPROVE_SECONDS, self.improve)
 
     def _note(self, result: object) -> None:
         if isinstance(result, Exception):
@@ -152,6 +186,7 @@ class SqliteSink:
 
     def close(self) -> Deferred[None]:
         """Write what waits, store what cannot be written, and close the file."""
+        self.database.stop_improving()
         return self.outbox.close().addCallback(lambda _: self.database.close())
 
 
@@ -170,6 +205,7 @@ def open_sink(settings: SqliteSettings, tools: SinkTools) -> SqliteSink:
     options = OutboxOptions(BATCH_MAX, FLUSH_SECONDS, save_first=False)
     outbox = tools.outbox("sqlite", database.deliver, options)
     database.start()
+    database.improve()
     outbox.start()
     return SqliteSink(database, outbox)
 

@@ -16,9 +16,16 @@ from twisted.logger import capturedLogs
 from mgw.config.hooks import SqliteSettings
 from mgw.usage.event import UsageEvent, encode, timestamp
 from mgw.usage.sinks import SinkTools
-from mgw.usage.sinks.sqlite import DAY_SECONDS, FLUSH_SECONDS, PURGE_SECONDS, SqliteSink, open_sink
+from mgw.usage.sinks.sqlite import (
+    DAY_SECONDS,
+    FLUSH_SECONDS,
+    IMPROVE_SECONDS,
+    PURGE_SECONDS,
+    SqliteSink,
+    open_sink,
+)
 from mgw.usage.spool_room import SpoolRoom
-from mgw.usage.usage_table import COLUMNS, PURGED_AT_ONCE, UsageTable
+from mgw.usage.usage_table import COLUMNS, INDEXES, PURGED_AT_ONCE, UsageTable
 from tests.support.usage import AtOnce, OnDemand, event
 
 NOW = 1_764_000_000.0
@@ -199,6 +206,7 @@ def test_many_old_events_are_purged_in_steps(tmp_path: Path) -> None:
     sink_on(Clock(), tmp_path, runner=thread, retention_days=1)
     thread.go_on()
     assert len(rows(tmp_path)) == 10
+    thread.go_on()  # it looks at the indexes, too
     thread.go_on()
     assert not rows(tmp_path)
 
@@ -272,3 +280,92 @@ def test_a_place_where_no_file_can_be_is_known_at_the_start(tmp_path: Path, path
 
 def test_times_are_written_so_that_they_sort() -> None:
     assert timestamp(NOW) == "2025-11-24T16:00:00.000Z"
+
+
+def indexes(folder: Path) -> set[str]:
+    """The indexes of the table, but for that of its primary key."""
+    connection = sqlite3.connect(folder / "usage.db")
+    try:
+        found = {row[1] for row in connection.execute("PRAGMA index_list(usage_events)")}
+    finally:
+        connection.close()
+    return {name for name in found if not name.startswith("sqlite_")}
+
+
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    """The file of an older version, with some events."""
+    table = UsageTable(str(tmp_path / "usage.db"))
+    table.add(lines(0, 200))
+    table.close()
+    connection = sqlite3.connect(tmp_path / "usage.db")
+    for name in INDEXES:
+        connection.execute(f"DROP INDEX {name}")
+    connection.execute("CREATE INDEX usage_events_time ON usage_events (time)")
+    connection.close()
+    return tmp_path
+
+
+def test_a_new_file_has_the_indexes_of_searches(tmp_path: Path) -> None:
+    sink_on(Clock(), tmp_path)
+    assert indexes(tmp_path) == set(INDEXES)
+
+
+def test_a_file_of_an_older_version_gets_its_indexes(old_file: Path) -> None:
+    sink_on(Clock(), old_file)
+    assert indexes(old_file) == set(INDEXES)
+    assert len(rows(old_file)) == 200
+
+
+def test_batches_are_written_between_two_indexes(old_file: Path) -> None:
+    clock, runner = Clock(), OnDemand()
+    sink = sink_on(clock, old_file, runner)
+    runner.go_on()  # the file is opened
+    sink.record_lines(lines(1000, 1))
+    turn(clock, FLUSH_SECONDS)
+    runner.go_on()
+    runner.go_on()
+    assert indexes(old_file) == {"usage_events_time", "usage_events_search"}
+    assert "01000" in rows(old_file)
+
+
+def test_an_index_that_cannot_be_made_is_said_once_and_tried_again(old_file: Path) -> None:
+    clock = Clock()
+    other = sqlite3.connect(old_file / "usage.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with capturedLogs() as said:
+        sink = sink_on(clock, old_file)
+        clock.advance(IMPROVE_SECONDS)
+    assert [event["log_format"].startswith("hooks.sqlite: an index") for event in said].count(True) == 1
+    other.execute("ROLLBACK")
+    other.close()
+    sink.record_lines(lines(1000, 1))
+    turn(clock, FLUSH_SECONDS)
+    assert "01000" in rows(old_file)
+    clock.advance(IMPROVE_SECONDS)
+    assert indexes(old_file) == set(INDEXES)
+
+
+def test_an_index_that_is_given_up_leaves_nothing_behind(old_file: Path) -> None:
+    table = UsageTable(str(old_file / "usage.db"))
+    looks = iter([False, False, True, True])
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        table.improve(lambda: next(looks), instructions=50)
+    assert indexes(old_file) == {"usage_events_time"}
+    assert table.add(lines(1000, 1)) == 0
+    table.close()
+    assert "01000" in rows(old_file)
+
+
+def test_a_sink_that_is_to_close_makes_no_index(old_file: Path) -> None:
+    clock, runner = Clock(), OnDemand()
+    sink = sink_on(clock, old_file, runner)
+    runner.go_on()
+    sink.record_lines(lines(1000, 1))
+    closed = sink.close()
+    while runner.waiting:
+        runner.go_on()
+        clock.pump([0] * 5)
+    assert closed.called
+    assert indexes(old_file) == {"usage_events_time"}
+    assert "01000" in rows(old_file)

@@ -1,0 +1,156 @@
+"""A search for usage events in SQL, for the dashboard and ``mgw requests``: newest first, by exact values.
+
+The index :data:`~mgw.usage.usage_table.SEARCH_INDEX` has the time, and behind it every column that can be
+asked for.  So any combination of filters is decided within the index, from the newest event on, and a row of
+the table is read for each match alone.  The ids of requests have indexes of their own.  A file whose gateway
+has not made them yet is searched without, which takes longer.
+
+A column that a file does not have, because another version made it, is unknown in each of its events.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from msgspec import DecodeError, Raw, Struct
+from msgspec.json import Encoder, decode
+
+from mgw.usage.event import Outcome, nanodollars_of, usd_text
+from mgw.usage.usage_sums import time_condition
+from mgw.usage.usage_table import COLUMNS, SEARCH_INDEX, TABLE, UPSTREAM_INDEX
+
+FILTERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "client": "client",
+        "provider": "provider",
+        "model": "model",
+        "route": "route",
+        "error": "error",
+        "key": "key_hash",
+        "request_id": "request_id",
+        "upstream_request_id": "upstream_request_id",
+    }
+)
+"""The columns by whose exact values one can search, by the names that they are asked for with."""
+STATUS_HINT: Final = f"one of {', '.join(Outcome)}, an HTTP status such as 503, or a class such as 5xx"
+_STATUS: Final = re.compile(r"[1-5](?:[0-9][0-9]|xx)", re.IGNORECASE)
+_MOST_DOLLARS: Final = 1e15
+_ENCODER: Final = Encoder()
+
+
+class Place(NamedTuple):
+    """Where an event stands in the order."""
+
+    time: str
+    request_id: str
+
+
+class EventSearch(Struct, frozen=True, kw_only=True):
+    """What is asked for; ``None`` where it does not matter."""
+
+    since: str | None = None
+    """As events have it."""
+    until: str | None = None
+    status: str | None = None
+    """An outcome, an HTTP status or a class (:func:`is_status`)."""
+    exact: tuple[tuple[str, str], ...] = ()
+    """Columns, and the value of each."""
+    after: Place | None = None
+    """Only events that come behind this one."""
+    limit: int
+
+
+def is_status(text: str) -> bool:
+    """Whether a text says something of a status."""
+    return text in tuple(Outcome) or _STATUS.fullmatch(text) is not None
+
+
+def find_events(connection: sqlite3.Connection, search: EventSearch) -> Iterator[dict[str, Any]]:
+    """Yield events, the newest first, as JSON has them; what is not known is left out.
+
+    :raises sqlite3.Error: the file cannot be read.
+    """
+    known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
+    if "time" not in known or "request_id" not in known:
+        return
+    indexes = {row[1] for row in connection.execute(f"PRAGMA index_list({TABLE})")}
+    columns = [name for name in COLUMNS if name in known]
+    for row in connection.execute(*search_statement(search, columns, indexes)):
+        yield _event(columns, row)
+
+
+def encode_event(event: Mapping[str, Any]) -> bytes:  # Any: JSON
+    """Return an event as JSON, without an exponent in its cost."""
+    cost = event.get("cost_usd")
+    if isinstance(cost, int | float) and abs(cost) < _MOST_DOLLARS:
+        event = {**event, "cost_usd": Raw(usd_text(nanodollars_of(cost)).encode())}
+    return _ENCODER.encode(event)
+
+
+def search_statement(
+    search: EventSearch, columns: Sequence[str], indexes: Collection[str]
+) -> tuple[str, tuple[str | int, ...]]:
+    """Return the query and the values in it.
+
+    :param columns: of the table.
+    :param indexes: of the table, by name.
+    """
+    conditions, values = ["time IS NOT NULL"], list[str | int]()
+    for condition, found in (
+        time_condition(search.since, search.until),
+        _status_condition(search.status, columns),
+        *(_exact_condition(column, value, columns) for column, value in search.exact),
+    ):
+        conditions.append(condition)
+        values += found
+    if search.after is not None:
+        conditions.append("(time, request_id) < (?, ?)")
+        values += search.after
+    where = " AND ".join(condition for condition in conditions if condition != "1")
+    statement = (
+        f"SELECT {', '.join(columns)} FROM {TABLE}{_index(search, indexes)} "  # noqa: S608 (names of ours)
+        f"WHERE {where} ORDER BY time DESC, request_id DESC LIMIT ?"
+    )
+    return statement, (*values, search.limit)
+
+
+def _index(search: EventSearch, indexes: Collection[str]) -> str:
+    """Name the index: SQLite has no numbers of how many events share a value, and might choose another."""
+    asked = {column for column, _ in search.exact}
+    if "request_id" in asked:
+        return ""  # the primary key
+    index = UPSTREAM_INDEX if "upstream_request_id" in asked else SEARCH_INDEX
+    return f" INDEXED BY {index}" if index in indexes else ""
+
+
+def _exact_condition(column: str, value: str, columns: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    return (f"{column} = ?", (value,)) if column in columns else ("0", ())
+
+
+def _status_condition(status: str | None, columns: Collection[str]) -> tuple[str, tuple[str | int, ...]]:
+    if status is None:
+        return "1", ()
+    if status in tuple(Outcome):
+        return _exact_condition("status", status, columns)
+    if "http_status" not in columns:
+        return "0", ()
+    if status.isdigit():
+        return "http_status = ?", (int(status),)
+    first = int(status[0]) * 100
+    return "http_status BETWEEN ? AND ?", (first, first + 99)
+
+
+def _event(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:  # Any: what SQLite has
+    event = {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+    if "stream" in event:
+        event["stream"] = bool(event["stream"])
+    if "dropped_fields" in event:
+        try:
+            event["dropped_fields"] = decode(event["dropped_fields"], type=list[str])
+        except (DecodeError, TypeError):  # another program has written it
+            del event["dropped_fields"]
+    return event
