@@ -1,8 +1,9 @@
 """The dashboard's API with answers that a test chooses, so that the page can be shown what is rare.
 
-``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/set`` changes what is
-true: ``key`` (none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow``
-(seconds that the usage takes), ``flow``.
+``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/past`` only adds them,
+``POST /stub/progress`` says which requests are in progress, ``POST /stub/set`` changes what is true: ``key``
+(none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow`` (seconds that the
+usage takes), ``history`` (the status of the list of requests), ``flow``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from mgw.config.dashboard import PAGES
 from mgw.dashboard.static import _POLICY, TYPES
+from mgw.usage.event import Outcome
 
 COUNTED: Final = {
     "answered": "ok",
@@ -31,6 +33,9 @@ SUMMED: Final = ("tokens_in", "tokens_out", "cache_read_tokens", "reasoning_toke
 TIMED: Final = ("latency_ms", "ttft_ms")
 COOKIE: Final = "mgw_dashboard=right"
 API: Final = "/v1/dashboard/"
+PAGE: Final = 100
+EXACT: Final = ("client", "provider", "model", "route", "error", "request_id", "upstream_request_id")
+OUTCOMES: Final = frozenset(Outcome)
 Json = dict[str, Any]  # Any: JSON
 
 
@@ -69,7 +74,15 @@ class State:
 
     def __init__(self) -> None:
         self.changed = Condition()
-        self.set: Json = {"key": None, "up": True, "source": "sqlite", "draining": False, "slow": 0}
+        self.set: Json = {
+            "key": None,
+            "up": True,
+            "source": "sqlite",
+            "draining": False,
+            "slow": 0,
+            "history": 200,
+        }
+        self.progress: list[Json] = [under_way()]
         self.events: list[Json] = []
         self.feed: list[tuple[str, Json]] = []
         self.profiles: Json = {}
@@ -100,6 +113,49 @@ class State:
         if by:
             answer["groups"] = [{**keyed(key), **sums(events)} for key, events in groups.items()]
         return answer
+
+    def requests(self, query: dict[str, str]) -> Json:
+        """Return a page of the events, the newest first; a cursor is the place of the last that was shown."""
+        wanted = [event for event in self.events if fits(event, query)]
+        wanted.sort(key=place, reverse=True)
+        if "cursor" in query:
+            wanted = [event for event in wanted if place(event) < tuple(query["cursor"].split("|"))]
+        limit = int(query.get("limit", PAGE))
+        progress = [] if "cursor" in query else self.progress
+        answer: Json = {
+            "source": self.set["source"],
+            "in_flight": len(self.progress),
+            "in_progress": progress,
+        }
+        answer["requests"] = wanted[:limit]
+        if len(wanted) > limit:
+            answer["next"] = "|".join(place(wanted[limit - 1]))
+        return answer
+
+
+def place(event: Json) -> tuple[str, str]:
+    """Return what the list is ordered by."""
+    return event["time"], event["request_id"]
+
+
+def fits(event: Json, query: dict[str, str]) -> bool:
+    """Return whether a request is among those that are asked for."""
+    if "since" in query and unix(event["time"]) < unix(query["since"]):
+        return False
+    if "until" in query and unix(event["time"]) >= unix(query["until"]):
+        return False
+    if "status" in query and not has_status(event, query["status"]):
+        return False
+    fields = {"key": "key_hash"} | {name: name for name in EXACT}
+    return all(event.get(fields[name]) == query[name] for name in fields if name in query)
+
+
+def has_status(event: Json, status: str) -> bool:
+    """Return whether a request ended with an outcome, an HTTP status, or one of a class."""
+    code = str(event.get("http_status", ""))
+    if status in OUTCOMES:
+        return bool(event["status"] == status)
+    return code[:1] == status[0] if status.endswith("xx") else code == status
 
 
 def keyed(key: Any) -> Json:
@@ -160,6 +216,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.state.profiles = body
             elif word == "flow":
                 self.state.flows[body["entry"]] |= body
+            elif word == "past":
+                self.state.events += body
+            elif word == "progress":
+                self.state.progress = body
             elif word == "feed":
                 self.state.feed += [(kind, data) for kind, data in body]
             else:
@@ -191,18 +251,21 @@ class Handler(BaseHTTPRequestHandler):
             return self._oauth(path.removeprefix("oauth/"), json.loads(body or b"{}"))
         if path == "events":
             return self._feed()
+        if path == "requests" and self.state.set["history"] != 200:
+            return self._refuse(self.state.set["history"], "too many queries are waiting")
         if path == "usage":
             time.sleep(self.state.set["slow"])
         with self.state.changed:
             answers: dict[str, Json] = {
                 "profiles": {**self.state.profiles, "usage_source": self.state.set["source"]},
-                "requests": {"in_flight": 1, "requests": [under_way()]},
                 "sessions": {"max_sessions": 8, "sessions": [{**under_way(), "bytes_in": 1, "bytes_out": 9}]},
                 "logs": {"lines": [{"time": rfc3339(0), "level": "warn", "text": "the first line"}]},
             }
             answers["profiles"]["auth"] = "keys" if self.state.set["key"] else "loopback"
             answers["profiles"]["logins"] = [self._login(row) for row in self.state.profiles["logins"]]
             answers["profiles"]["draining"] = self.state.set["draining"]
+            if path == "requests":
+                return self._json(self.state.requests(query))
             return self._json(self.state.usage(query) if path == "usage" else answers[path])
 
     def _login(self, row: Json) -> Json:

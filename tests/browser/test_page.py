@@ -6,7 +6,18 @@ import pytest
 
 from tests.browser.conftest import Run
 
-SCENARIOS = ("sign_in", "live", "charts", "pace", "connection", "logins", "keyboard", "looks")
+SCENARIOS = (
+    "sign_in",
+    "live",
+    "charts",
+    "pace",
+    "connection",
+    "logins",
+    "keyboard",
+    "looks",
+    "history",
+    "requests_looks",
+)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -120,14 +120,13 @@ async function walk(page) {
 
 async function live(browser, page) {
   await page.getByRole("link", { name: "Requests" }).click();
-  const under = page.getByRole("region", { name: "In progress", exact: true });
+  const table = page.getByRole("region", { name: "Requests, newest first" });
   const leaves = new AbortController();
   const row = ask(browser.base, `${SLOW}+sim-cached-1`, OTHER, true, leaves.signal);
-  await under.getByText(`${SLOW}+sim-cached-1`).waitFor();
+  await table.locator("tr", { hasText: `${SLOW}+sim-cached-1` }).filter({ hasText: "In progress" }).waitFor();
   leaves.abort();
   await row;
-  const ended = page.getByRole("region", { name: /^Completed requests/ });
-  await ended.locator("tr", { hasText: "Client aborted" }).first().waitFor();
+  await table.locator("tr", { hasText: `${SLOW}+sim-cached-1` }).filter({ hasText: "499" }).waitFor();
   await page.getByRole("link", { name: "Providers" }).click();
   for (let times = 0; times < 3; times += 1) await ask(browser.base, "broken/gpt-x", ALICE, false);
   await page.getByRole("article", { name: "broken" }).getByText("Failing").waitFor();

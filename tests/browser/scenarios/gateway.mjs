@@ -8,13 +8,38 @@ const KEY = process.env.MGW_EDGE_KEY;
 async function ask(base, model, stream = false) {
   const headers = { "Authorization": `Bearer ${KEY}`, "Content-Type": "application/json" };
   const body = JSON.stringify({ model, stream, messages: [{ role: "user", content: "Say something." }] });
-  await (await fetch(`${base}/v1/chat/completions`, { method: "POST", headers, body })).text();
+  const answer = await fetch(`${base}/v1/chat/completions`, { method: "POST", headers, body });
+  await answer.text();
+  return answer.headers.get("X-Gateway-Request-Id");
+}
+
+/** The table that `hooks.sqlite` keeps says what was before the page was opened, and who asks for an id finds it. */
+async function past(browser, page, id, number) {
+  await page.getByRole("link", { name: "Requests", exact: true }).click();
+  const rows = page.getByRole("region", { name: "Requests, newest first" }).locator("tbody tr");
+  await until("all requests", async () => (await rows.count()) === number);
+  await ask(browser.base, "fast", true);
+  await until("one more", async () => (await rows.count()) === number + 1);
+  await page.reload();
+  await until("the same after a reload", async () => (await rows.count()) === number + 1);
+  await page.getByLabel("Find a request by ID").fill(id);
+  await page.keyboard.press("Enter");
+  const details = page.getByRole("complementary", { name: "Request details" });
+  await details.getByText(id, { exact: true }).waitFor();
+  assert.equal(await rows.count(), 1);
+  await browser.picture(page, "gateway-request");
+  await page.getByRole("button", { name: /^Remove the filter ID/ }).click();
+  await page.getByLabel("Status").selectOption("rejected");
+  await until("what was rejected", async () => (await rows.count()) === 1);
+  await rows.first().getByRole("button").click();
+  await details.getByText("mgw rejected the request.").waitFor();
 }
 
 const add = (values) => values.reduce((total, value) => total + Number(value.replace(/[$,]/g, "")), 0);
 
 export default async function scenario(browser) {
-  for (let number = 0; number < 20; number += 1) await ask(browser.base, number % 2 ? "fast" : "main/gpt-other", number % 3 === 0);
+  const first = await ask(browser.base, "fast");
+  for (let number = 1; number < 20; number += 1) await ask(browser.base, number % 2 ? "fast" : "main/gpt-other", number % 3 === 0);
   await ask(browser.base, "nowhere/at-all");
 
   const page = await browser.open("#/overview?by=model");
@@ -38,10 +63,8 @@ export default async function scenario(browser) {
   await ask(browser.base, "fast");
   await until("one more", async () => (await tile(page, "Requests")) === String(totals.requests + 1));
 
-  await page.getByRole("link", { name: "Requests" }).click();
-  await ask(browser.base, "fast", true);
-  const ended = page.getByRole("region", { name: /^Completed requests/ });
-  await until("two completed requests", async () => (await ended.locator("tbody tr").count()) === 2);
+  await past(browser, page, first, totals.requests + 1);
+  await page.evaluate(() => { window.sameDocument = true; });
   for (const [view, words] of [["Providers", "main"], ["Models", "fast"], ["Logs", "mgw serves"]]) {
     await page.getByRole("link", { name: view }).click();
     await page.locator("#view").getByText(words).first().waitFor();

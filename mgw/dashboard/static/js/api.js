@@ -15,6 +15,7 @@ export class ApiError extends Error {
 const SECONDS = 20;
 /** What a large table is asked for takes the gateway as long as this, since two queries may wait for others. */
 const QUERY_SECONDS = 90;
+const QUERIES = new Set(["usage", "requests"]);
 
 /** The calls; `heard` is told after each whether the gateway was reached, and the status of the answer. */
 export class Api {
@@ -62,7 +63,7 @@ export class Api {
    * @throws {ApiError}
    */
   async call(method, path, query, body, signal) {
-    const limit = AbortSignal.timeout((path === "usage" ? QUERY_SECONDS : SECONDS) * 1000);
+    const limit = AbortSignal.timeout((QUERIES.has(path) ? QUERY_SECONDS : SECONDS) * 1000);
     /** @type {RequestInit} */
     const init = {
       method,

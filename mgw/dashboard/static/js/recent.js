@@ -17,7 +17,7 @@ export class Recent {
     /** @type {Ring<any>} */
     this.events = new Ring(KEPT);
     /** Ended requests by second of the Unix time, modulo {@link SECONDS}. */
-    this.buckets = Array.from({ length: SECONDS + 2 }, () => ({ second: 0, ended: 0, failed: 0 }));
+    this.buckets = Array.from({ length: SECONDS + 2 }, () => ({ second: 0, ended: 0, failed: 0, rejected: 0 }));
     /** When the counting began, in milliseconds. */
     this.since = Date.now();
     /** After a reset comes first what is held, which ended long ago. */
@@ -39,20 +39,21 @@ export class Recent {
     if (Date.now() < this.countFrom) return;
     const second = Math.floor(Date.now() / 1000);
     const bucket = this.buckets[second % this.buckets.length];
-    if (bucket.second !== second) Object.assign(bucket, { second, ended: 0, failed: 0 });
+    if (bucket.second !== second) Object.assign(bucket, { second, ended: 0, failed: 0, rejected: 0 });
     bucket.ended += 1;
     if (event.status === "upstream_error") bucket.failed += 1;
+    if (event.status === "rejected") bucket.rejected += 1;
   }
 
   /**
-   * @returns {{ ended: number, failed: number }[]} the last whole seconds, oldest first
+   * @returns {{ ended: number, failed: number, rejected: number }[]} the last whole seconds, oldest first
    */
   lastSeconds() {
     const now = Math.floor(Date.now() / 1000);
     return Array.from({ length: SECONDS }, (_, index) => {
       const second = now - SECONDS + index;
       const bucket = this.buckets[second % this.buckets.length];
-      return bucket.second === second ? bucket : { ended: 0, failed: 0 };
+      return bucket.second === second ? bucket : { ended: 0, failed: 0, rejected: 0 };
     });
   }
 

@@ -25,12 +25,14 @@ export function link(name, query = {}) {
 /**
  * Change parameters of the current view's address; an absent or empty value removes its parameter.
  * @param {Record<string, string | undefined>} changes
+ * @param {{ quietly?: boolean }} [how] quietly: neither a step of the browser's history nor a call of the view
  */
-export function change(changes) {
+export function change(changes, { quietly = false } = {}) {
   const { name, query } = place();
   for (const [key, value] of Object.entries(changes)) {
     if (value) query.set(key, value);
     else query.delete(key);
   }
-  location.hash = link(name, query);
+  if (quietly) history.replaceState(history.state, "", link(name, query));
+  else location.hash = link(name, query);
 }

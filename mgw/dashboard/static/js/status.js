@@ -9,7 +9,7 @@ export const OUTCOMES = ["ok", "rejected", "client_abort", "upstream_error"];
 /** @type {Record<string, string>} */
 const WORDS = {
   ok: "OK", upstream_error: "Upstream error", client_abort: "Client aborted", rejected: "Rejected",
-  failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Cooldown",
+  in_progress: "In progress", failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Cooldown",
   signed_in: "Logged in", signed_out: "Not logged in", pending: "Waiting", complete: "Logged in", failed: "Failed",
   cancelled: "Canceled",
 };
@@ -19,7 +19,7 @@ const TONES = {
   ok: "ok", ready: "ok", signed_in: "ok", complete: "ok",
   rejected: "rejected", resting: "rejected", expired: "rejected", missing: "rejected", signed_out: "rejected",
   client_abort: "client_abort", cancelled: "client_abort",
-  upstream_error: "upstream_error", failing: "upstream_error", failed: "upstream_error",
+  in_progress: "in_progress", upstream_error: "upstream_error", failing: "upstream_error", failed: "upstream_error",
 };
 
 /** @param {string} state @returns {string} */

@@ -1,52 +1,78 @@
 /** Everything that an event says, beside the table; over it on a small screen. */
 
 import { h, fill } from "../dom.js";
+import { explanation, side } from "../causes.js";
 import { facts } from "../controls.js";
-import { bytes, dollars, milliseconds, time, whole } from "../format.js";
+import { copyButton } from "../copy.js";
+import { bytes, dollars, milliseconds, seconds, time, whole } from "../format.js";
 import { icon } from "../icons.js";
-import { badge } from "../status.js";
+import { requestLink, requestsLink } from "../links.js";
+import { badge, chips } from "../status.js";
 
-/** @type {[string, string, (value: any) => Node | string][]} field, name, how it is written; the others follow */
-const KNOWN = [
-  ["status", "Status", badge],
-  ["http_status", "HTTP status", String],
-  ["error", "Error", String],
-  ["time", "Time", time],
-  ["latency_ms", "Latency", milliseconds],
-  ["ttft_ms", "Time to first byte", milliseconds],
-  ["client", "Client", String],
-  ["key_hash", "Key hash", String],
-  ["model", "Requested model", String],
-  ["provider", "Provider", String],
-  ["upstream_model", "Upstream model", String],
-  ["attempts", "Upstream attempts", String],
-  ["dialect", "Dialect", String],
-  ["route", "Route", String],
-  ["modality", "Modality", String],
-  ["transport", "Transport", String],
-  ["stream", "Streamed", (value) => (value ? "yes" : "no")],
-  ["tokens_in", "Input tokens", whole],
-  ["cache_read_tokens", "Cache read tokens", whole],
-  ["cache_write_tokens", "Cache write tokens", whole],
-  ["tokens_out", "Output tokens", whole],
-  ["reasoning_tokens", "Reasoning tokens", whole],
-  ["cost_usd", "Cost", dollars],
-  ["session_minutes", "Session minutes", String],
-  ["bytes_in", "Bytes in", bytes],
-  ["bytes_out", "Bytes out", bytes],
-  ["frames_in", "Frames in", whole],
-  ["frames_out", "Frames out", whole],
-  ["dropped_fields", "Dropped fields", (value) => value.join(", ")],
-  ["request_id", "Request ID", String],
-  ["upstream_request_id", "Upstream request ID", String],
+/** @typedef {(value: any) => Node | string} Write */
+
+/** @param {string} filter @param {string} whose @returns {Write} a value that leads to all requests with it */
+const leads = (filter, whose) => (value) => h("a", { href: requestsLink({ [filter]: value }), title: `All requests ${whose}`, dir: "auto" }, value);
+/** @type {Write} */
+const plain = (value) => h("span", { dir: "auto" }, value);
+
+/** @param {string} what @returns {Write} */
+const copied = (what) => (value) => h("span", { class: "id" }, h("code", {}, value), copyButton(what, value));
+
+/** @type {[string, [string, string, Write][]][]} groups of field, name and how it is written; other fields follow */
+const GROUPS = [
+  ["What", [
+    ["model", "Requested model", leads("model", "for this model")],
+    ["upstream_model", "Upstream model", plain],
+    ["route", "Route", leads("route", "of this route")],
+    ["dialect", "Dialect", String],
+    ["modality", "Modality", String],
+    ["transport", "Transport", (value) => (value === "websocket" ? "WebSocket" : value.toUpperCase())],
+    ["stream", "Streamed", (value) => (value ? "yes" : "no")],
+  ]],
+  ["Who and where", [
+    ["client", "Client", leads("client", "of this client")],
+    ["provider", "Provider", leads("provider", "to this provider")],
+    ["key_hash", "Key hash", (value) => h("code", {}, value)],
+    ["attempts", "Attempts", String],
+  ]],
+  ["Times", [
+    ["time", "Started", time],
+    ["seconds", "Elapsed", seconds],
+    ["ttft_ms", "First byte after", milliseconds],
+    ["latency_ms", "Complete after", milliseconds],
+    ["session_minutes", "Session minutes", String],
+  ]],
+  ["Tokens and cost", [
+    ["tokens_in", "Input tokens", whole],
+    ["cache_read_tokens", "Cache read tokens", whole],
+    ["cache_write_tokens", "Cache write tokens", whole],
+    ["tokens_out", "Output tokens", whole],
+    ["reasoning_tokens", "Reasoning tokens", whole],
+    ["cost_usd", "Cost", (value) => h("span", { title: `$${value}` }, dollars(value))],
+  ]],
+  ["Session traffic", [
+    ["bytes_in", "Bytes in", bytes],
+    ["bytes_out", "Bytes out", bytes],
+    ["frames_in", "Frames in", whole],
+    ["frames_out", "Frames out", whole],
+  ]],
+  ["Dropped in translation", [["dropped_fields", "Fields", chips]]],
+  ["IDs", [
+    ["request_id", "Request ID", copied("the request ID")],
+    ["upstream_request_id", "Upstream request ID", copied("the upstream request ID")],
+  ]],
 ];
-const NAMES = new Set(KNOWN.map(([field]) => field));
+/** Fields that the head of the pane shows. */
+const HEAD = ["status", "http_status", "error", "error_message"];
+const KNOWN = new Set([...HEAD, ...GROUPS.flatMap(([, fields]) => fields.map(([field]) => field))]);
 
 export class Detail {
   /** @param {() => void} closed */
   constructor(closed) {
     /** @type {string | undefined} which event is shown */
     this.key = undefined;
+    this.text = "";
     this.closed = closed;
     /** @type {() => void} */
     this.back = () => undefined;
@@ -60,22 +86,64 @@ export class Detail {
   /**
    * @param {any} event
    * @param {() => void} back gives the focus back
+   * @param {boolean} [takesFocus]
    */
-  show(event, back) {
+  show(event, back, takesFocus = true) {
     this.key = event.request_id;
     this.back = back;
-    /** @type {[string, Node | string | undefined][]} */
-    const pairs = KNOWN.map(([field, name, write]) => [name, event[field] === undefined ? undefined : write(event[field])]);
-    for (const [field, value] of Object.entries(event)) if (!NAMES.has(field)) pairs.push([field, String(value)]);
-    fill(this.body, facts(pairs));
+    this.renew(event);
     this.element.hidden = false;
-    this.title.focus();
+    this.element.scrollTop = 0;
+    if (takesFocus) this.title.focus();
+  }
+
+  /** @param {any} event what is shown, of which more may be known now */
+  renew(event) {
+    const text = JSON.stringify(event);
+    if (text === this.text) return;
+    this.text = text;
+    fill(this.body, head(event), GROUPS.map(([name, fields]) => group(name, fields, event)), others(event), permanent(event.request_id));
   }
 
   close() {
+    if (this.element.hidden) return;
+    const hadFocus = this.element.contains(document.activeElement);
     this.element.hidden = true;
     this.key = undefined;
     this.closed();
-    this.back();
+    if (hadFocus) this.back();
   }
+}
+
+/** @param {any} event @returns {HTMLElement} how it ended, whose side that was, and why */
+function head(event) {
+  const status = h("p", { class: "outcome" }, badge(event.status ?? "in_progress"), event.http_status === undefined ? "" : h("span", { class: "code" }, `HTTP ${event.http_status}`));
+  const why = event.error === undefined ? null : h("p", {}, explanation(event.error), " ", h("a", { href: requestsLink({ error: event.error }), title: "All requests with this error" }, h("code", {}, event.error)));
+  const said = event.error_message === undefined ? null : h("figure", { class: "said" }, h("figcaption", {}, "The provider's message"), h("blockquote", { dir: "auto" }, event.error_message));
+  return h("div", { class: `verdict verdict-${event.status ?? "in_progress"}` }, status, h("p", { class: "whose" }, side(event)), why, said);
+}
+
+/**
+ * @param {string} name
+ * @param {[string, string, Write][]} fields
+ * @param {any} event
+ * @returns {HTMLElement | null}
+ */
+function group(name, fields, event) {
+  const known = fields.filter(([field]) => event[field] !== undefined && event[field] !== "");
+  if (!known.length) return null;
+  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, label, write]) => [label, write(event[field])])));
+}
+
+/** @param {any} event @returns {HTMLElement | null} fields that a newer gateway may have */
+function others(event) {
+  const found = Object.entries(event).filter(([field]) => !KNOWN.has(field));
+  if (!found.length) return null;
+  return h("section", { "aria-label": "Other" }, h("h3", {}, "Other"), facts(found.map(([field, value]) => [field, String(value)])));
+}
+
+/** @param {string} id @returns {HTMLElement} */
+function permanent(id) {
+  const address = new URL(requestLink(id), location.href).href;
+  return h("p", { class: "permanent" }, h("a", { href: requestLink(id) }, icon("link"), "Link to this request"), copyButton("the link", address));
 }

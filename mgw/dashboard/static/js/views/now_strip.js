@@ -29,8 +29,10 @@ export function nowStrip(app, signal) {
     });
     const rate = app.recent.rate();
     const bad = seconds.reduce((total, second) => total + second.failed, 0);
+    const refused = seconds.reduce((total, second) => total + second.rejected, 0);
     setText(figure, rate.toFixed(rate < 10 ? 1 : 0));
-    setText(failed, bad ? `${bad} failed in the last minute` : "");
+    const counts = [bad && `${bad} failed`, refused && `${refused} rejected`].filter(Boolean).join(", ");
+    setText(failed, counts && `${counts} in the last minute`);
   }
 
   const timer = setInterval(draw, 1000);

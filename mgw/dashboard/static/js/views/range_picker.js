@@ -5,11 +5,16 @@ import { segments } from "../controls.js";
 import { change, place } from "../router.js";
 import { PRESETS, presetOf, rangeOf, toInput } from "../time_range.js";
 
+/** @type {[string, string]} */
+const ANY = ["any", "Any time"];
+
 /**
  * @param {AbortSignal} signal
+ * @param {{ any?: boolean, also?: Record<string, undefined> }} [how] any: no range is a choice, too, and the one that an
+ *   address without a range makes; also: what else a choice takes out of the address
  * @returns {{ element: HTMLElement, show: (query: URLSearchParams) => void }}
  */
-export function rangePicker(signal) {
+export function rangePicker(signal, { any = false, also = {} } = {}) {
   const since = h("input", { type: "datetime-local", required: true });
   const until = h("input", { type: "datetime-local", required: true });
   const problem = h("p", { class: "problem", role: "alert" });
@@ -19,10 +24,10 @@ export function rangePicker(signal) {
     h("div", { class: "row-of-buttons" }, h("button", { type: "submit", class: "primary" }, "Apply"), h("button", { type: "button", on: { click: () => close() } }, "Cancel")),
   );
   /** @type {[string, string][]} */
-  const choices = [...PRESETS.map(([name, words]) => /** @type {[string, string]} */ ([name, words])), ["custom", "Custom"]];
+  const choices = [...(any ? [ANY] : []), ...PRESETS.map(([name, words]) => /** @type {[string, string]} */ ([name, words])), ["custom", "Custom"]];
   const buttons = segments("Time range", choices, (value) => {
     if (value === "custom") open();
-    else change({ range: value, since: undefined, until: undefined });
+    else change({ ...also, range: value === ANY[0] ? undefined : value, since: undefined, until: undefined });
   });
   const custom = /** @type {HTMLButtonElement} */ (buttons.element.lastElementChild);
   custom.setAttribute("aria-expanded", "false");
@@ -54,12 +59,18 @@ export function rangePicker(signal) {
       return;
     }
     close();
-    change({ range: undefined, since: String(from), until: String(to) });
+    change({ ...also, range: undefined, since: String(from), until: String(to) });
   });
   element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => { if (event.key === "Escape") close(); });
   document.addEventListener("pointerdown", (event) => {
     if (!form.hidden && !element.contains(/** @type {Node} */ (event.target))) form.hidden = true;
     custom.setAttribute("aria-expanded", String(!form.hidden));
   }, { signal });
-  return { element, show: (query) => buttons.mark(presetOf(query)) };
+  return { element, show: (query) => buttons.mark(any ? presetOrAny(query) : presetOf(query)) };
+}
+
+/** @param {URLSearchParams} query @returns {string} where one end of a range may be open */
+function presetOrAny(query) {
+  if (query.get("since") || query.get("until")) return "custom";
+  return query.get("range") ? presetOf(query) : ANY[0];
 }

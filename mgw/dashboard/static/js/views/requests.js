@@ -1,125 +1,233 @@
-/** Requests: those that are under way, and those that have ended since the page was opened, as they end. */
+/** Requests: the past from the gateway's history, newest first, and what is in progress or ends while one looks on. */
 
-import { h, setText } from "../dom.js";
-import { Choice, heading, panel, pauseButton, searchBox } from "../controls.js";
-import { UNKNOWN, count, dollars, milliseconds, seconds, time } from "../format.js";
-import { poll } from "../pace.js";
-import { KEPT } from "../recent.js";
-import { OUTCOMES, badge, word } from "../status.js";
+import { ApiError } from "../api.js";
+import { h, fill, setText } from "../dom.js";
+import { heading, panel, pauseButton } from "../controls.js";
+import { UNKNOWN, count, dollars, milliseconds, seconds, time, whole } from "../format.js";
+import { paced, poll } from "../pace.js";
+import { RequestList } from "../request_list.js";
+import { isFiltered, wantedOf } from "../request_filter.js";
+import { change, place } from "../router.js";
+import { badge } from "../status.js";
 import { Table } from "../table.js";
 import { Detail } from "./detail.js";
+import { listEnd } from "./list_end.js";
+import { rangePicker } from "./range_picker.js";
+import { RequestFilters, nothing } from "./request_filters.js";
 
 /** @typedef {import("../main.js").App} App */
+
+const MOST_IN_PROGRESS = 20;
+const PROGRESS_SECONDS = 2;
+/** So far from the top, the reader reads on: new rows wait, so that nothing moves. */
+const AWAY = 60;
+/** So near to the end, the next page comes. */
+const NEAR_END = 240;
 
 /** @param {any} row @param {string} name @returns {string} */
 const text = (row, name) => row[name] ?? UNKNOWN;
 
-/** @param {any} row @returns {string} known once the response has begun */
-function mode(row) {
-  if (row.transport === "websocket") return "WebSocket";
-  if (row.stream) return "Streaming";
-  return row.http_status === undefined ? UNKNOWN : "Non-streaming";
+/** @type {import("../table.js").Column[]} */
+const COLUMNS = [
+  { key: "time", label: "Time", cell: (row) => time(row.time) },
+  { key: "status", label: "Status", cell: outcome },
+  { key: "client", label: "Client", cell: (row) => text(row, "client") },
+  { key: "provider", label: "Provider", priority: 4, cell: (row) => text(row, "provider") },
+  { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
+  { key: "tokens", label: "Tokens", numeric: true, priority: 3, cell: tokens },
+  { key: "cost", label: "Cost", numeric: true, cell: (row) => dollars(row.cost_usd) },
+  { key: "latency", label: "Latency", numeric: true, priority: 5, cell: (row) => (isInProgress(row) ? seconds(row.seconds) : milliseconds(row.latency_ms)) },
+  { key: "ttft", label: "First byte", numeric: true, priority: 2, cell: (row) => milliseconds(row.ttft_ms) },
+  { key: "route", label: "Route", priority: 1, cell: (row) => text(row, "route") },
+  { key: "error", label: "Error", cell: failure },
+];
+
+/** @param {any} row @returns {boolean} */
+const isInProgress = (row) => row.status === undefined;
+
+/** @param {any} row @returns {HTMLElement} */
+function outcome(row) {
+  return h("span", { class: "outcome" }, badge(row.status ?? "in_progress"), row.http_status === undefined ? "" : h("span", { class: "code" }, row.http_status));
 }
 
-/** @type {import("../table.js").Column[]} */
-const UNDER_WAY = [
-  { key: "time", label: "Started", cell: (row) => time(row.time) },
-  { key: "seconds", label: "Elapsed", numeric: true, cell: (row) => seconds(row.seconds) },
-  { key: "client", label: "Client", cell: (row) => text(row, "client") },
-  { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
-  { key: "provider", label: "Provider", cell: (row) => text(row, "provider") },
-  { key: "route", label: "Route", minor: true, cell: (row) => text(row, "route") },
-  { key: "stream", label: "Mode", minor: true, cell: mode },
-];
+/** @param {any} row @returns {HTMLElement | string} */
+function tokens({ tokens_in: before, tokens_out: after }) {
+  if (before === undefined && after === undefined) return UNKNOWN;
+  return h("span", { title: `${whole(before)} in, ${whole(after)} out` }, `${count(before)} → ${count(after)}`);
+}
 
-/** @type {import("../table.js").Column[]} */
-const ENDED = [
-  { key: "time", label: "Time", cell: (row) => time(row.time) },
-  { key: "status", label: "Status", cell: (row) => h("span", { class: "outcome" }, badge(row.status), row.http_status === undefined ? "" : h("span", { class: "code" }, String(row.http_status))) },
-  { key: "client", label: "Client", cell: (row) => text(row, "client") },
-  { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
-  { key: "provider", label: "Provider", cell: (row) => text(row, "provider") },
-  { key: "route", label: "Route", minor: true, cell: (row) => text(row, "route") },
-  { key: "latency", label: "Latency", numeric: true, cell: (row) => milliseconds(row.latency_ms) },
-  { key: "ttft", label: "First byte", numeric: true, minor: true, cell: (row) => milliseconds(row.ttft_ms) },
-  { key: "in", label: "Tokens in", numeric: true, cell: (row) => count(row.tokens_in) },
-  { key: "out", label: "Tokens out", numeric: true, cell: (row) => count(row.tokens_out) },
-  { key: "cost", label: "Cost", numeric: true, cell: (row) => dollars(row.cost_usd) },
-  { key: "error", label: "Error", minor: true, cell: (row) => row.error ?? "" },
-];
-const SEARCHED = ["request_id", "model", "upstream_model", "client", "provider", "route", "error", "upstream_request_id", "key_hash"];
+/** @param {any} row @returns {HTMLElement | string} */
+function failure({ error, error_message: message }) {
+  if (!error && !message) return "";
+  return h("span", { title: message ?? error, dir: "auto" }, error, message ? h("span", { class: "aside" }, ` ${message}`) : "");
+}
 
 /**
  * @param {HTMLElement} root
  * @param {App} app
  * @param {AbortSignal} signal
+ * @returns {() => void} to call when the address has changed
  */
 export function show(root, app, signal) {
-  const underWay = new Table({ caption: "Requests in progress", columns: UNDER_WAY, rowKey: (row) => row.request_id, empty: "No requests in progress" });
-  const howMany = h("span", { class: "note" });
-  const wanted = { text: "", status: "", client: "", provider: "" };
-  /** @type {any[] | undefined} what is shown while paused */
-  let held;
-  let heldAt = 0;
-
-  const detail = new Detail(() => ended.mark(undefined));
-  const ended = new Table({
-    caption: "Completed requests, newest first",
-    columns: ENDED,
-    rowKey: (row) => row.request_id,
-    empty: "",
-    open: (row) => {
-      detail.show(row, () => ended.focusRow(row.request_id));
-      ended.mark(row.request_id);
-    },
-  });
-  const pause = pauseButton((paused) => {
-    held = paused ? app.recent.events.newestFirst() : undefined;
-    heldAt = app.recent.events.added;
-    draw();
-  });
-  const status = new Choice("Status", "Any status", (value) => { wanted.status = value; draw(); });
-  status.offer(OUTCOMES, word);
-  const client = new Choice("Client", "Any client", (value) => { wanted.client = value; draw(); });
-  const provider = new Choice("Provider", "Any provider", (value) => { wanted.provider = value; draw(); });
-  const search = searchBox("Search completed requests", "Model, ID, error…", (value) => { wanted.text = value; draw(); });
-  const shown = h("span", { class: "note" });
-
-  const beside = h("div", { class: "filters" }, search, status.element, client.element, provider.element, pause.element);
-  root.append(
-    heading("Requests"),
-    panel("In progress", [howMany], underWay.element),
-    h("div", { class: "with-detail" }, panel("Completed", [shown, beside], ended.element), detail.element),
-  );
-
-  function draw() {
-    const events = held ?? app.recent.events.newestFirst();
-    client.offer(events.map((event) => event.client));
-    provider.offer(events.map((event) => event.provider));
-    const rows = events.filter((event) => fits(event, wanted));
-    ended.setEmpty(events.length ? "No requests match the filter" : "No requests have completed since you opened this page. New ones appear here.");
-    ended.setRows(rows);
-    ended.mark(detail.key);
-    pause.show(held !== undefined, app.recent.events.added - heldAt);
-    setText(shown, rows.length === events.length ? `${rows.length === KEPT ? "latest " : ""}${rows.length}` : `${rows.length} of ${events.length} match`);
-  }
-
-  app.recent.watch(draw, signal);
-  poll(async () => {
-    const answer = await app.api.get("requests", {}, signal);
-    underWay.setRows(answer.requests);
-    setText(howMany, answer.requests.length < answer.in_flight ? `oldest ${answer.requests.length} of ${answer.in_flight}` : String(answer.in_flight));
-  }, () => 2, signal);
+  return new RequestsView(root, app, signal).follow();
 }
 
-/**
- * @param {any} event
- * @param {{ text: string, status: string, client: string, provider: string }} wanted
- * @returns {boolean}
- */
-function fits(event, { text: words, status, client, provider }) {
-  if (status && event.status !== status) return false;
-  if (client && event.client !== client) return false;
-  if (provider && event.provider !== provider) return false;
-  return !words || SEARCHED.some((name) => event[name]?.toLowerCase().includes(words));
+class RequestsView {
+  /**
+   * @param {HTMLElement} root
+   * @param {App} app
+   * @param {AbortSignal} signal
+   */
+  constructor(root, app, signal) {
+    this.app = app;
+    this.signal = signal;
+    this.paused = false;
+    /** @type {any[]} */
+    this.inProgress = [];
+    this.list = new RequestList(app, () => this.draw(), signal);
+    this.filters = new RequestFilters(app, signal);
+    this.picker = rangePicker(signal, { any: true, also: { id: undefined } });
+    this.detail = new Detail(() => this.closed());
+    this.table = new Table({ caption: "Requests, newest first", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "", open: (row) => this.open(row) });
+    this.end = listEnd({ again: () => this.list.load(), older: () => this.older(), earlier: () => this.earlier(), clear: () => change(nothing()) });
+    this.table.element.append(this.end.element);
+    this.note = h("span", { class: "note", role: "status" });
+    this.fresh = h("button", { type: "button", class: "small fresh", hidden: true, on: { click: () => this.toTop() } });
+    this.pause = pauseButton((paused) => { this.paused = paused; this.refresh(); });
+    const head = panel("Newest first", [this.note, this.fresh, h("div", { class: "filters" }, this.pause.element)], this.table.element);
+    root.append(heading("Requests", this.picker.element), this.filters.element, this.filters.chips, h("div", { class: "with-detail" }, head, this.detail.element));
+  }
+
+  /** @returns {() => void} */
+  follow() {
+    const refresh = paced(() => this.refresh(), this.signal);
+    this.app.feed.on("usage", refresh, this.signal);
+    this.table.element.addEventListener("scroll", paced(() => this.scrolled(), this.signal, 100), { signal: this.signal });
+    poll(() => this.pollProgress(), () => PROGRESS_SECONDS, this.signal);
+    this.addressChanged();
+    return () => this.addressChanged();
+  }
+
+  async addressChanged() {
+    const { query } = place();
+    this.picker.show(query);
+    this.filters.show(query);
+    const wanted = wantedOf(query);
+    if (JSON.stringify(wanted) !== JSON.stringify(this.asked)) {
+      this.asked = wanted;
+      this.table.element.scrollTop = 0;
+      await this.list.ask(wanted);
+      if (this.signal.aborted || this.asked !== wanted) return;
+      this.filters.offerFrom(this.list.rows());
+    }
+    await this.openFromAddress(place().query);
+  }
+
+  /** Show the details that the address names: those of a row, or of the only request with an id that was sought. */
+  async openFromAddress(/** @type {URLSearchParams} */ query) {
+    const rows = this.rows();
+    const id = query.get("request");
+    if (id) {
+      if (id === this.detail.key) return;
+      const found = rows.find((row) => row.request_id === id) ?? (await this.lookUp(id));
+      if (found && place().query.get("request") === id) this.open(found, false);
+    } else if (query.get("id") && rows.length === 1) {
+      this.open(rows[0], true);
+    } else if (this.detail.key) {
+      this.detail.close();
+    }
+  }
+
+  /** @param {string} id @returns {Promise<any>} */
+  async lookUp(id) {
+    const answer = await this.app.api.get("requests", { request_id: id, limit: 1 }, this.signal).catch(() => undefined);
+    return answer?.requests[0];
+  }
+
+  /** @param {any} row @param {boolean} [takesFocus] */
+  open(row, takesFocus = true) {
+    this.detail.show(row, () => this.table.focusRow(row.request_id), takesFocus);
+    this.table.mark(row.request_id);
+    if (place().query.get("id") !== row.request_id) change({ request: row.request_id }, { quietly: true });
+  }
+
+  closed() {
+    this.table.mark(undefined);
+    change({ request: undefined }, { quietly: true });
+  }
+
+  async pollProgress() {
+    this.list.noteProgress(await this.app.api.get("requests", { limit: 1 }, this.signal));
+    const { state, problem } = this.list;
+    if (state === "failed" && problem instanceof ApiError && problem.status === 0) this.list.load();
+    this.refresh();
+  }
+
+  /** Show what has come, unless the reader would lose the place. */
+  refresh() {
+    if (!this.isHeld()) {
+      this.list.merge();
+      this.inProgress = this.list.rowsInProgress();
+    }
+    this.draw();
+  }
+
+  /** @returns {boolean} */
+  isHeld() {
+    return this.paused || this.list.state === "loading" || this.table.element.scrollTop > AWAY;
+  }
+
+  /** @returns {any[]} in the order of the table */
+  rows() {
+    return [...this.inProgress.slice(-MOST_IN_PROGRESS), ...this.list.rows()];
+  }
+
+  draw() {
+    const { list, table, detail } = this;
+    if (!this.paused && list.state !== "loading") this.inProgress = list.rowsInProgress();
+    const completed = list.rows();
+    const rows = this.rows();
+    table.element.setAttribute("aria-busy", String(list.state === "loading"));
+    table.setRows(rows);
+    table.empty.hidden = true;
+    table.mark(detail.key);
+    this.keepDetail(rows);
+    const waiting = `${count(list.pending.length)}${list.overflowed ? "+" : ""}`;
+    this.pause.show(this.paused, this.paused && list.pending.length ? waiting : 0);
+    this.fresh.hidden = this.paused || list.state === "loading" || list.pending.length === 0 || !this.isHeld();
+    fill(this.fresh, `↑ ${waiting} new`);
+    const running = this.inProgress.length > MOST_IN_PROGRESS ? `${this.inProgress.length} in progress, the oldest ${MOST_IN_PROGRESS} shown` : `${this.inProgress.length} in progress`;
+    setText(this.note, [completed.length ? `${list.more ? "latest " : ""}${whole(completed.length)}` : "", this.inProgress.length ? running : ""].filter(Boolean).join(" · "));
+    this.end.show({ list, shown: rows.length, isFiltered: isFiltered(list.wanted), profiles: this.app.profiles.value });
+  }
+
+  /** What was in progress when its details were opened has its event now. */
+  keepDetail(/** @type {any[]} */ rows) {
+    const row = this.detail.key && rows.find((one) => one.request_id === this.detail.key);
+    if (row) this.detail.renew(row);
+  }
+
+  scrolled() {
+    const { scrollTop, clientHeight, scrollHeight } = this.table.element;
+    if (scrollTop <= AWAY) this.refresh();
+    else if (scrollTop + clientHeight > scrollHeight - NEAR_END && this.list.state === "ready") this.older();
+  }
+
+  older() {
+    this.list.older();
+  }
+
+  /** Go on from the oldest row with a list of its own, which the address names. */
+  earlier() {
+    const { wanted } = this.list;
+    const since = wanted.span === undefined ? wanted.since : Math.floor(Date.now() / 1000 - wanted.span);
+    const until = this.list.justAfterOldest();
+    change({ range: undefined, since: since === undefined ? undefined : String(since), until: until && String(Date.parse(until) / 1000), request: undefined });
+  }
+
+  toTop() {
+    this.table.element.scrollTop = 0;
+    this.refresh();
+    this.table.element.focus({ preventScroll: true });
+  }
 }
