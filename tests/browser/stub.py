@@ -2,8 +2,8 @@
 
 ``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/past`` only adds them,
 ``POST /stub/progress`` says which requests are in progress, ``POST /stub/set`` changes what is true: ``key``
-(none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow`` (seconds that the
-usage takes), ``history`` (the status of the list of requests), ``flow``.
+(none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow`` (seconds that
+the usage takes), ``history`` (the status of the list of requests), ``flow``.
 """
 
 from __future__ import annotations
