@@ -16,6 +16,14 @@ const OVERFLOWING = () => {
     if (box.width === 0 || element.closest("table, .segments, .unseen")) continue;
     if (box.left < -0.5 || box.right > innerWidth + 0.5) found.push(`${element.tagName} ${element.textContent.slice(0, 30)}: ${box.left} to ${box.right}`);
   }
+  for (const cell of document.querySelectorAll(".scroll:not(.as-cards) td:nth-child(-n+2)")) {
+    if (cell.scrollWidth > cell.clientWidth) found.push(`${cell.textContent} is ${cell.scrollWidth} wide in ${cell.clientWidth}`);
+  }
+  const room = document.querySelector(".scroll:not(.as-cards)")?.getBoundingClientRect();
+  for (const key of room ? ["status", "cost", "error"] : []) {
+    const box = document.querySelector(`th[data-key="${key}"]`).getBoundingClientRect();
+    if (box.width === 0 || box.right > room.right + 0.5) found.push(`the column ${key} is not in sight`);
+  }
   return found;
 };
 

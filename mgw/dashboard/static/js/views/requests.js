@@ -35,9 +35,9 @@ const COLUMNS = [
   { key: "provider", label: "Provider", priority: 4, cell: (row) => text(row, "provider") },
   { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
   { key: "tokens", label: "Tokens", numeric: true, priority: 3, cell: tokens },
-  { key: "cost", label: "Cost", numeric: true, cell: (row) => dollars(row.cost_usd) },
+  { key: "cost", label: "Cost", numeric: true, cell: (row) => later(row, dollars(row.cost_usd)) },
   { key: "latency", label: "Latency", numeric: true, priority: 5, cell: (row) => (isInProgress(row) ? seconds(row.seconds) : milliseconds(row.latency_ms)) },
-  { key: "ttft", label: "First byte", numeric: true, priority: 2, cell: (row) => milliseconds(row.ttft_ms) },
+  { key: "ttft", label: "First byte", numeric: true, priority: 2, cell: (row) => later(row, milliseconds(row.ttft_ms)) },
   { key: "route", label: "Route", priority: 1, cell: (row) => text(row, "route") },
   { key: "error", label: "Error", cell: failure },
 ];
@@ -50,9 +50,15 @@ function outcome(row) {
   return h("span", { class: "outcome" }, badge(row.status ?? "in_progress"), row.http_status === undefined ? "" : h("span", { class: "code" }, row.http_status));
 }
 
+/** @param {any} row @param {string} words @returns {string} what is known once it has ended */
+function later(row, words) {
+  return isInProgress(row) ? "" : words;
+}
+
 /** @param {any} row @returns {HTMLElement | string} */
-function tokens({ tokens_in: before, tokens_out: after }) {
-  if (before === undefined && after === undefined) return UNKNOWN;
+function tokens(row) {
+  const { tokens_in: before, tokens_out: after } = row;
+  if (before === undefined && after === undefined) return later(row, UNKNOWN);
   return h("span", { title: `${whole(before)} in, ${whole(after)} out` }, `${count(before)} → ${count(after)}`);
 }
 
