@@ -138,6 +138,43 @@ async function turnsWhatIsInProgressIntoItsEvent(browser) {
   await page.context().close();
 }
 
+async function isUsedWithTheKeyboard(browser) {
+  const { page, rows, details, shows } = await requests(browser, "#/requests?client=alice");
+  await until("rows", async () => (await rows.count()) > 10);
+  await page.getByRole("heading", { name: "Requests", level: 1 }).click();
+  const names = [];
+  for (let presses = 0; presses < 25 && !names.includes("Load older"); presses += 1) {
+    await page.keyboard.press("Tab");
+    const seen = await page.evaluate(() => {
+      const element = document.activeElement;
+      const style = getComputedStyle(element);
+      return [element.getAttribute("aria-label") || element.textContent.trim(), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
+    });
+    assert.ok(seen[1], `the focus is not to be seen on ${seen[0]}`);
+    names.push(seen[0]);
+  }
+  for (const wanted of ["Any time", "Custom", "Find a request by ID", "Status", "Provider", "Model", "Error", "Remove the filter Client: alice", "Pause", "Requests, newest first", "Load older"]) {
+    assert.ok(names.includes(wanted), `${wanted} cannot be reached: ${names}`);
+  }
+  await page.keyboard.press("Enter");
+  await until("older rows", async () => (await rows.count()) > 110);
+  await rows.locator("button.row").nth(2).focus();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  const id = await details.locator(".id code").first().innerText();
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.split("?")[1]).get("request"), id);
+  await details.getByRole("button", { name: "Copy the request ID" }).focus();
+  await page.keyboard.press("Enter");
+  await details.getByText("Copied", { exact: true }).waitFor({ state: "attached" });
+  await page.keyboard.press("Escape");
+  assert.equal(await page.evaluate(() => document.activeElement.closest("tr")?.dataset.row), id);
+  await page.getByLabel("Find a request by ID").focus();
+  await page.keyboard.press("Control+V");
+  await shows(1);
+  await details.getByText(id, { exact: true }).waitFor();
+  await page.context().close();
+}
+
 async function saysWhatFailedAndWherePastBegins(browser) {
   await browser.stub("set", { history: 503 });
   browser.expect(/^503 \/v1\/dashboard\/requests$/);
@@ -167,5 +204,6 @@ export default async function scenario(browser) {
   await findsAnIdOfLastWeek(browser);
   await keepsFiltersInTheAddress(browser);
   await turnsWhatIsInProgressIntoItsEvent(browser);
+  await isUsedWithTheKeyboard(browser);
   await saysWhatFailedAndWherePastBegins(browser);
 }

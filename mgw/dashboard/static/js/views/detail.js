@@ -72,7 +72,8 @@ export class Detail {
   constructor(closed) {
     /** @type {string | undefined} which event is shown */
     this.key = undefined;
-    this.text = "";
+    /** Whether the request was in progress, so that more will be known. */
+    this.isUnfinished = false;
     this.closed = closed;
     /** @type {() => void} */
     this.back = () => undefined;
@@ -99,10 +100,10 @@ export class Detail {
 
   /** @param {any} event what is shown, of which more may be known now */
   renew(event) {
-    const text = JSON.stringify(event);
-    if (text === this.text) return;
-    this.text = text;
+    const hadFocus = this.body.contains(document.activeElement);
+    this.isUnfinished = event.status === undefined;
     fill(this.body, head(event), GROUPS.map(([name, fields]) => group(name, fields, event)), others(event), permanent(event.request_id));
+    if (hadFocus) this.title.focus();
   }
 
   close() {

@@ -1,7 +1,7 @@
 /** Requests: the past from the gateway's history, newest first, and what is in progress or ends while one looks on. */
 
 import { ApiError } from "../api.js";
-import { h, fill, setText } from "../dom.js";
+import { h, setText } from "../dom.js";
 import { heading, panel, pauseButton } from "../controls.js";
 import { UNKNOWN, count, dollars, milliseconds, seconds, time, whole } from "../format.js";
 import { paced, poll } from "../pace.js";
@@ -97,7 +97,7 @@ class RequestsView {
     this.table = new Table({ caption: "Requests, newest first", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "", open: (row) => this.open(row) });
     this.end = listEnd({ again: () => this.list.load(), older: () => this.older(), earlier: () => this.earlier(), clear: () => change(nothing()) });
     this.table.element.append(this.end.element);
-    this.note = h("span", { class: "note", role: "status" });
+    this.note = h("span", { class: "note" });
     this.fresh = h("button", { type: "button", class: "small fresh", hidden: true, on: { click: () => this.toTop() } });
     this.pause = pauseButton((paused) => { this.paused = paused; this.refresh(); });
     const head = panel("Newest first", [this.note, this.fresh, h("div", { class: "filters" }, this.pause.element)], this.table.element);
@@ -201,16 +201,23 @@ class RequestsView {
     const waiting = `${count(list.pending.length)}${list.overflowed ? "+" : ""}`;
     this.pause.show(this.paused, this.paused && list.pending.length ? waiting : 0);
     this.fresh.hidden = this.paused || list.state === "loading" || list.pending.length === 0 || !this.isHeld();
-    fill(this.fresh, `↑ ${waiting} new`);
-    const running = this.inProgress.length > MOST_IN_PROGRESS ? `${this.inProgress.length} in progress, the oldest ${MOST_IN_PROGRESS} shown` : `${this.inProgress.length} in progress`;
-    setText(this.note, [completed.length ? `${list.more ? "latest " : ""}${whole(completed.length)}` : "", this.inProgress.length ? running : ""].filter(Boolean).join(" · "));
+    setText(this.fresh, `↑ ${waiting} new`);
+    setText(this.note, [completed.length ? `${list.more ? "latest " : ""}${whole(completed.length)}` : "", this.running()].filter(Boolean).join(" · "));
     this.end.show({ list, shown: rows.length, isFiltered: isFiltered(list.wanted), profiles: this.app.profiles.value });
+  }
+
+  /** @returns {string} how many are in progress, of which the API names some and the table shows fewer */
+  running() {
+    const { list, inProgress } = this;
+    const number = isFiltered(list.wanted) || list.inFlight <= list.inProgress.length ? inProgress.length : list.inFlight;
+    if (number <= MOST_IN_PROGRESS) return number ? `${number} in progress` : "";
+    return `${whole(number)} in progress, of which the oldest ${MOST_IN_PROGRESS} are shown`;
   }
 
   /** What was in progress when its details were opened has its event now. */
   keepDetail(/** @type {any[]} */ rows) {
     const row = this.detail.key && rows.find((one) => one.request_id === this.detail.key);
-    if (row) this.detail.renew(row);
+    if (row && this.detail.isUnfinished) this.detail.renew(row);
   }
 
   scrolled() {
