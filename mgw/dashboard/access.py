@@ -13,16 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
-from urllib.parse import urlsplit
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.web.server import Request
 
+from mgw.clients.origins import Host, OwnPages, parse_host
 from mgw.clients.peers import client_behind, is_loopback, is_trusted
 from mgw.config.edge_auth import digest_of
 from mgw.config.settings import Config
 from mgw.dashboard.cookies import CookieSessions, cookie_name
-from mgw.dashboard.origins import Host, Origin, parse_host, parse_origin
 from mgw.errors import GatewayError, Reason
 from mgw.generation import denied_routes
 from mgw.routing.match import is_denied
@@ -76,8 +75,7 @@ class Access:
     _digests: frozenset[bytes] = frozenset()
     """By the digest, which nobody can steer: the time that a search takes tells nothing of a key."""
     _unseen: set[bytes] = field(default_factory=set, repr=False)
-    _public: Origin | None = None
-    """That of the operator's ``public_url``."""
+    _pages: OwnPages | None = None
     _wanted: str = _WANTED
 
     def use(self, config: Config) -> None:
@@ -92,8 +90,7 @@ class Access:
         keys = dict.fromkeys(named) | known
         self._config = config
         self._digests, self._unseen = frozenset(keys), set(named) - known.keys()
-        url = urlsplit(config.public_url or "")
-        self._public = parse_origin(f"{url.scheme}://{url.netloc}")
+        self._pages = OwnPages.of(config)
         self.sessions.use(keys)
         is_partial = edges and len(edge.keys) < len(every_edge.keys)
         self._wanted = _WANTED + _UNRESTRICTED if is_partial else _WANTED
@@ -166,16 +163,8 @@ class Access:
 
     def is_secure(self, request: Request) -> bool:
         """Whether the browser speaks TLS, be it with a proxy before us."""
-        if request.isSecure():
-            return True
-        config = self._config
-        if config is None:
-            return False
-        if config.public_url is not None:
-            return config.public_url.startswith("https:")
-        said = request.getHeader(b"x-forwarded-proto") or b""
-        trusted = is_trusted(_peer_of(request), config.trusted_proxies)
-        return trusted and said.partition(b",")[0].strip().lower() == b"https"
+        tls, said = bool(request.isSecure()), request.getHeader(b"x-forwarded-proto")
+        return tls if self._pages is None else self._pages.are_secure(_peer_of(request), said, tls=tls)
 
     def _refusal(self, request: Request) -> tuple[str, str] | None:
         """Return what does not fit about a request, ``key`` or ``origin``, and what is said of it."""
@@ -222,12 +211,10 @@ class Access:
 
     def _is_own(self, stated: str, request: Request) -> bool:
         """Whether an origin is the dashboard's own, as the client or the operator names it."""
-        origin = parse_origin(stated)
-        if origin is None:
-            return False
-        secure = bool(request.isSecure())
-        host = _host_of(request)
-        return origin == self._public or (host is not None and origin.is_at(host, secure=secure))
+        host = request.getHeader(b"host")
+        named = None if host is None else host.decode("latin-1")
+        pages = self._pages
+        return pages is not None and pages.include(stated, named, tls=bool(request.isSecure()))
 
 
 def _peer_of(request: Request) -> str:

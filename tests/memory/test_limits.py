@@ -22,6 +22,7 @@ from twisted.logger import LogEvent
 from mgw.canonical.conversation import Conversation, Role, Text, Turn
 from mgw.canonical.reply import NO_USAGE, TextAdded, TokenUsage
 from mgw.canonical.speech import SpeechReply
+from mgw.clients.origins import parse_host
 from mgw.clients.peers import client_behind
 from mgw.config.listen import parse_listen
 from mgw.config.near_names import near_name
@@ -36,7 +37,6 @@ from mgw.credentials.subscription.token_exchange import _printable, header_text
 from mgw.credentials.token_request import parse_token_text
 from mgw.dashboard.event_ring import EventRing
 from mgw.dashboard.log_lines import LogLine, LogLines
-from mgw.dashboard.origins import parse_host
 from mgw.dashboard.sign_in import MAX_FAILURES, FailureCounts
 from mgw.dashboard.usage_answer import OTHER, UsageRows
 from mgw.dashboard.usage_query import parse_usage_query
@@ -492,7 +492,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.credentials.subscription.limits.MAX_REST_SECONDS": rests,
     "mgw.dashboard.event_ring.MAX_EVENTS": holds_events,
     "mgw.dashboard.log_lines.MAX_CHARS": holds_chars,
-    "mgw.dashboard.origins._MAX_PORT": lambda port: parse_host(f"a:{port}") is not None,
+    "mgw.clients.origins._MAX_PORT": lambda port: parse_host(f"a:{port}") is not None,
     "mgw.dashboard.sign_in.MAX_CLIENTS": counts_clients,
     "mgw.dashboard.usage_answer.MAX_GROUPS": keeps_groups,
     "mgw.dashboard.usage_query._MAX_STEP_DIGITS": lambda digits: is_taken(

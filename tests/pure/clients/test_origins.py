@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.dashboard.origins import Host, Origin, parse_host, parse_origin
+from mgw.clients.origins import Host, Origin, parse_host, parse_origin
 
 LABELS = st.text("abcxyz019-_", min_size=1, max_size=12)
 DOMAINS = st.lists(LABELS, min_size=1, max_size=4).map(".".join)

@@ -1,4 +1,4 @@
-"""Checks of ``Host`` and ``Origin``: whether a request comes from the dashboard's own page.
+"""Checks of ``Host`` and ``Origin``: whether a request comes from a page of the gateway itself.
 
 Sources: RFC 9110 7.2 (Host), RFC 6454 7 (Origin), RFC 6761 6.3 (names below ``localhost``).
 """
@@ -6,11 +6,15 @@ Sources: RFC 9110 7.2 (Host), RFC 6454 7 (Origin), RFC 6761 6.3 (names below ``l
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from ipaddress import IPv4Network, IPv6Network
 from typing import Final
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from mgw.clients.peers import is_loopback
+from mgw.clients.peers import is_loopback, is_trusted
+from mgw.config.settings import Config
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,255}))(?::([0-9]{1,5}))?")
 _ORIGIN: Final = re.compile(r"(https?)://(.+)")
@@ -67,3 +71,43 @@ def parse_origin(text: str) -> Origin | None:
     if match is None or host is None:
         return None
     return Origin(match[1], host.name, _DEFAULT_PORTS[match[1]] if host.port is None else host.port)
+
+
+class OwnPages(Struct, frozen=True):
+    """The address under which browsers reach the gateway's pages, as far as the configuration states it."""
+
+    public_url: str | None
+    public: Origin | None
+    """The origin of that."""
+    trusted_proxies: Sequence[IPv4Network | IPv6Network]
+
+    @classmethod
+    def of(cls, config: Config) -> OwnPages:
+        """Return what a configuration states."""
+        url = urlsplit(config.public_url or "")
+        return cls(config.public_url, parse_origin(f"{url.scheme}://{url.netloc}"), config.trusted_proxies)
+
+    def are_secure(self, peer: str, forwarded_proto: bytes | None, *, tls: bool) -> bool:
+        """Whether the browser uses TLS, be it with a proxy in front of the gateway.
+
+        :param peer: the address that the connection came from; empty for a UNIX socket.
+        :param forwarded_proto: ``X-Forwarded-Proto``.
+        :param tls: whether the connection to the gateway itself uses TLS.
+        """
+        if tls:
+            return True
+        if self.public_url is not None:
+            return self.public_url.startswith("https:")
+        said = (forwarded_proto or b"").partition(b",")[0].strip().lower()
+        return said == b"https" and is_trusted(peer, self.trusted_proxies)
+
+    def include(self, origin: str, host: str | None, *, tls: bool) -> bool:
+        """Whether an origin is that of the gateway's own pages, as the client or the operator names it.
+
+        :param host: the ``Host`` of the request.
+        """
+        stated = parse_origin(origin)
+        if stated is None:
+            return False
+        at = None if host is None else parse_host(host)
+        return stated == self.public or (at is not None and stated.is_at(at, secure=tls))
