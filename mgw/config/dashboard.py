@@ -43,6 +43,12 @@ class DashboardSettings(Settings):
     keys_env: Omittable[Variable] = setting(
         "Environment variable that contains more keys, separated by commas or white space"
     )
+    try_it: Omittable[OnOff] = setting(
+        "Whether the dashboard has a page that sends a request to a model",
+        "It sends its requests to the gateway's own routes. A user who signed in with a gateway key sends "
+        "them as the client with that key; otherwise, the page asks for a gateway key.",
+        shown="true, or false if other machines can reach the listener and edge auth is off",
+    )
     missing: NotInFile[str | None] = None
     """What this installation lacks; ``None``: nothing, or it is off anyway."""
 

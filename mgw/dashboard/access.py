@@ -134,10 +134,22 @@ class Access:
         ends = self._session_end(request)
         return 0.0 if ends is None else ends - self.sessions.wall()
 
+    def session_key_of(self, request: Request) -> str | None:
+        """Return the first digits of the digest of the key that a browser has signed in with."""
+        return self.sessions.key_hash_of(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+
     def sign_out(self, request: Request) -> None:
         """End the sessions of a browser."""
         self.sessions.end(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
         self.on_change()
+
+    def check_own_page(self, request: Request) -> None:
+        """Refuse what no page of the dashboard sends: an ``Origin`` is required.
+
+        :raises GatewayError: ``ORIGIN``.
+        """
+        if request.getHeader(b"origin") is None or self._is_of_another_page(request):
+            raise self.refused("origin", _FOREIGN_ORIGIN)
 
     def check_origin(self, request: Request) -> None:
         """Refuse what pages of other origins may not send, whoever looks at them.

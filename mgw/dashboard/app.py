@@ -30,6 +30,7 @@ from mgw.dashboard.responses import (
 from mgw.dashboard.session_list import SessionChange
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
+from mgw.dashboard.try_it import TryIt
 from mgw.errors import GatewayError, Reason
 from mgw.routing.match import unknown_endpoint
 from mgw.usage.record import SettledExchange
@@ -85,6 +86,7 @@ class Dashboard:
     feed: Callable[[Request, Query], Awaitable[None]] | None = None
     """Writes events for as long as the client stays; sends its own head."""
     logins: LoginFlows | None = None
+    try_it: TryIt | None = None
     before: Callable[[], Awaitable[None]] | None = None
     """Is awaited before profiles, requests and sessions are answered: others may have to be asked."""
     on_session: Callable[[SessionChange], None] | None = None
@@ -110,6 +112,8 @@ class Dashboard:
         for name in self.files.assets():
             self._open[_ASSETS + name.encode()] = {b"GET": self._asset}
         self._closed = {_API + name: {b"GET": handler} for name, handler in self._reads()}
+        if self.try_it is not None:
+            self._closed[_API + b"try"] = {b"POST": self.try_it.begin}
 
     def _reads(self) -> list[tuple[bytes, Handler]]:
         """Return what can be read, by the last word of its path."""
@@ -128,14 +132,19 @@ class Dashboard:
         if self.feed is not None:
             found.append((b"events", _streamed(self.feed)))
         names = [name.decode() for name, _ in found]
-        description = describe_api(names if self.logins is None else [*names, "oauth"])
+        names += [name for name, part in (("oauth", self.logins), ("try", self.try_it)) if part is not None]
+        description = describe_api(names)
         return [*found, (b"openapi.json", _at_once(lambda _: description))]
 
     def _refreshed(self, part: Callable[[Query], Answer]) -> Handler:
         async def handler(request: Request) -> None:
             if self.before is not None:
                 await self.before()
-            send_json(request, part(query_of(request)))
+            answer = part(query_of(request))
+            if part is self.profiles and self.try_it is not None and not isinstance(answer, bytes):
+                found = self.try_it.describe(request)
+                answer = answer if found is None else {**answer, "try_it": found}
+            send_json(request, answer)
 
         return handler
 

@@ -21,6 +21,7 @@ from mgw.dashboard.requests import Requests
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
 from mgw.dashboard.switch import Surroundings
+from mgw.dashboard.try_it import TryIt
 from mgw.dashboard.usage import DashboardUsage
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_sql import UsageFile
@@ -30,6 +31,7 @@ from mgw.reactor.daemon_threads import DaemonThreads
 def build_dashboard(gateway: Surroundings) -> Dashboard:
     """Return the dashboard of a gateway, which has yet to be told its configuration."""
     access = Access(CookieSessions(gateway.wall, urandom), gateway.rejected)
+    try_it = TryIt(access, gateway.wall)
 
     def sources() -> Iterable[CredentialProvider]:
         return gateway.generation().credentials.values()
@@ -63,9 +65,10 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         logs=live.answer_logs,
         feed=live.serve_events,
         logins=logins,
+        try_it=try_it,
         before=None if others is None else others.refresh,
         on_session=live.publish_session,
-        on_config=(live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
+        on_config=(try_it.use, live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
         on_exchanges=(live.feed.record_rows, live.states.record_rows, usage.memory.record_all),
         on_drain=(live.feed.close, logins.stop, queries.stop),
     )

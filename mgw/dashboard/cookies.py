@@ -82,6 +82,16 @@ class CookieSessions:
         ends = [ends for session, ends in self._sessions_in(header, cookie) if session not in self._ended]
         return max(ends, default=None)
 
+    def key_hash_of(self, header: bytes, cookie: bytes) -> str | None:
+        """Return the first digits of the digest of the key that a browser has signed in with.
+
+        ``None``: it has no session.  The parameters are those of :meth:`end_of`.
+        """
+        for session, _ in self._sessions_in(header, cookie):
+            if session not in self._ended:
+                return session.partition(b"-")[0].decode()
+        return None
+
     def end(self, header: bytes, cookie: bytes) -> None:
         """End the sessions that a ``Cookie`` header holds; the parameters are those of :meth:`end_of`."""
         now = self.wall()
@@ -128,6 +138,15 @@ def cookie_name(*, secure: bool) -> bytes:
         of a neighbouring host could have set it.
     """
     return SECURE_COOKIE if secure else COOKIE
+
+
+def set_cookie(name: bytes, value: bytes, seconds: int, *, secure: bool) -> tuple[bytes, bytes]:
+    """Return the header that sets a cookie for the gateway's own pages.
+
+    :param seconds: how long the browser keeps it; 0: it is removed.
+    """
+    rules = b"; Max-Age=%d; Path=/; HttpOnly; SameSite=Strict" % seconds
+    return b"Set-Cookie", name + b"=" + value + rules + (b"; Secure" if secure else b"")
 
 
 def _values(header: bytes, cookie: bytes) -> list[bytes]:

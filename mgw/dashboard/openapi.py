@@ -98,6 +98,11 @@ _LOGIN: Final = _object(
     state=_one_of("signed_in", "signed_out", "expired", "unknown"),
     pending=_FLAG,
 )
+_TRY_IT: Final = {
+    **_object("as", **{"as": _one_of("client", "key", "anyone")}, client=_TEXT),
+    "description": "How the page that sends requests authenticates: as the client that has signed in, with a "
+    "gateway key that the user enters, or without a key. Absent if the page is off.",
+}
 SCHEMAS: Final[Json] = {
     "profiles": _object(
         "service version started generation loaded draining in_flight sessions max_sessions usage_source "
@@ -126,6 +131,7 @@ SCHEMAS: Final[Json] = {
             )
         ),
         logins=_list(_LOGIN),
+        try_it=_TRY_IT,
     ),
     "usage": _object(
         "source since until step totals series",
@@ -262,6 +268,8 @@ def describe_api(parts: Collection[str]) -> bytes:
         }
     if "oauth" in parts:
         paths["/v1/dashboard/oauth/{entry}"] = _logins()
+    if "try" in parts:
+        paths["/v1/dashboard/try"] = {"post": _try_it()}
     whole = _response("The OpenAPI document.", {"type": "object"})
     paths["/v1/dashboard/openapi.json"] = {"get": _operation("This OpenAPI document.", whole, [])}
     return msgspec.json.encode(
@@ -306,6 +314,14 @@ def _json(name: str) -> Json:
 
 def _query(parameters: Json) -> list[Json]:
     return [{"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()]
+
+
+def _try_it() -> Json:
+    summary = (
+        "Set a cookie with which the dashboard's page can send requests to a model for one minute, as the "
+        "client that has signed in with a gateway key. The page's own `Origin` is required."
+    )
+    return _operation(summary, {"description": "The cookie was set."}, [], "204")
 
 
 def _logins() -> Json:

@@ -11,8 +11,9 @@ from urllib.parse import parse_qs
 from twisted.web.server import Request
 
 from mgw.clients.peers import network_of
+from mgw.clients.try_it import try_it_cookie
 from mgw.dashboard.access import Access
-from mgw.dashboard.cookies import SECONDS, cookie_name
+from mgw.dashboard.cookies import SECONDS, cookie_name, set_cookie
 from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
 from mgw.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
@@ -101,15 +102,13 @@ class SignIn:
         """
         self.access.check_origin(request)
         self.access.sign_out(request)
-        _send_done(request, [self._cookie(b"", 0, request)])
+        secure = self.access.is_secure(request)
+        token = set_cookie(try_it_cookie(secure=secure), b"", 0, secure=secure)
+        _send_done(request, [token, self._cookie(b"", 0, request)])
 
     def _cookie(self, value: bytes, seconds: int, request: Request) -> tuple[bytes, bytes]:
         secure = self.access.is_secure(request)
-        rules = b"; Max-Age=%d; Path=/; HttpOnly; SameSite=Strict%b" % (
-            seconds,
-            b"; Secure" if secure else b"",
-        )
-        return b"Set-Cookie", cookie_name(secure=secure) + b"=" + value + rules
+        return set_cookie(cookie_name(secure=secure), value, seconds, secure=secure)
 
 
 def _send_done(request: Request, headers: RawHeaders) -> None:

@@ -65,6 +65,14 @@ No usage event is left behind."""
 OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
 """What needs no edge key (contract 3.1)."""
 
+TRY_IT_ROUTES: Final = frozenset(
+    {
+        *("chat", "responses", "messages", "generate_content", "stream_generate_content"),
+        *("responses_input_tokens", "messages_count_tokens", "count_tokens"),
+    }
+)
+"""What the dashboard's page "Try it" may send to a model without a key of its own."""
+
 GUARDED_ROUTES: Final = frozenset(route.name for route in DASHBOARD_ROUTES)
 """What checks by itself who may come in."""
 

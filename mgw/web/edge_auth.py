@@ -13,7 +13,7 @@ takes depends on the keys, and is nothing for a stranger to measure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Final
@@ -66,6 +66,8 @@ class Caller(Struct, frozen=True):
     """What is wrong with a credential that could not be used."""
     client: Client | None = None
     """Whose edge key opened the gate; ``None`` where nobody needs one."""
+    is_temporary: bool = False
+    """Whether the same head may not come in later: it brought a token that is valid for a short time."""
 
 
 class Upload(Struct, frozen=True):
@@ -124,19 +126,23 @@ class EdgeGate:
         family: Family,
         headers: RawHeaders,
         raw_query: bytes | None,
-        upload: Upload | None = None,
+        vouched: Upload | Client | None = None,
         carried: bytes | None = None,
     ) -> Caller:
         """Let a request in.
 
         :param family: of the route, which decides what counts as a carrier.
+        :param vouched: what may take the place of a key: on the routes of uploads a token in the query; or
+            the client that another token, which was found good, stands for.
         :param carried: the key that a subprotocol of a WebSocket carries.
-        :param upload: where the route is one of uploads: then the query may hold a token.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
         token_client = None
-        if upload is not None and raw_query is not None:
-            raw_query, token_client = self._without_token(raw_query, upload)
+        if vouched is not None:
+            if isinstance(vouched, Client):
+                token_client = vouched
+            elif raw_query is not None:
+                raw_query, token_client = self._without_token(raw_query, vouched)
         carriers, others = _read_headers(family, headers)
         if carried is not None:
             carriers.append((_SUBPROTOCOL, carried, None))
@@ -154,7 +160,13 @@ class EdgeGate:
         plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
         if not plain and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        return Caller(own, raw_query, headers, flaw, client if self._closed else None)
+        is_temporary = token_client is not None and token_client is vouched
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None, is_temporary)
+
+    @property
+    def clients(self) -> Mapping[bytes, Client]:
+        """The clients by the digests of their keys."""
+        return self._clients
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""

@@ -44,6 +44,7 @@ from mgw.web.interfaces import RequestReceiver
 from mgw.web.keyless import KeylessRules
 from mgw.web.server_request import ServerRequest, client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
+from mgw.web.try_it import TryItGate, try_it_gate
 from mgw.web.upgrade import UpgradeRequest, split_subprotocols
 from mgw.wire.headers import value_of
 from mgw.wire.target import split_target
@@ -93,6 +94,8 @@ class _RefusedRequest:
 
 
 _REFUSED: Final = _RefusedRequest()
+_COOKIE: Final = frozenset({b"Cookie", b"cookie"})
+"""As browsers and proxies spell it: strangers may ask often, and this costs no call."""
 _ID_BYTES: Final = 12
 _ID_BATCH: Final = 256
 """For so many names the system is asked for randomness at once."""
@@ -152,11 +155,14 @@ class WebServer:
     """What is known of a head, by its key."""
     _keyless: KeylessRules | None = field(init=False)
     """What holds for browsers on this machine, where there is no edge auth."""
+    _try_it: TryItGate | None = field(init=False)
+    """What holds for the dashboard's page that sends requests, where there is edge auth."""
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
         self.find_admitted = self._admitted.find  # bound here: one call less for every request
         self._keyless = self._keyless_rules()
+        self._try_it = try_it_gate(self.generation.config, self.gate.clients, self.wall)
 
     @property
     def in_flight(self) -> int:
@@ -183,6 +189,7 @@ class WebServer:
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
         self._keyless = self._keyless_rules()
+        self._try_it = try_it_gate(generation.config, self.gate.clients, self.wall)
         self._admitted.clear()
         self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
@@ -205,7 +212,7 @@ class WebServer:
         except GatewayError as error:
             matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
         try:
-            caller = self._authenticate(matched, dialect, head, raw_query)
+            caller = self._authenticate(matched, dialect, head, raw_query, channel)
             if self._keyless is not None and not self._keyless.admit(matched, head, channel.peer):
                 key = None  # what is known of a head holds for every peer
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
@@ -220,7 +227,7 @@ class WebServer:
         admitted = AdmittedHead(head, matched, caller, raw_path, is_express, max_body_bytes)
         if is_express:
             admitted.client_request = client_request_of(admitted)
-            if key is not None:
+            if key is not None and not caller.is_temporary:
                 self._admitted.keep(key, admitted)
         if matched.route.treatment is Treatment.REALTIME and head.upgrade is not None:
             return self._open_session(channel, admitted)
@@ -385,6 +392,7 @@ class WebServer:
         dialect: DialectName,
         head: RequestHead,
         raw_query: bytes | None,
+        channel: GatewayChannel,
     ) -> Caller:
         family, upload = None, None
         if isinstance(matched, MatchedRoute):
@@ -400,6 +408,13 @@ class WebServer:
         try:
             return self.gate.admit(family or dialect.family, headers, raw_query, upload, carried)
         except GatewayError:
+            try_it = self._try_it
+            has_cookie = try_it is not None and not _COOKIE.isdisjoint(dict(headers))
+            if has_cookie and try_it is not None and isinstance(matched, MatchedRoute):
+                peer, tls = channel.peer, channel.is_secure
+                client = try_it.find_client(matched, head, raw_query, peer, tls=tls)
+                if client is not None:
+                    return self.gate.admit(matched.route.family, headers, raw_query, client)
             self.observer.edge_rejected()
             raise
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mgw.dashboard.openapi import describe_api
 
-PARTS = ("profiles", "usage", "requests", "sessions", "logs", "events", "oauth")
+PARTS = ("profiles", "usage", "requests", "sessions", "logs", "events", "oauth", "try")
 
 
 def described() -> Any:  # Any: JSON

@@ -36,9 +36,13 @@ def test_the_description_is_of_what_is_served() -> None:
     description = ask(gateway, "openapi.json")
     for path, item in description["paths"].items():
         for method in item.keys() - {"parameters"}:
-            response = gateway.ask(path.replace("{entry}", "none"), method=method.upper(), host="localhost")
+            target, own = path.replace("{entry}", "none"), "Origin: http://localhost"
+            response = gateway.ask(target, own, method=method.upper(), host="localhost")
             assert response.status != 405, (path, method)
-            assert response.status == 200 or "{" in path or path.endswith(("events", "usage")), (path, method)
+            assert response.status in (200, 204) or "{" in path or path.endswith(("events", "usage")), (
+                path,
+                method,
+            )
     for schema in description["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
 

@@ -1,0 +1,101 @@
+"""Requests of the dashboard's page "Try it", with a token in a cookie in place of a key (contract 9.12).
+
+Browsers add cookies to whatever goes to the gateway, so the token alone opens nothing: the request has to be
+a POST of a text route that states the gateway's own origin and has no other credential.  What is found here
+is not kept with the head (:mod:`mgw.web.admission`), since the token is valid for a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mgw.clients.client import Client
+from mgw.clients.origins import OwnPages
+from mgw.clients.try_it import is_try_it_offered, tokens_in, try_it_cookie
+from mgw.config.settings import Config
+from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
+from mgw.http.request_head import RequestHead
+from mgw.routing.match import MatchedRoute
+from mgw.routing.routes import TRY_IT_ROUTES
+from mgw.secret import KEY_HASH_DIGITS
+from mgw.wire.headers import value_of, values_of
+from mgw.wire.target import query_value
+
+_SAME_ORIGIN: Final = b"same-origin"
+
+
+class TryItGate:
+    """The rules of one configuration that offers the page and requires keys.
+
+    :param clients: by the digests of their keys.
+    :param wall: returns unix seconds.
+    """
+
+    def __init__(self, config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]) -> None:
+        self._pages: Final = OwnPages.of(config)
+        self._clients: Final = clients
+        self._wall: Final = wall
+        self._by_key_hash: dict[str, Client] = {}
+        """Made for the first token."""
+
+    def find_client(
+        self, matched: MatchedRoute, head: RequestHead, raw_query: bytes | None, peer: str, *, tls: bool
+    ) -> Client | None:
+        """Return the client that a request without a gateway key is of; ``None``: it is refused."""
+        if matched.fault is not None or matched.route.name not in TRY_IT_ROUTES:
+            return None
+        if not self._is_of_own_page(head, tls=tls) or _has_credential(matched, head, raw_query):
+            return None
+        secure = self._pages.are_secure(peer, value_of(head.headers, b"x-forwarded-proto"), tls=tls)
+        return self._client_of(b"; ".join(values_of(head.headers, b"cookie")), try_it_cookie(secure=secure))
+
+    def _is_of_own_page(self, head: RequestHead, *, tls: bool) -> bool:
+        origins = values_of(head.headers, b"origin")
+        sites = values_of(head.headers, b"sec-fetch-site")
+        if len(origins) != 1 or any(site != _SAME_ORIGIN for site in sites):
+            return False
+        host = value_of(head.headers, b"host")
+        named = None if host is None else host.decode("latin-1")
+        return self._pages.include(origins[0].decode("latin-1"), named, tls=tls)
+
+    def _client_of(self, cookies: bytes, name: bytes) -> Client | None:
+        now = self._wall()
+        for token in tokens_in(cookies, name):
+            client = self._known().get(token.key_hash)
+            if client is not None and token.is_of(client.digest, now):
+                return client
+        return None
+
+    def _known(self) -> Mapping[str, Client]:
+        if not self._by_key_hash:
+            digits = KEY_HASH_DIGITS // 2
+            self._by_key_hash.update(
+                (digest[:digits].hex(), client) for digest, client in self._clients.items()
+            )
+        return self._by_key_hash
+
+
+def try_it_gate(
+    config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]
+) -> TryItGate | None:
+    """Return the rules; ``None`` where the page is not offered, or sends its requests without a key."""
+    is_needed = config.edge_auth.enabled and is_try_it_offered(config)
+    return TryItGate(config, clients, wall) if is_needed else None
+
+
+def _has_credential(matched: MatchedRoute, head: RequestHead, raw_query: bytes | None) -> bool:
+    """Whether a request has a credential, or what could be one.
+
+    ``Authorization: Basic`` is none: browsers add it for a proxy in front of the gateway.
+    """
+    for name, value in head.headers:
+        lower = name.lower()
+        if lower in KEY_HEADERS and value and not (lower == AUTHORIZATION and _is_basic(value)):
+            return True
+    parameter = FAMILIES[matched.route.family].key_parameter
+    return parameter is not None and query_value(raw_query, parameter.decode()) is not None
+
+
+def _is_basic(value: bytes) -> bool:
+    return value.partition(b" ")[0].lower() == b"basic"
