@@ -79,7 +79,7 @@ class Dashboard:
     sign_in: SignIn
     files: StaticFiles
     profiles: Callable[[Query], Answer] | None = None
-    requests: Callable[[Query], Answer] | None = None
+    requests: Callable[[Query], Awaitable[Answer]] | None = None
     sessions: Callable[[Query], Answer] | None = None
     logs: Callable[[Query], Answer] | None = None
     usage: Callable[[Query], Awaitable[Answer]] | None = None
@@ -88,7 +88,7 @@ class Dashboard:
     logins: LoginFlows | None = None
     try_it: TryIt | None = None
     before: Callable[[], Awaitable[None]] | None = None
-    """Is awaited before profiles, requests and sessions are answered: others may have to be asked."""
+    """Is awaited before profiles and sessions are answered: others may have to be asked."""
     on_session: Callable[[SessionChange], None] | None = None
     """Is told of a session of another process that was opened or closed."""
     on_config: Sequence[Callable[[Config], None]] = ()
@@ -118,13 +118,11 @@ class Dashboard:
     def _reads(self) -> list[tuple[bytes, Handler]]:
         """Return what can be read, by the last word of its path."""
         found: list[tuple[bytes, Handler]] = []
-        for name, part in (
-            (b"profiles", self.profiles),
-            (b"requests", self.requests),
-            (b"sessions", self.sessions),
-        ):
+        for name, part in ((b"profiles", self.profiles), (b"sessions", self.sessions)):
             if part is not None:
                 found.append((name, self._refreshed(part)))
+        if self.requests is not None:
+            found.append((b"requests", _later(self.requests)))
         if self.logs is not None:
             found.append((b"logs", _at_once(self.logs)))
         if self.usage is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import urandom
 
 from twisted.internet.task import deferLater
@@ -13,10 +13,13 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.access import Access
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.cookies import CookieSessions
+from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.profiles import Profiles
+from mgw.dashboard.recent_events import RecentEvents
+from mgw.dashboard.request_list import DashboardRequests
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
@@ -49,11 +52,22 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         logins=logins.list_entries,
         health=live.health_of,
     )
-    requests, others = Requests(gateway.exchanges), gateway.others
+    in_progress, others = Requests(gateway.exchanges), gateway.others
     if others is not None:
-        requests, live.other_sessions = Requests(gateway.exchanges, others.requests), others.sessions
-    queries = EventQueries(DaemonThreads(gateway.reactor, "mgw-dashboard-queries"))
-    usage = _usage(gateway, queries)
+        in_progress, live.other_sessions = Requests(gateway.exchanges, others.requests), others.sessions
+    before = None if others is None else others.refresh
+
+    def hooks() -> HooksSettings:
+        return gateway.generation().config.hooks
+
+    thread = gateway.query_thread or DaemonThreads(gateway.reactor, "mgw-dashboard-queries")
+    queries = EventQueries(thread)
+    recent = RecentEvents(lambda: hooks().sqlite is None)
+    memory = EventMemory(thread, [recent])
+    requests = DashboardRequests(
+        in_progress=in_progress, refresh=before, hooks=hooks, queries=queries, memory=memory
+    )
+    usage = _usage(gateway, hooks, queries)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
@@ -66,19 +80,28 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         feed=live.serve_events,
         logins=logins,
         try_it=try_it,
-        before=None if others is None else others.refresh,
+        before=before,
         on_session=live.publish_session,
-        on_config=(try_it.use, live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
-        on_exchanges=(live.feed.record_rows, live.states.record_rows, usage.memory.record_all),
+        on_config=(
+            try_it.use,
+            live.use,
+            lambda _: logins.reloaded(),
+            lambda _: profiles.follow(),
+            memory.follow,
+        ),
+        on_exchanges=(
+            live.feed.record_rows,
+            live.states.record_rows,
+            usage.memory.record_all,
+            recent.record_all,
+        ),
         on_drain=(live.feed.close, logins.stop, queries.stop),
     )
 
 
-def _usage(gateway: Surroundings, queries: EventQueries) -> DashboardUsage:
+def _usage(
+    gateway: Surroundings, hooks: Callable[[], HooksSettings], queries: EventQueries
+) -> DashboardUsage:
     """Return what adds up usage events, from wherever the configuration has them."""
-
-    def hooks() -> HooksSettings:
-        return gateway.generation().config.hooks
-
     memory = UsageMemory(gateway.wall, lambda: deferLater(gateway.reactor, 0), lambda: hooks().sqlite is None)
     return DashboardUsage(hooks, memory, UsageFile(queries), gateway.wall)

@@ -26,6 +26,7 @@ from typing import Final, Protocol
 
 from twisted.logger import Logger
 
+from mgw.config.settings import Config
 from mgw.reactor.daemon_threads import SerialRunner
 
 _log: Final = Logger()
@@ -83,13 +84,24 @@ class EventMemory:
             with suppress(OSError):
                 self.runner.run(self._write, _note)
 
+    def follow(self, config: Config) -> None:
+        """Follow another configuration: records refer to prices of the one before, and become rows.
+
+        Where it has ``hooks.sqlite``, everything is forgotten.
+        """
+        if config.hooks.sqlite is None:
+            self.write()
+        else:
+            self.forget()
+
     def forget(self) -> None:
         """Forget everything."""
         for part in self.parts:
             part.forget()
         self._work.clear()
-        with suppress(OSError):  # without a thread there is no connection
-            self.runner.run(self._close, _note)
+        if self._connection is not None:
+            with suppress(OSError):
+                self.runner.run(self._close, _note)
 
     @contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:

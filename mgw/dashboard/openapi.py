@@ -13,7 +13,11 @@ import msgspec
 from mgw import __version__
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
+from mgw.dashboard.request_query import DEFAULT_LIMIT, MAX_LIMIT
+from mgw.usage.event import Outcome
+from mgw.usage.event_search import FILTERS
 from mgw.usage.figures import FIGURES
+from mgw.usage.usage_table import COLUMNS
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -57,6 +61,19 @@ _UNDER_WAY: Final[Json] = {
     "time": _TIME,
     "seconds": _NUMBER,
 }
+_OF_COLUMN: Final = {"INTEGER": _COUNT, "REAL": _NUMBER, "TEXT": _TEXT}
+_EVENT: Final = _object(
+    "request_id time dialect route modality transport status latency_ms",
+    **{name: _OF_COLUMN[kind] for name, kind in COLUMNS.items()}
+    | {
+        "time": _TIME,
+        "status": _one_of(*Outcome),
+        "transport": _one_of("http", "websocket"),
+        "stream": _FLAG,
+        "dropped_fields": _list(_TEXT),
+    },
+)
+"""A usage event."""
 _HEALTH: Final = _object(
     "state",
     state=_one_of("ok", "failing", "unknown"),
@@ -145,9 +162,10 @@ SCHEMAS: Final[Json] = {
         groups=_list(_object(_COUNTED, key=_TEXT, **_SUMS)),
     ),
     "requests": _object(
-        "in_flight requests",
+        "source in_flight in_progress requests",
+        source=_one_of("sqlite", "memory"),
         in_flight=_COUNT,
-        requests=_list(
+        in_progress=_list(
             _object(
                 "request_id time seconds dialect route transport stream",
                 **_UNDER_WAY,
@@ -156,6 +174,8 @@ SCHEMAS: Final[Json] = {
                 http_status=_COUNT,
             )
         ),
+        requests=_list(_EVENT),
+        next=_TEXT,
     ),
     "sessions": _object(
         "max_sessions sessions",
@@ -218,6 +238,9 @@ _UNAVAILABLE: Final[Json] = {
     "usage": _unavailable(
         "Too many queries are waiting, or the usage events cannot be read or take too long to add up."
     ),
+    "requests": _unavailable(
+        "Too many queries are waiting, or the usage events cannot be read or take too long to search."
+    ),
     "events": _unavailable("Too many clients are reading events, or the gateway is stopping."),
     "login": _unavailable("Too many logins are in progress, or the gateway is stopping."),
 }
@@ -227,6 +250,20 @@ _LINES: Final = (
     "not included, nor are lines from before the dashboard was turned on. Secrets are redacted as in the "
     "log. The list is empty if twistd sends its log elsewhere."
 )
+_REQUESTS: Final = (
+    "The requests in progress, oldest first, and those that have completed, newest first. The latter are "
+    "usage events from the `hooks.sqlite` file, or the last 10,000 of this process without it. All filters "
+    "match exactly; `status` is an outcome, an HTTP status such as 503, or a class such as 5xx. `next` is "
+    "the `cursor` of the next page, and absent on the last one; with `cursor`, `in_progress` is empty."
+)
+_FILTERS: Final[Json] = {
+    "since": _TIME,
+    "until": _TIME,
+    "status": _TEXT,
+    **dict.fromkeys(FILTERS, _TEXT),
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    "cursor": _TEXT,
+}
 _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     ("profiles", "The gateway and its providers, aliases, models and logins.", {}),
     (
@@ -239,7 +276,7 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
             "by": _one_of("provider", "model", "client", "status"),
         },
     ),
-    ("requests", "The requests in progress, oldest first.", {}),
+    ("requests", _REQUESTS, _FILTERS),
     ("sessions", "The open realtime sessions.", {}),
     ("logs", _LINES, {"lines": {**_COUNT, "maximum": MAX_LINES, "default": DEFAULT_LINES}}),
 )

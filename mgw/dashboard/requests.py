@@ -1,4 +1,4 @@
-"""``GET /v1/dashboard/requests``: the requests in progress."""
+"""The requests in progress, for ``GET /v1/dashboard/requests``."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
-from mgw.dashboard.responses import Query
 from mgw.exchange.exchange import Exchange
 from mgw.routing.route import Treatment
 from mgw.usage.event import timestamp
 
 Json = dict[str, Any]  # Any: JSON
 
+MAX_REQUESTS: Final = 200
+
 
 def _no_rows() -> tuple[int, Sequence[Json]]:
     return 0, ()
 
 
-MAX_REQUESTS: Final = 200
-
-
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Describes the requests that have not ended, of which the oldest comes first."""
+    """Describes the requests that have not completed, of which the oldest comes first."""
 
     exchanges: Callable[[], Iterable[Exchange]]
     others: Callable[[], tuple[int, Sequence[Json]]] = _no_rows
@@ -35,13 +33,13 @@ class Requests:
         """Return those of this process, the oldest of them."""
         return [_row(one) for one in islice(self.exchanges(), MAX_REQUESTS)]
 
-    def answer(self, query: Query) -> Json:  # noqa: ARG002  nothing can be asked for
+    def answer(self) -> Json:
         """Return how many there are, and the oldest of them."""
         count, others = self.others()
         rows = self.rows()
         if others:
             rows = sorted([*rows, *others], key=itemgetter("time"))[:MAX_REQUESTS]
-        return {"in_flight": len(list(self.exchanges())) + count, "requests": rows}
+        return {"in_flight": len(list(self.exchanges())) + count, "in_progress": rows}
 
 
 def _row(exchange: Exchange) -> Json:

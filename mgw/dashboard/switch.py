@@ -12,6 +12,7 @@ from twisted.web.server import Request
 from mgw.dashboard.usage_sink import DashboardSink
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
+from mgw.reactor.daemon_threads import SerialRunner
 from mgw.realtime.sessions import Sessions
 from mgw.secret import Secret
 from mgw.usage.journal import Sink
@@ -58,6 +59,8 @@ class Surroundings:
     """Takes observers of the finished text of the process log, without secrets."""
     add_sink: Callable[[Sink], None]
     """Tells a sink of exchanges, from the use of this configuration on."""
+    query_thread: SerialRunner | None = None
+    """Where usage events are read; ``None``: a thread that is made for it."""
     others: OtherWork | None = None
     """Other processes, whose requests and sessions are to be shown as well."""
 

@@ -11,6 +11,7 @@ from mgw.routing.routes import GUARDED_ROUTES
 from mgw.usage.journal import Sink
 from mgw.web.app import build_app, endpoint_of
 from tests.support.channels import channel_of
+from tests.support.usage import AtOnce
 from tests.support.web_servers import WebServerHarness
 
 Address = IPv4Address | IPv6Address | UNIXAddress
@@ -74,6 +75,7 @@ class DashboardHarness(WebServerHarness):
                 sessions=lambda: self.server.sessions,
                 log=LogPublisher(),
                 add_sink=self.sinks.append,
+                query_thread=AtOnce(),
             )
         )
         self.switch.follow()

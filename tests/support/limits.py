@@ -139,6 +139,19 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_at_most_so_many_flows_are_kept_and_those_that_have_ended_make_room": (
         "mgw.dashboard.logins.MAX_FLOWS",
     ),
+    "tests/memory/dashboard/test_recent_events.py::test_text_that_waits_is_bounded_and_the_oldest_goes": (
+        "mgw.dashboard.recent_events.MAX_TEXT_BYTES",
+    ),
+    "tests/memory/dashboard/test_recent_events.py::test_the_table_is_bounded_in_bytes": (
+        "mgw.dashboard.recent_events.MAX_TABLE_BYTES",
+    ),
+    "tests/memory/dashboard/test_recent_events.py::"
+    "test_the_newest_ten_thousand_are_kept_whenever_somebody_asks": (
+        "mgw.dashboard.recent_events.MAX_EVENTS",
+    ),
+    "tests/memory/dashboard/test_request_list.py::test_a_page_is_bounded_in_bytes_and_goes_on": (
+        "mgw.dashboard.request_list.MAX_PAGE_BYTES",
+    ),
     "tests/memory/dashboard/test_session_list.py::test_the_oldest_are_listed_first_up_to_a_bound": (
         "mgw.dashboard.session_list.MAX_SESSIONS_SHOWN",
     ),

@@ -21,7 +21,7 @@ def test_what_may_be_unavailable_says_so() -> None:
         for operation in methods.values()
         if isinstance(operation, dict) and "503" in operation["responses"]
     }
-    assert set(found) == {"usage", "events", "{entry}"}
+    assert set(found) == {"usage", "requests", "events", "{entry}"}
     for response in found.values():
         assert set(response) == {"description", "content", "headers"}
         assert "Retry-After" in response["headers"]

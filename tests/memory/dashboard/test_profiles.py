@@ -11,9 +11,11 @@ from twisted.internet.task import Clock
 
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.token_file import TokenFile
+from mgw.dashboard.usage_sink import DashboardSink
 from mgw.exchange.offload import run_inline
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import HERE, DashboardHarness
+from tests.support.usage import exchange
 
 NAMES = ("profiles", "requests", "sessions", "logs", "usage")
 
@@ -54,6 +56,22 @@ def test_each_answer_fits_the_description(name: str) -> None:
     answer = ask(gateway, name)
     assert not list(Draft202012Validator(schema_of(description, name)).iter_errors(answer))
     assert b"sk-" not in gateway.received().partition(b"\r\n\r\n")[2]
+
+
+def test_completed_requests_fit_the_description() -> None:
+    gateway = DashboardHarness(THREE_FAMILIES, HERE)
+    schema = schema_of(ask(gateway, "openapi.json"), "requests")
+    full = exchange(client="team", error="overloaded", cost_usd=0.25, dropped_fields=("a",), bytes_in=1)
+    (sink,) = gateway.sinks
+    assert isinstance(sink, DashboardSink)
+    sink.record_all(iter([exchange(request_id="req_0"), full]))
+    answer = ask(gateway, "requests")
+    assert [row["request_id"] for row in answer["requests"]] == ["req_1", "req_0"]
+    assert not list(Draft202012Validator(schema).iter_errors(answer))
+    assert answer["requests"][0].keys() <= schema["properties"]["requests"]["items"]["properties"].keys()
+    page = ask(gateway, "requests?limit=1")
+    assert not list(Draft202012Validator(schema).iter_errors(page))
+    assert "next" in page
 
 
 def test_a_refusal_fits_the_description() -> None:

@@ -176,7 +176,7 @@ def test_workers_and_their_processes_are_counted(tmp_path: Path) -> None:
 def test_the_dashboard_shows_the_requests_of_other_processes_by_age() -> None:
     rows = [{"request_id": f"req_{number}", "time": f"2026-01-{number:02d}"} for number in (1, 3)]
     own: list[Exchange] = []
-    assert Requests(lambda: own, lambda: (5, rows)).answer({}) == {"in_flight": 5, "requests": rows}
+    assert Requests(lambda: own, lambda: (5, rows)).answer() == {"in_flight": 5, "in_progress": rows}
 
 
 def test_the_dashboard_shows_the_sessions_of_other_processes() -> None:
