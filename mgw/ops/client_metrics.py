@@ -1,4 +1,4 @@
-"""Counters by client: tokens, cost, and how often a limit was reached.
+"""Counters by client: tokens, cost, what lacks them, and how often a limit was reached.
 
 Sums of money are kept in whole nanodollars, so they do not drift.
 """
@@ -62,6 +62,7 @@ class ClientMetrics:
     _used: dict[tuple[str, str], Consumption] = field(default_factory=dict)
     """By provider and client, each one of a bounded set."""
     _unpriced: dict[tuple[str, str], int] = field(default_factory=dict)
+    _uncounted: dict[str, int] = field(default_factory=dict)
 
     def consumption(self, provider: str, client: str) -> Consumption:
         """Return what counts the tokens and costs of a client at a provider."""
@@ -72,11 +73,16 @@ class ClientMetrics:
         key = (provider, reason.value)
         self._unpriced[key] = self._unpriced.get(key, 0) + 1
 
+    def add_uncounted(self, provider: str) -> None:
+        """Count a stream that was answered without token counts."""
+        self._uncounted[provider] = self._uncounted.get(provider, 0) + 1
+
     def tables(self) -> Iterator[Table]:
         """Yield all of it, each table with the numbers of the moment."""
         yield self._tokens()
         yield self._costs()
         yield self._unpriced_requests()
+        yield self._uncounted_streams()
         yield self._refusals()
 
     def _tokens(self) -> Table:
@@ -112,6 +118,14 @@ class ClientMetrics:
             labels=("provider", "reason"),
         )
         return ValueTable(family, sorted(self._unpriced.items()))
+
+    def _uncounted_streams(self) -> Table:
+        family = CounterMetricFamily(
+            "mgw_uncounted_streams",
+            "Streams that were answered without token counts.",
+            labels=("provider",),
+        )
+        return ValueTable(family, [((name,), count) for name, count in sorted(self._uncounted.items())])
 
     def _refusals(self) -> Table:
         family = CounterMetricFamily(

@@ -1,7 +1,9 @@
 """Counters and histograms of requests: number, outcome, duration and usage.
 
-All of it comes from the records that become usage events.  A row of one route, provider, class of status,
-outcome and client is found by one look into a dict, and keeps what else is counted for it.
+All of it comes from the records that become usage events.  Durations are those of answered HTTP requests
+alone (:mod:`mgw.usage.figures`): refusals of 0 ms would make a slow provider look fast.  A row of one route,
+provider, class of status, outcome and client is found by one look into a dict, and keeps what else is counted
+for it.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class _Timings:
 class _Row:
     """The requests of one set of labels."""
 
-    timings: _Timings
+    timings: _Timings | None
+    """``None`` where they were not answered."""
     used: Consumption
     count: int = 0
 
@@ -81,7 +84,7 @@ class RequestMetrics:
     names: KnownNames
     sessions: SessionMetrics = field(default_factory=SessionMetrics, repr=False)
     clients: ClientMetrics = field(default_factory=ClientMetrics, repr=False)
-    _errors: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
+    _errors: dict[tuple[str, str, str], int] = field(default_factory=dict, repr=False)
     _retries: dict[str, int] = field(default_factory=dict, repr=False)
     _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
     _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
@@ -98,23 +101,24 @@ class RequestMetrics:
             if row is None:
                 row = self._row_of(key)
             row.count += 1
-            if settled.session is None:
-                seconds, histogram = settled.latency_ms / 1000, row.timings.latency
-                histogram.counts[bisect_left(BUCKETS, seconds)] += 1
-                histogram.total += seconds
-            else:
+            timings = row.timings
+            if settled.session is not None:
                 self.sessions.add(self.names.provider_label(labels.provider), settled.session)
-            if settled.ttft_ms is not None:
-                seconds, histogram = settled.ttft_ms / 1000, row.timings.first_byte
+            elif timings is not None and labels.transport == "http":
+                seconds, histogram = settled.latency_ms / 1000, timings.latency
                 histogram.counts[bisect_left(BUCKETS, seconds)] += 1
                 histogram.total += seconds
+                if settled.ttft_ms is not None:
+                    seconds, histogram = settled.ttft_ms / 1000, timings.first_byte
+                    histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+                    histogram.total += seconds
             if usage.tokens_in is not None or usage.tokens_out is not None:
                 row.used.add_tokens(usage)
+            elif settled.stream and timings is not None and labels.consumes:
+                self.clients.add_uncounted(self.names.provider_label(labels.provider))
             if settled.cost is not None:
                 row.used.add_cost(settled.cost)
-            elif settled.unpriced is not None:
-                self.clients.add_unpriced(self.names.provider_label(labels.provider), settled.unpriced)
-            if settled.error is not None or (settled.attempts or 0) > 1:
+            if settled.error is not None or (settled.attempts or 0) > 1 or settled.unpriced is not None:
                 self._count_trouble(settled)
 
     def tables(self) -> Iterator[Table]:
@@ -138,7 +142,8 @@ class RequestMetrics:
         labels = (*served, f"{hundreds}xx" if hundreds else OTHER, outcome.value, client)
         row = self._rows.get(labels)
         if row is None:
-            timings = self._timings.setdefault(served, _Timings())
+            is_answered = outcome is Outcome.OK
+            timings = self._timings.setdefault(served, _Timings()) if is_answered else None
             row = self._rows[labels] = _Row(timings, self.clients.consumption(served[1], client))
         if known and is_named:  # what a client might have made up is never a key here
             self._known[key] = row
@@ -148,8 +153,10 @@ class RequestMetrics:
         provider = self.names.provider_label(settled.labels.provider)
         error, attempts = settled.error, settled.attempts or 0
         if error is not None:
-            key = (provider, error if error in WORDS else OTHER)
+            key = (provider, error if error in WORDS else OTHER, settled.outcome.value)
             self._errors[key] = self._errors.get(key, 0) + 1
+        if settled.unpriced is not None:
+            self.clients.add_unpriced(provider, settled.unpriced)
         if attempts > 1:
             self._retries[provider] = self._retries.get(provider, 0) + attempts - 1
 
@@ -164,8 +171,8 @@ class RequestMetrics:
     def _request_errors(self) -> Table:
         family = CounterMetricFamily(
             "mgw_request_errors",
-            "Requests that failed, by cause (error in the usage event).",
-            labels=("provider", "error"),
+            "Requests that were not answered, by cause (error and status in the usage event).",
+            labels=("provider", "error", "outcome"),
         )
         return ValueTable(family, sorted(self._errors.items()))
 
@@ -180,7 +187,7 @@ class RequestMetrics:
     def _latency(self) -> Table:
         family = HistogramMetricFamily(
             "mgw_request_seconds",
-            "Time from the end of the request head to the last byte of the response.",
+            "Answered requests: time from the end of the request head to the last byte of the response.",
             labels=("route", "provider"),
         )
         histograms = [
@@ -192,7 +199,7 @@ class RequestMetrics:
     def _first_byte(self) -> Table:
         family = HistogramMetricFamily(
             "mgw_time_to_first_byte_seconds",
-            "Time from the end of the request head to the first byte of the response body.",
+            "Answered requests: time from the end of the request head to the first byte of the body.",
             labels=("route", "provider"),
         )
         histograms = [

@@ -23,6 +23,7 @@ from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
+from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
 from mgw.usage.prices import Unpriced
 from mgw.usage.record import SessionCounts
@@ -115,10 +116,13 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     )
     metrics.requests.clients.refusals = lambda: [("alice", "max_in_flight", 1)]
     metrics.reloaded(1, [provider], ["alice"])
-    made = exchange(provider=provider, client="alice", error="reset", attempts=2)
+    made = exchange(
+        provider=provider, client="alice", status=Outcome.UPSTREAM_ERROR, error="reset", attempts=2
+    )
     session = exchange(provider=provider, client="alice", session_minutes=1.5, transport="websocket")
     metrics.record_all(iter([made, session, exchange(provider=provider, cost_usd=0.5)]))
     metrics.requests.clients.add_unpriced(provider, Unpriced.PRICE)
+    metrics.requests.clients.add_uncounted(provider)
     metrics.requests.sessions.add(provider, SessionCounts(minutes=1.5, frames_in=1, bytes_in=2))
     return metrics
 

@@ -67,19 +67,21 @@ def test_requests_are_counted_by_route_provider_status_class_and_outcome() -> No
 
 
 @pytest.mark.parametrize(
-    ("provider", "error", "labels"),
+    ("provider", "error", "status", "labels"),
     [
-        ("main", "reset", ("main", "reset")),
-        (None, "model_not_found", ("none", "model_not_found")),
-        ("main", "made_up", ("main", "other")),
-        ("stranger", "dns", ("other", "dns")),
+        ("main", "reset", Outcome.UPSTREAM_ERROR, ("main", "reset")),
+        (None, "model_not_found", Outcome.REJECTED, ("none", "model_not_found")),
+        ("main", "made_up", Outcome.UPSTREAM_ERROR, ("main", "other")),
+        ("stranger", "dns", Outcome.UPSTREAM_ERROR, ("other", "dns")),
+        ("main", "client_abort", Outcome.CLIENT_ABORT, ("main", "client_abort")),
     ],
 )
 def test_what_did_not_end_well_is_counted_by_why_in_bounded_labels(
-    provider: str | None, error: str, labels: tuple[str, str]
+    provider: str | None, error: str, status: Outcome, labels: tuple[str, str]
 ) -> None:
-    metrics = metrics_after(event(provider=provider, error=error), event())
-    assert value(metrics, "mgw_request_errors_total", provider=labels[0], error=labels[1]) == 1
+    metrics = metrics_after(event(provider=provider, error=error, status=status), event())
+    stated = dict(zip(("provider", "error"), labels, strict=True))
+    assert value(metrics, "mgw_request_errors_total", outcome=status, **stated) == 1
     assert len(families(metrics)["mgw_request_errors"].samples) == 1
 
 
@@ -296,6 +298,39 @@ def test_lists_that_could_not_be_had_are_counted_by_provider() -> None:
     assert value(metrics, "mgw_live_list_failures_total", provider="other") == 1
 
 
+NOT_ANSWERED = (Outcome.UPSTREAM_ERROR, Outcome.REJECTED, Outcome.CLIENT_ABORT)
+
+
+@pytest.mark.parametrize("status", NOT_ANSWERED)
+def test_what_was_not_answered_is_in_no_histogram_of_times(status: Outcome) -> None:
+    metrics = metrics_after(event(latency_ms=800.0, ttft_ms=300.0), event(status=status, latency_ms=0.0))
+    for name, seconds in (("mgw_request_seconds", 0.8), ("mgw_time_to_first_byte_seconds", 0.3)):
+        labels = {"route": "chat", "provider": "main"}
+        assert value(metrics, f"{name}_count", **labels) == 1
+        assert value(metrics, f"{name}_sum", **labels) == seconds
+
+
+@pytest.mark.parametrize("status", NOT_ANSWERED)
+def test_a_provider_that_answered_nothing_has_no_histogram(status: Outcome) -> None:
+    found = families(metrics_after(event(status=status)))
+    assert len(found["mgw_requests"].samples) == 1
+    assert not found["mgw_request_seconds"].samples
+
+
+def test_streams_without_tokens_are_counted() -> None:
+    without = {"tokens_in": None, "tokens_out": None}
+    metrics = metrics_after(
+        event(**without),
+        event(),
+        event(stream=False, **without),
+        event(status=Outcome.CLIENT_ABORT, **without),
+        event(route="count_tokens", **without),
+        event(provider="other-host", **without),
+    )
+    assert value(metrics, "mgw_uncounted_streams_total", provider="main") == 1
+    assert value(metrics, "mgw_uncounted_streams_total", provider="other-host") == 1
+
+
 def test_costs_add_up_exactly_over_a_million_events() -> None:
     metrics, count = metrics_after(), 1_000_000
     one = structs.replace(exchange(), cost=100_000_001)
@@ -333,11 +368,12 @@ def test_costs_are_counted_by_client() -> None:
 def test_attempts_beyond_the_first_are_counted_for_the_provider_of_the_last() -> None:
     metrics = metrics_after(
         *(event(attempts=attempts) for attempts in (None, 0, 1, 3)),
-        event(attempts=2, provider="other-host", error="reset"),
+        event(attempts=2, provider="other-host", error="reset", status=Outcome.UPSTREAM_ERROR),
     )
     assert value(metrics, "mgw_request_retries_total", provider="main") == 2
     assert value(metrics, "mgw_request_retries_total", provider="other-host") == 1
-    assert value(metrics, "mgw_request_errors_total", provider="other-host", error="reset") == 1
+    labels = {"provider": "other-host", "error": "reset", "outcome": "upstream_error"}
+    assert value(metrics, "mgw_request_errors_total", **labels) == 1
 
 
 def test_limits_that_clients_reach_are_counted_by_limit() -> None:
