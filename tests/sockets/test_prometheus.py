@@ -32,10 +32,16 @@ EMPTY: Final = frozenset(
             "Completed sessions",
             "Frames",
             "Payload",
-            "Requests without a price",
+            "Requests without a cost",
             "Reloads",
         ),
-        *("Client aborts", "Cache hit rate", "Fleet Redis", "Fleet hosts"),
+        *(
+            "Client left, by provider",
+            "Client left, by client",
+            "Cache hit rate",
+            "Fleet Redis",
+            "Fleet hosts",
+        ),
     }
 )
 """Panels of what does not happen here."""

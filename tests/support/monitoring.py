@@ -95,6 +95,14 @@ def expressions() -> list[Expression]:
     return found
 
 
+def expression_of_panel(title: str, legend: str | None = None) -> str:
+    """Return the one expression of a panel of the dashboard, or the one with this legend, filled in."""
+    (panel,) = (panel for panel in dashboard()["panels"] if panel["title"] == title)
+    targets = [target for target in panel["targets"] if legend in (None, target["legendFormat"])]
+    (target,) = targets
+    return Expression(title, target["expr"]).filled
+
+
 def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     """Return metrics of which each family has a sample.
 
