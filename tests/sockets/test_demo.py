@@ -93,6 +93,32 @@ def test_each_printed_request_is_answered_as_printed(demo: Daemon, number: int, 
     assert "You said: Hello" in json.dumps(body[field])
 
 
+def test_every_printed_request_and_other_media_have_a_cost(demo: Daemon) -> None:
+    lines = printed_requests(demo)
+    for line in lines:
+        sent_without_curl(line)
+    origin = lines[0].partition("http://")[2].partition("/")[0]
+
+    def post(path: str, **body: object) -> None:
+        content = {"Content-Type": "application/json"}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"http://{origin}/v1/{path}", json.dumps(body).encode(), content),
+            timeout=10,
+        ) as response:
+            response.read()
+
+    post("embeddings", model="embed-demo", input="Hello")
+    post("images/generations", model="image-demo", prompt="a cat")
+    post("audio/speech", model="tts-demo", input="Hello", voice="alloy")
+    post("chat/completions", model="fast", messages=[{"role": "user", "content": "Hello"}])
+    with urllib.request.urlopen(f"http://{origin}/v1/dashboard/usage?by=model", timeout=10) as response:
+        answer = json.load(response)
+    assert [row["key"] for row in answer["groups"] if not row.get("cost_usd")] == []
+    assert answer["totals"]["unpriced"] == 0
+    with urllib.request.urlopen(f"http://{origin}/v1/dashboard/profiles", timeout=10) as response:
+        assert json.load(response)["prices"] is True
+
+
 def test_the_printed_dashboard_is_there(demo: Daemon) -> None:
     printed_requests(demo)
     assert demo.stdout is not None
