@@ -1,4 +1,4 @@
-"""Counters by client: tokens, cost, what lacks them, and how often a limit was reached.
+"""Counters by client: tokens, cost, requests without them, and how often a limit was reached.
 
 Sums of money are kept in whole nanodollars, so they do not drift.
 """
