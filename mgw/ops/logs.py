@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json import dumps
+from threading import RLock
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -29,7 +30,7 @@ from mgw.ops.metrics import Metrics
 from mgw.secret import Secret, redact_patterns, redact_secrets
 from mgw.usage.event import ELLIPSIS, timestamp, usd_text
 from mgw.usage.line_writer import LineWriter
-from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output
+from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output, SharedOutput
 from mgw.usage.record import EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
 from mgw.usage.record_queue import RecordQueue
 
@@ -223,6 +224,8 @@ class LogFile:
 
     path: str | None
     _descriptor: int = field(default=STDERR, repr=False)
+    _lock: RLock = field(default_factory=RLock, repr=False)
+    """Whoever writes has it until the line ends."""
 
     def __post_init__(self) -> None:
         self.reopen()
@@ -241,14 +244,16 @@ class LogFile:
 
     def write(self, text: str) -> None:
         """Append a text."""
-        os.write(self._descriptor, text.encode("utf-8", "replace"))
+        with self._lock:
+            os.write(self._descriptor, text.encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Nothing is held back."""
 
     def output(self) -> Output:
         """Return the output for plain lines, which lie beside the observer's."""
-        return DescriptorOutput(STDERR) if self.path is None else FileOutput(self.path)
+        output = DescriptorOutput(STDERR) if self.path is None else FileOutput(self.path)
+        return SharedOutput(output, self._lock)
 
 
 @dataclass(slots=True)

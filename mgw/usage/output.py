@@ -10,10 +10,13 @@ import os
 import select
 import stat
 from contextlib import suppress
+from threading import RLock
 from typing import Final, Protocol
 
 STDOUT: Final = 1
 STDERR: Final = 2
+SHARED_BYTES: Final = 16 * 1024
+"""Others wait while so much is written, and the rest of the last line."""
 
 
 class Output(Protocol):
@@ -76,6 +79,51 @@ class FileOutput:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
+
+
+class SharedOutput:
+    """An output beside which others write to the same place: each writes whole lines while it has the lock.
+
+    A pipe takes a long text in pieces, between which it would take another writer's line.
+    """
+
+    __slots__ = ("_lock", "_output")
+
+    def __init__(self, output: Output, lock: RLock) -> None:
+        self._output = output
+        self._lock = lock
+
+    @property
+    def mid_line(self) -> bool:
+        """Whether what was there before ends in a torn line."""
+        return self._output.mid_line
+
+    def write(self, data: memoryview) -> int:
+        """Write about :data:`SHARED_BYTES`, up to the end of a line.
+
+        :raises OSError: nothing was written.
+        """
+        end = _end_of_lines(data)
+        with self._lock:
+            written = self._output.write(data[:end])
+            with suppress(OSError):  # the next write finds that again
+                while written < end:
+                    written += self._output.write(data[written:end])
+        return written
+
+    def close(self) -> None:
+        """Close the output."""
+        self._output.close()
+
+
+def _end_of_lines(data: memoryview) -> int:
+    start = min(len(data), SHARED_BYTES)
+    while start < len(data):
+        newline = bytes(data[start - 1 : start - 1 + SHARED_BYTES]).find(b"\n")
+        if newline >= 0:
+            return start + newline
+        start += SHARED_BYTES
+    return len(data)
 
 
 def _write(descriptor: int, data: memoryview) -> int:
