@@ -7,15 +7,18 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from twisted.application.service import IService
+from twisted.logger import LogLevel
 from twisted.python import usage
 
 from mgw import __version__
 from mgw.check import check, read_or_tell, reader_of
 from mgw.config.file_faults import unwritable
 from mgw.config.location import DEFAULT_FILE
+from mgw.config.log import LogFormat
 from mgw.config.settings import Config
 
 if TYPE_CHECKING:
@@ -86,9 +89,9 @@ def makeService(options: Options) -> IService:
         gateway = _service(config, read, reactor, None if elsewhere else LogFile(path))
     except OSError as error:
         reason = unwritable(str(error.filename)) or f"{error.filename} cannot be opened: {error.strerror}"
-        raise SystemExit(f"mgw: the log file {reason}") from None
+        raise _unable(config, f"mgw: the log file {reason}") from None
     except ValueError as error:
-        raise SystemExit(config.places.locate_lines(str(error), "mgw: ")) from None
+        raise _unable(config, config.places.locate_lines(str(error), "mgw: ")) from None
     gateway.reloads.publish(os.path.abspath(options["config"]))
     atexit.register(_exit_if_lost, gateway)
     if not options["demo"]:
@@ -96,6 +99,16 @@ def makeService(options: Options) -> IService:
     from mgw.demo import Demo
 
     return Demo(gateway, reactor)
+
+
+def _unable(config: Config, reason: str) -> SystemExit:
+    """Return the end of a start that failed before there was a log; what is printed looks like its lines."""
+    if config.log.format is not LogFormat.JSON:
+        return SystemExit(reason)
+    from mgw.ops.json_lines import message_json
+
+    event = {"log_time": time(), "log_level": LogLevel.critical, "log_namespace": __name__}
+    return SystemExit(message_json({**event, "log_text": reason}).decode().rstrip())
 
 
 def _exit_if_lost(gateway: GatewayService) -> None:

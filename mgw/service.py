@@ -351,6 +351,7 @@ class GatewayService(Service):
         self._use_fleet(config)
         self._dashboard.follow()
         telemetry.sinks.use(prepared.sinks)
+        telemetry.use_log(config.log)
         telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         self._say_where_the_dashboard_is()

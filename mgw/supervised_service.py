@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from msgspec import convert
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger, LogLevel
+from twisted.logger import LogEvent, Logger, LogLevel
 from twisted.python.failure import Failure
 
 from mgw.config.settings import Config
@@ -111,6 +111,7 @@ class SupervisedService(GatewayService):
             clients=self._clients,
             divert_log=self.telemetry.divert_log,
             use_secrets=self._use_log_secrets,
+            use_log=self.telemetry.use_log,
         )
         try:
             self._fork_server = ForkServer.start(
@@ -262,15 +263,21 @@ class SupervisedService(GatewayService):
 
     def _write_log(self, slot: int, line: LogText) -> None:
         """Write a line of a worker, which has hidden what it knows: refresh tokens are known here alone."""
-        self.telemetry.log_text(
-            {
-                "log_time": line.time,
-                "log_level": LogLevel.lookupByName(line.level),
-                "log_system": f"worker {slot}",
-                "log_format": "{log_text}",
-                "log_text": redact_secrets(line.text, self._known_secrets()),
-            }
-        )
+        length, secrets = line.message_length, self._known_secrets()
+        text = redact_secrets(line.text[:length], secrets)
+        event: LogEvent = {
+            "log_time": line.time,
+            "log_level": LogLevel.lookupByName(line.level),
+            "log_logger": line.logger,
+            "log_system": f"worker {slot}",
+            "log_worker": slot,
+            "log_format": "{log_text}",
+            "log_text": text,
+        }
+        if length is not None:
+            event["log_message_length"] = len(text)
+            event["log_text"] += redact_secrets(line.text[length:], secrets)
+        self.telemetry.log_text(event)
 
     def _publish_session(self, change: Mapping[str, Any]) -> None:  # Any: JSON
         self._dashboard.tell_session(convert(change, SessionChange))

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from twisted.internet.task import deferLater
-from twisted.logger import ILogObserver, Logger, LogPublisher, textFileLogObserver
+from twisted.logger import ILogObserver, Logger, LogPublisher
 from twisted.python.components import Componentized
 from twisted.web.iweb import IAgent
 
+from mgw.config.log import LogFormat, LogSettings
 from mgw.config.settings import Config
-from mgw.ops.logs import AccessLog, LogFile, RedactingObserver, UsageLog
+from mgw.ops.json_lines import message_json
+from mgw.ops.logs import AccessLog, LogFile, MessageWriter, RedactingObserver, UsageLog
 from mgw.ops.metrics import Metrics
 from mgw.ops.process import AcceptErrorObserver
+from mgw.ops.request_lines import RequestLog
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.secret import Secret
@@ -52,14 +55,16 @@ class Telemetry:
         self.metrics = metrics
         self.log_text = LogPublisher()
         """Has the finished text of the process log, without secrets."""
+        stream = log_file or LogFile(None)
+        self._messages = MessageWriter(stream)
         self._log_lines: ILogObserver | None = None
-        """Writes that text to its stream."""
+        """Writes that text, or what a worker does with it."""
         self._journal = Journal(reactor)
-        lines = LineWriter(
-            "process log", reactor, new_lines(reactor, "process log"), (log_file or LogFile(None)).output
-        )
-        self._usage_log = UsageLog(lines)
-        self.records = RecordQueue(reactor, self._journal.record_all, AccessLog(lines).record_all)
+        lines = LineWriter("process log", reactor, new_lines(reactor, "process log"), stream.output)
+        self._usage_log, access_log = UsageLog(lines), AccessLog(lines)
+        self._request_log = RequestLog(reactor, self._usage_log, access_log)
+        self.records = RecordQueue(reactor, self._journal.record_all, access_log.record_all)
+        self.use_log(config.log)
         self.sinks = self._open_sinks(config, current_config)
         room = self.sinks.tools.room
         metrics.state.counts_by_sink = self._journal.counts_by_sink
@@ -75,13 +80,17 @@ class Telemetry:
     def take_over_log(self, application: object, secrets: Callable[[], list[Secret]]) -> None:
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
-            stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            self._log_lines = textFileLogObserver(stream)
+            self._log_lines = self._messages
             self.log_text.addObserver(self._log_lines)
             observer = RedactingObserver(self.log_text, secrets)
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
+
+    def use_log(self, settings: LogSettings) -> None:
+        """Write lines as these settings say from now on."""
+        self._messages.render = message_json if settings.format is LogFormat.JSON else None
+        self._request_log.use(settings)
 
     def divert_log(self, redirect: Callable[[ILogObserver], ILogObserver]) -> None:
         """Have the text of the log taken by another observer, which is made from the one that writes it."""
@@ -111,6 +120,7 @@ class Telemetry:
 
         :returns: how many usage events could not be kept.
         """
+        self._request_log.flush()
         lost = await self.sinks.close()
         self.metrics.loop_delay.stop()
         return lost

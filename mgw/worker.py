@@ -20,6 +20,7 @@ from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
 from mgw.clients.client import ClientRegistry
+from mgw.config.log import LogSettings
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
@@ -77,6 +78,8 @@ class Inherited(Struct, frozen=True, kw_only=True):
     """Replaces what writes the text of the log."""
     use_secrets: Callable[[Callable[[], list[Secret]]], None]
     """Says what the log may not show."""
+    use_log: Callable[[LogSettings], None]
+    """Says what lines of the log look like."""
 
 
 def run_worker(start: WorkerStart, inherited: Inherited) -> int:
@@ -188,6 +191,7 @@ class Worker:
 
     def _begin(self, message: Begin) -> ChannelMessage:
         config = share_of(unpickle_config(message.config), message.workers)
+        self.inherited.use_log(config.log)
         self._secrets = secrets_of(config)
         try:
             self._serving = serving = self._build(config, message)
@@ -252,6 +256,7 @@ class Worker:
             return Done()
         self._ports.renew(certificate)
         serving.hub.workers = message.workers
+        self.inherited.use_log(config.log)
         serving.plane.use(generation)
         serving.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         return Done()
@@ -331,4 +336,10 @@ class _LogToChannel:
         elif channel.waiting_bytes <= MAX_WAITING_BYTES:  # else that process hangs, and its log with it
             level = event.get("log_level")
             name = "info" if level is None else level.name
-            channel.tell(LogText(name, event["log_time"], event["log_text"]))
+            channel.tell(
+                LogText(
+                    *(name, event["log_time"], event["log_text"]),
+                    logger=str(event.get("log_namespace", "")),
+                    message_length=event.get("log_message_length"),
+                )
+            )

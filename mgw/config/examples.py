@@ -43,6 +43,7 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("hooks", "sqlite"): "{path: /var/lib/mgw/usage.db}",
         ("hooks", "webhook"): '{url: "https://example.com/usage"}',
         ("hooks", "webhook", "headers"): "{Authorization: {env: WEBHOOK_AUTHORIZATION}}",
+        ("log",): "{format: json, requests: one}",
         ("prices",): "{file: prices.yaml}",
         ("prices", "rows", ANY): _PRICE,
         ("profiles",): "{example: {file: /etc/mgw/example.yaml}}",

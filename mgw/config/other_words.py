@@ -48,7 +48,8 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
             **_all(_write("prices"), "pricing", "price", "costs", "cost"),
             **_all(_write("hooks"), "callbacks", "webhooks", "sinks", "usage"),
             **_all(_LIMITS, "rate_limit", "rate_limits", "limits"),
-            **_all(_LOG, "log", "logs", "logging", "log_level", "log_file"),
+            **_all(_write("log"), "logs", "logging", "log_format", "access_log"),
+            **_all(_LOG, "log_level", "log_file"),
             **_all(": metrics need no setting and are at /metrics", "metrics", "prometheus"),
         },
         ("providers", ANY): {
@@ -77,6 +78,11 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
         ("tls",): {
             **_all("cert_file", "cert", "certificate", "crt"),
             **_all("key_file", "key", "private_key"),
+        },
+        ("log",): {
+            **_all("format", "encoding", "style", "type"),
+            **_all("requests", "access", "access_log", "http"),
+            **_all(_LOG, "file", "level", "output", "path"),
         },
         ("dashboard",): _all("keys", "key", "password", "token"),
         ("retries",): _RETRIES,

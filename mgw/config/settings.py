@@ -39,6 +39,7 @@ from mgw.config.field_types import (
 from mgw.config.fleet import FleetSettings, Workers
 from mgw.config.hooks import HooksSettings
 from mgw.config.listen import DEFAULT_LISTEN
+from mgw.config.log import LogSettings
 from mgw.config.places import Places
 from mgw.config.prices import PricesSettings
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
@@ -273,6 +274,7 @@ class Config(Settings):
         default=False,
     )
     hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
+    log: EmptyIfNull[LogSettings] = setting("The process log", default=LogSettings())
     prices: PricesSettings | None = setting("Prices of models, for ``cost_usd`` in usage events")
     max_body_bytes: Bytes = setting(
         "Maximum size of a request body, in bytes; larger ones are rejected with 413",

@@ -100,6 +100,10 @@ class LogText(ChannelMessage, frozen=True):
     time: float
     """Unix seconds."""
     text: str
+    logger: str = ""
+    """What has said it."""
+    message_length: int | None = None
+    """Where the traceback begins, if the text has one; see :class:`mgw.ops.logs.RedactingObserver`."""
 
 
 class TakePlace(ChannelMessage, frozen=True):

@@ -1,5 +1,7 @@
 """The process log: its file, its plain lines, and the redaction of everything else.
 
+:mod:`mgw.ops.json_lines` has the same lines as JSON, and :mod:`mgw.ops.request_lines` says which are written.
+
 The plain lines, ``usage`` for an event and ``http`` for a request (contract 7.6), go to the stream of the log
 beside twistd's own and not through its observers, which take ten times as long.  A value with a blank, a
 quote, ``=`` or anything that does not print is written as a JSON string, and none is longer than 256
@@ -20,10 +22,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from json import dumps
 from threading import RLock
-from typing import Final
+from typing import Any, Final
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
-from twisted.logger import ILogObserver, LogEvent, eventAsText
+from twisted.logger import ILogObserver, LogEvent, eventAsText, formatEvent, textFileLogObserver
 from zope.interface import implementer
 
 from mgw.ops.metrics import Metrics
@@ -51,6 +54,8 @@ MAX_SHARED_PATH: Final = 256
 class RedactingObserver:
     """An observer that shows another one, such as twistd's, each event as text without secrets.
 
+    The text of a failure ends in its traceback, with a line end before it: ``log_message_length`` says where.
+
     :param secrets: returns the secrets known at the moment; asked for every line.
     """
 
@@ -63,9 +68,16 @@ class RedactingObserver:
         text = eventAsText(event, includeTimestamp=False, includeSystem=False)
         if not text:
             return
-        text = redact_patterns(redact_secrets(text[:MAX_TEXT], self._secrets()))
+        text = self._redact(text)
         shown: LogEvent = {key: event[key] for key in _PASSED_FIELDS if key in event}
+        if "log_failure" in event:
+            message = self._redact(formatEvent(event))
+            if text.startswith(f"{message}\n"):
+                shown["log_message_length"] = len(message)
         self._inner({**shown, "log_format": "{log_text}", "log_text": text})
+
+    def _redact(self, text: str) -> str:
+        return redact_patterns(redact_secrets(text[:MAX_TEXT], self._secrets()))
 
 
 def format_value(value: str | None) -> str:
@@ -73,6 +85,13 @@ def format_value(value: str | None) -> str:
     if value is None:
         return UNKNOWN
     return value if _plain(value) else _quote(value)
+
+
+def hide_credentials(value: str) -> str:
+    """Return a value as any line shows it: cut, and without whatever looks like a credential."""
+    if _plain(value):
+        return value
+    return redact_patterns(value if len(value) <= MAX_VALUE else value[:MAX_VALUE] + ELLIPSIS)
 
 
 def usage_line(settled: SettledExchange) -> bytes:
@@ -110,6 +129,14 @@ def usage_line(settled: SettledExchange) -> bytes:
     ).encode()
 
 
+def joined_line(settled: SettledExchange, ended: EndedRequest) -> bytes:
+    """Return one line for an exchange and the end of its request."""
+    if settled.http_status is None:
+        settled = replace(settled, http_status=ended.status)
+    request = _request_text(ended)
+    return usage_line(settled) if request is None else usage_line(settled)[:-1] + f" {request}\n".encode()
+
+
 def _session_fields(session: SessionCounts) -> str:
     text = ""
     for name in ("bytes_in", "bytes_out", "frames_in", "frames_out"):
@@ -135,6 +162,9 @@ class UsageLog:
     """A usage sink that writes the ``usage`` lines."""
 
     lines: LineWriter
+    render: Callable[[SettledExchange], bytes] = usage_line
+    divert: Callable[[Iterable[SettledExchange]], None] | None = None
+    """Takes the exchanges where the configuration asks for other lines."""
     name: str = field(default="log", init=False)
 
     @property
@@ -154,9 +184,12 @@ class UsageLog:
 
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Write the lines of exchanges."""
+        if self.divert is not None:
+            self.divert(rows)
+            return
         lines: list[bytes] = []
         try:
-            lines.extend(map(usage_line, rows))
+            lines.extend(map(self.render, rows))
         finally:
             self.lines.write_all(lines)
 
@@ -177,9 +210,14 @@ class AccessLog:
     """The ``http`` lines, one per request that was answered."""
 
     lines: LineWriter
+    divert: Callable[[Iterable[EndedRequest]], None] | None = None
+    """Takes the requests where the configuration asks for other lines."""
 
     def record_all(self, requests: Iterable[EndedRequest]) -> None:
         """Write the lines of requests, but for the routes that are asked all the time."""
+        if self.divert is not None:
+            self.divert(requests)
+            return
         lines: list[bytes] = []
         for ended in requests:
             path = ended.raw_path
@@ -193,6 +231,12 @@ class AccessLog:
                 f"latency_ms={ended.seconds * 1000:.1f} request_id={ended.request_id}{why}\n".encode()
             )
         self.lines.write_all(lines)
+
+
+def _request_text(ended: EndedRequest) -> str | None:
+    path = ended.raw_path
+    is_long = path is not None and len(path) > MAX_SHARED_PATH
+    return (_render_request if is_long else _shared_request)(ended.method, path)
 
 
 def _render_request(method: bytes | None, raw_path: bytes | None) -> str | None:
@@ -254,6 +298,30 @@ class LogFile:
         """Return the output for plain lines, which lie beside the observer's."""
         output = DescriptorOutput(STDERR) if self.path is None else FileOutput(self.path)
         return SharedOutput(output, self._lock)
+
+
+@implementer(ILogObserver)
+@dataclass(slots=True, eq=False)
+class MessageWriter:
+    """An observer that writes messages to the stream of the log, as text or in another form.
+
+    :param render: makes the line of an event; ``None``: the text that twistd's own observer writes.
+    """
+
+    stream: LogFile
+    render: Callable[[LogEvent], bytes] | None = None
+    _as_text: ILogObserver = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        stream: Any = self.stream  # Any: it has what the observer calls, not all of IO
+        self._as_text = textFileLogObserver(stream)
+
+    def __call__(self, event: LogEvent) -> None:
+        """Write an event whose text is finished."""
+        if self.render is None:
+            self._as_text(event)
+        else:
+            self.stream.write(self.render(event).decode())
 
 
 @dataclass(slots=True)

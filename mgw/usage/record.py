@@ -159,6 +159,8 @@ class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     request_id: str
     error: str | None = None
     """Why it did not end well."""
+    has_event: bool = False
+    """Whether an exchange of the same id has a record, too."""
 
 
 class _Line(Struct, omit_defaults=True):

@@ -324,7 +324,7 @@ class WebServer:
     def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
         """A request has ended."""
         del self._requests[request]
-        admitted = request.admitted
+        admitted, exchange = request.admitted, request.exchange
         self.observer.access(
             EndedRequest(
                 self.wall(),
@@ -333,7 +333,8 @@ class WebServer:
                 status,
                 self.clock.seconds() - request.started,
                 request.request_id,
-                request.failure if request.exchange is None else request.exchange.error,
+                request.failure if exchange is None else exchange.error,
+                exchange is not None,
             )
         )
         if not self._requests and self.on_idle is not None:

@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst")]
 CODE_WIDTH: Final = 107
 """Characters that fit into a line of code (``docs/site.css``)."""
-WHOLE: Final = re.compile(r"usage time=|http time=|.*\(provider=|.*https?://\S{60}")
+WHOLE: Final = re.compile(r"usage time=|http time=|\{\"time\":|.*\(provider=|.*https?://\S{60}")
 """Lines that cannot be divided: those of the log, and long addresses; the site breaks them."""
 
 

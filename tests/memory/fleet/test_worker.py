@@ -82,6 +82,7 @@ def harness() -> Iterator[WorkerHarness]:
         clients=numbers,
         divert_log=lambda redirect: log.append(redirect(LogPublisher())),
         use_secrets=lambda _secrets: None,
+        use_log=lambda _settings: None,
     )
     worker = Worker(reactor, 0, inherited)
     worker.channel, transport = open_channel(worker, reactor)

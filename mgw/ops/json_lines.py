@@ -1,0 +1,222 @@
+"""The lines of the process log as JSON: one object per line, for programs that collect logs.
+
+Each has ``time``, ``level`` and ``kind``, which tells three kinds apart:
+
+- ``usage``: the fields of a usage event under their names;
+- ``http``: the end of a request; what it has in common with an event has the same name and type there;
+- ``log``: anything else, with ``logger`` and ``message``, and maybe ``traceback`` and ``worker``.
+
+Values are cut and redacted before they are encoded, as in the plain lines (:mod:`mgw.ops.logs`).  What does
+not print is escaped, so that no value can do anything to a terminal, or break a line where a reader takes
+other characters than a newline for its end.  A line has at most :data:`MAX_LINE` bytes, which journald and
+the log drivers of containers take in one piece or put together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from json import dumps
+from typing import Final
+
+from msgspec import Struct
+from msgspec.json import Encoder
+from msgspec.structs import replace
+from twisted.logger import LogEvent, eventAsText
+
+from mgw.ops.logs import MAX_SHARED_PATH, UNKNOWN, UNLOGGED_PATHS, hide_credentials
+from mgw.secret import redact_patterns
+from mgw.usage.event import ELLIPSIS, MAX_NAME, timestamp
+from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SettledExchange, encode_settled
+
+MAX_LINE: Final = 32 * 1024
+_MESSAGE_CHARS: Final = (24 * 1024, 8 * 1024, 2 * 1024)
+"""How much of a message or traceback is kept: less where a longer line would have too many bytes."""
+_FEW_NAMES: Final = 16
+_ENCODER: Final = Encoder()
+
+
+class _Message(Struct, omit_defaults=True):
+    """A line that is not about one request."""
+
+    time: str
+    level: str
+    kind: str
+    logger: str
+    message: str
+    traceback: str | None = None
+    worker: int | None = None
+
+
+def usage_json(settled: SettledExchange) -> bytes:
+    """Return the line of an exchange."""
+    return _usage_json(settled, b"")
+
+
+def joined_json(settled: SettledExchange, ended: EndedRequest) -> bytes:
+    """Return one line for an exchange and the end of its request."""
+    if settled.http_status is None:
+        settled = replace(settled, http_status=ended.status)
+    request = _request_of(ended)
+    return _usage_json(settled, b"" if request is None else b"," + request.encode())
+
+
+def access_json(requests: Iterable[EndedRequest]) -> list[bytes]:
+    """Return the lines of requests, but for the routes that are asked all the time."""
+    lines: list[bytes] = []
+    for ended in requests:
+        request = _request_of(ended)
+        if request is not None:
+            why = "" if ended.error is None else f',"error":{dumps(hide_credentials(ended.error))}'
+            lines.append(
+                f'{{"time":"{timestamp(ended.time)}","level":"info","kind":"http",'
+                f'"request_id":{dumps(ended.request_id)},"http_status":{ended.status},{request},'
+                f'"latency_ms":{ended.seconds * 1000:.3f}{why}}}\n'.encode()
+            )
+    return lines
+
+
+def message_json(event: LogEvent) -> bytes:
+    """Return the line of an event whose text is finished; see :class:`~mgw.ops.logs.RedactingObserver`."""
+    message, traceback = _message_of(event)
+    level, worker = event.get("log_level"), event.get("log_worker")
+    line = b""
+    for most in _MESSAGE_CHARS:
+        line = _ENCODER.encode(
+            _Message(
+                timestamp(float(event.get("log_time") or 0.0)),
+                "info" if level is None else level.name,
+                "log",
+                _whole_characters(_logger_of(event)[:MAX_NAME]),
+                _cut(message, most),
+                None if traceback is None else _cut(traceback, most),
+                worker,
+            )
+        )
+        line = _escape(line)
+        if len(line) < MAX_LINE:
+            break
+    return line + b"\n"
+
+
+def _usage_json(settled: SettledExchange, more: bytes) -> bytes:
+    settled = _shown(settled)
+    line = encode_settled(settled)
+    if len(line) > MAX_LINE // 2 and settled.dropped_fields is not None:
+        few = (*settled.dropped_fields[:_FEW_NAMES], ELLIPSIS)
+        line = encode_settled(replace(settled, dropped_fields=few))
+    # The line begins {"request_id":"…","time":"…","dialect":…; no text in it has a quote that is not escaped.
+    time, rest = line.index(b',"time":'), line.index(b',"dialect":')
+    return b"".join(
+        (
+            *(b"{", line[time + 1 : rest], b',"level":"info","kind":"usage",'),
+            *(line[1:time], _escape(line[rest:-2]), more, b"}\n"),
+        )
+    )
+
+
+def _shown(settled: SettledExchange) -> SettledExchange:
+    """Return an exchange without what the log does not show; itself, where it has none of that."""
+    labels, names = settled.labels, settled.dropped_fields
+    is_long = labels.model is not None and len(labels.model) > MAX_SHARED_CHARS
+    shown = (_hide_labels if is_long else _shared_labels)(labels)
+    upstream_id, message = _hide(settled.upstream_request_id), settled.error_message
+    is_same = shown is labels and upstream_id == settled.upstream_request_id
+    if is_same and names is None and message is None:
+        return settled
+    if message is not None:
+        message = redact_patterns(message)
+    if names is not None:
+        names = tuple([hide_credentials(name[:MAX_NAME]) for name in names])
+    return replace(
+        settled,
+        labels=shown,
+        upstream_request_id=upstream_id,
+        dropped_fields=names,
+        error_message=message,
+    )
+
+
+def _hide_labels(labels: ExchangeLabels) -> ExchangeLabels:
+    hidden = ExchangeLabels(
+        labels.dialect,
+        labels.route,
+        _hide(labels.provider),
+        _hide(labels.model),
+        _hide(labels.upstream_model),
+        labels.modality,
+        labels.transport,
+        _hide(labels.key_hash),
+        _hide(labels.client),
+    )
+    shown = (hidden.provider, hidden.model, hidden.upstream_model, hidden.key_hash, hidden.client)
+    is_same = shown == (
+        *(labels.provider, labels.model, labels.upstream_model),
+        *(labels.key_hash, labels.client),
+    )
+    return labels if is_same else hidden
+
+
+def _hide(value: str | None) -> str | None:
+    return None if value is None else hide_credentials(value)
+
+
+_shared_labels: Final = lru_cache(maxsize=512)(_hide_labels)
+
+
+def _request_of(ended: EndedRequest) -> str | None:
+    path = ended.raw_path
+    is_long = path is not None and len(path) > MAX_SHARED_PATH
+    return (_render_request if is_long else _shared_request)(ended.method, path)
+
+
+def _render_request(method: bytes | None, raw_path: bytes | None) -> str | None:
+    """Return the fields of method and path; ``None`` for what is not logged."""
+    path = None if raw_path is None else raw_path.partition(b"?")[0].decode("latin-1")
+    if path in UNLOGGED_PATHS:
+        return None
+    fields = []
+    for name, value in (("method", None if method is None else method.decode("latin-1")), ("path", path)):
+        if value is not None:
+            fields.append(f'"{name}":{_quote(hide_credentials(value))}')
+    return ",".join(fields) or '"method":null'
+
+
+_shared_request: Final = lru_cache(maxsize=512)(_render_request)
+
+
+def _quote(text: str) -> str:
+    return _escape(_ENCODER.encode(_whole_characters(text))).decode()
+
+
+def _logger_of(event: LogEvent) -> str:
+    """Return what an event comes from; in a worker, if it has one."""
+    return str(event.get("log_logger") or event.get("log_namespace") or event.get("log_system") or UNKNOWN)
+
+
+def _message_of(event: LogEvent) -> tuple[str, str | None]:
+    if "log_text" not in event:  # of a publisher itself, past the redaction
+        return redact_patterns(eventAsText(event, includeTimestamp=False, includeSystem=False)), None
+    text, length = str(event["log_text"]), event.get("log_message_length")
+    if length is None:
+        return text, None
+    return text[:length], text[length:].strip("\n")
+
+
+def _cut(text: str, most: int) -> str:
+    return _whole_characters(text if len(text) <= most else text[:most] + ELLIPSIS)
+
+
+def _whole_characters(text: str) -> str:
+    """Return a text without halves of surrogate pairs, which JSON in UTF-8 has not."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _escape(line: bytes) -> bytes:
+    """Return JSON in which everything prints."""
+    if line.isascii() and b"\x7f" not in line:  # the encoder has escaped what is below a blank
+        return line
+    text = line.decode()
+    if text.isprintable():
+        return line
+    return "".join([one if one.isprintable() else dumps(one)[1:-1] for one in text]).encode()
