@@ -76,7 +76,7 @@ export function busyProfiles(more = {}) {
   const base = profiles();
   const key_hash = "00f8c2d1a9e4";
   const provider = (name, kind, rest) => ({ name, kind, family: "openai", defaults: [], capabilities: ["text"], health: { state: "ok", requests: 1, failed: 0 }, credentials: { mode: "api_key", key_hash, state: "ready" }, ...rest });
-  const names = Array.from({ length: 40 }, (_, index) => ({ id: `gpt-5.${index}-mini`, provider: "main", upstream_model: `gpt-5.${index}-mini-2026-01-31`, capabilities: ["text", "tools", "vision"] }));
+  const names = Array.from({ length: 40 }, (_, index) => ({ id: `gpt-5-${index}-mini`, provider: "main", upstream_model: `gpt-5.${index}-mini-2026-01-31`, capabilities: ["text", "tools", "vision"] }));
   return {
     ...base, prices: true, logins: [],
     providers: [
@@ -87,11 +87,11 @@ export function busyProfiles(more = {}) {
     ],
     aliases: [...base.aliases, { name: "an-alias-with-quite-a-long-name-for-the-nightly-batch", targets: ["vertex-frankfurt-for-the-insurance-team/gemini-3-pro-preview", "local/qwen3-coder-480b-a35b-instruct-fp8-with-a-long-name-that-goes-on-and-on-2026-01-31", "main/gpt-5.2-mini"] }],
     models: [
-      { id: "gpt-5.2-mini", provider: "main", upstream_model: "gpt-5.2-mini-2026-01-31", capabilities: ["text", "tools"], prices: { input: 0.25, output: 2, cache_read: 0.025 } },
-      { id: "claude-sonnet-5", provider: "other", upstream_model: "claude-sonnet-5-20260115", capabilities: ["text", "tools"], prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 } },
-      { id: "gemini-3-pro-preview", provider: "vertex-frankfurt-for-the-insurance-team", upstream_model: "gemini-3-pro-preview", capabilities: ["text"], prices: { input: 1.25, output: 10 } },
+      { id: "gpt-5.2-mini", provider: "main", upstream_model: "gpt-5.2-mini-2026-01-31", capabilities: ["text", "tools"], price: { input: 0.25, output: 2, cache_read: 0.025 } },
+      { id: "claude-sonnet-5", provider: "other", upstream_model: "claude-sonnet-5-20260115", capabilities: ["text", "tools"], price: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75 } },
+      { id: "gemini-3-pro-preview", provider: "vertex-frankfurt-for-the-insurance-team", upstream_model: "gemini-3-pro-preview", capabilities: ["text"], price: { input: 1.25, output: 10 } },
       { id: "local/qwen3-coder-480b-a35b-instruct-fp8-with-a-long-name-that-goes-on-and-on-2026-01-31", provider: "local", upstream_model: "qwen3-coder-480b-a35b-instruct-fp8-with-a-long-name-that-goes-on-and-on-2026-01-31", capabilities: ["text"] },
-      { id: "whisper-9", provider: "main", upstream_model: "whisper-9", capabilities: ["audio_transcribe"], prices: { per_minute: 0.006 } },
+      { id: "whisper-9", provider: "main", upstream_model: "whisper-9", capabilities: ["audio_transcribe"], price: { per_minute: 0.006 } },
       ...names,
     ],
     ...more,

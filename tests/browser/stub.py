@@ -54,6 +54,9 @@ def sums(events: list[Json]) -> Json:
     found: Json = {"requests": len(events)}
     for name, status in COUNTED.items():
         found[name] = sum(event["status"] == status for event in events)
+    answered = [event for event in events if event["status"] == "ok"]
+    found["unpriced"] = sum("cost_usd" not in event for event in answered)
+    found["uncounted"] = sum(event["stream"] and "tokens_in" not in event for event in answered)
     for name in SUMMED:
         values = [event[name] for event in events if name in event]
         if values:
@@ -102,7 +105,7 @@ class State:
         steps: dict[tuple[float, Any], list[Json]] = {}
         groups: dict[Any, list[Json]] = {}
         for event in chosen:
-            key = event.get(by) if by else None
+            key = event.get("key_hash" if by == "key" else by) if by else None
             steps.setdefault((unix(event["time"]) // step * step, key), []).append(event)
             groups.setdefault(key, []).append(event)
         answer: Json = {"source": self.set["source"], "since": rfc3339(since), "until": rfc3339(until)}

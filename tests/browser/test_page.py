@@ -17,6 +17,7 @@ SCENARIOS = (
     "looks",
     "history",
     "requests_looks",
+    "screens",
 )
 
 

@@ -12,6 +12,8 @@ export default async function scenario(browser) {
   const page = await browser.open();
   await until("the totals", async () => (await tile(page, "Requests")) === "40");
   assert.equal(await tile(page, "Failed"), "20%");
+  assert.equal(await tile(page, "Rejected"), "0");
+  assert.equal(await tile(page, "Client left"), "0");
   assert.equal(await tile(page, "Tokens in"), "40K");
   assert.equal(await tile(page, "Tokens out"), "4,000");
   assert.equal(await tile(page, "Cache hits"), "25%");
@@ -19,17 +21,18 @@ export default async function scenario(browser) {
   assert.equal(await tile(page, "In progress"), "3");
 
   const requests = await columns(page, "Requests");
-  assert.equal(add(requests.OK), 32);
-  assert.equal(add(requests["Upstream error"]), 8);
+  assert.equal(add(requests.Answered), 32);
+  assert.equal(add(requests.Failed), 8);
   const tokens = await columns(page, "Tokens");
   assert.deepEqual(Object.values(tokens).map(add), [10_000, 30_000, 4000]);
   await browser.picture(page, "overview-tables");
 
-  for (const [by, first] of [["Client", "alice"], ["Model", "gpt-x"], ["Provider", "main"]]) {
+  for (const [by, first] of [["Route", "chat"], ["Client", "alice"], ["Model", "gpt-x"], ["Provider", "main"]]) {
     await page.getByRole("button", { name: by, exact: true }).click();
     await until(`groups by ${by}`, async () => (await columns(page, "Requests"))[first] !== undefined);
-    assert.equal(add((await columns(page, "Requests"))[first]), 20);
-    await until("the group's row", async () => /^20$/.test(await page.locator(".groups tbody tr", { hasText: first }).locator("td").nth(1).innerText()));
+    const all = by === "Route" ? 40 : 20;
+    assert.equal(add((await columns(page, "Requests"))[first]), all);
+    await until("the group's row", async () => String(all) === (await page.locator(".groups tbody tr", { hasText: first }).locator("td").nth(1).innerText()));
   }
   const groups = page.locator(".groups");
   await groups.getByRole("button", { name: "Name" }).click();

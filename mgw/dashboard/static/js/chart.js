@@ -13,6 +13,7 @@ import { watchColours } from "./theme.js";
  * @property {number} step
  * @property {Line[]} lines
  * @property {boolean} stacked
+ * @property {boolean} unfinished whether the last step is in progress
  * @property {(value: number) => string} format
  * @property {boolean} isCount
  * @property {(values: (number | null)[]) => number | null} [total] what the legend tells when no point is pointed at
@@ -78,17 +79,17 @@ export class Chart {
 
   /** @param {Content} content */
   drawPlot(content) {
-    const { times, lines, stacked, step } = content;
-    const shape = JSON.stringify([lines.map(({ key, colour }) => [key, colour]), stacked, step]);
+    const { times, lines, stacked, step, unfinished } = content;
+    const shape = JSON.stringify([lines.map(({ key, colour }) => [key, colour]), stacked, step, unfinished]);
     if (this.plot && shape === this.shape) {
-      this.plot.setData(plotData(times, lines, stacked));
+      this.plot.setData(plotData(times, lines, stacked, unfinished));
       this.resize();
       return;
     }
     this.plot?.destroy();
     this.shape = shape;
     this.plot = makePlot(this.host, times, lines, {
-      width: this.width(), height: this.height(), stacked, step, isCount: content.isCount,
+      width: this.width(), height: this.height(), stacked, step, unfinished, isCount: content.isCount,
       format: (value) => /** @type {Content} */ (this.content).format(value),
       onCursor: (index) => this.drawValues(index),
       onSelect: this.onSelect,
@@ -128,7 +129,7 @@ export class Chart {
     const content = this.content;
     if (!content) return;
     const at = index === null || this.host.hidden ? undefined : content.times[index];
-    setText(this.note, at === undefined ? content.note : content.moment(at));
+    setText(this.note, at === undefined ? content.note : this.momentOf(content, /** @type {number} */ (index)));
     content.lines.forEach((line, place) => {
       const value = at === undefined ? content.total?.(line.values) : line.values[/** @type {number} */ (index)];
       const element = this.legend.children[place]?.querySelector(".number");
@@ -136,18 +137,27 @@ export class Chart {
     });
   }
 
+  /** @param {Content} content @param {number} index @returns {string} of a step, which may be in progress */
+  momentOf({ times, moment, unfinished }, index) {
+    return `${moment(times[index])}${unfinished && index === times.length - 1 ? ", so far" : ""}`;
+  }
+
   /** @param {Content} content */
-  drawTable({ times, lines, format, moment }) {
+  drawTable(content) {
+    const { times, lines, format } = content;
     const { scrollTop } = this.table;
     const rows = times.map((time, index) => h(
-      "tr", {}, h("th", { scope: "row" }, h("time", { datetime: new Date(time * 1000).toISOString(), title: new Date(time * 1000).toISOString() }, moment(time))),
-      lines.map(({ values }) => h("td", { class: "numeric" }, values[index] === null ? UNKNOWN : format(/** @type {number} */ (values[index])))),
+      "tr", { role: "row" }, h("th", { scope: "row", role: "rowheader" }, h("time", { datetime: new Date(time * 1000).toISOString(), title: new Date(time * 1000).toISOString() }, this.momentOf(content, index))),
+      lines.map(({ label, values }) => h("td", { class: "numeric", role: "cell", "data-label": label }, values[index] === null ? UNKNOWN : format(/** @type {number} */ (values[index])))),
     )).reverse();
     fill(this.table, h(
-      "table", {}, h("caption", { class: "unseen" }, this.title),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), lines.map(({ label }) => h("th", { scope: "col", class: "numeric" }, label)))),
-      h("tbody", {}, rows),
+      "table", { role: "table" }, h("caption", { class: "unseen" }, this.title),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, h("th", { scope: "col", role: "columnheader" }, "Time"), lines.map(({ label }) => h("th", { scope: "col", role: "columnheader", class: "numeric" }, label)))),
+      h("tbody", { role: "rowgroup" }, rows),
     ));
+    // as many columns as there are groups: where they have no room, each moment is a card
+    this.table.classList.remove("as-cards");
+    this.table.classList.toggle("as-cards", this.table.scrollWidth > this.table.clientWidth);
     this.table.scrollTop = scrollTop;
   }
 

@@ -3,7 +3,7 @@
 /** @typedef {Record<string, any>} Point a row of the series */
 /** @typedef {{ key: string, label: string, colour: string, values: (number | null)[], dash?: number[] }} Line */
 
-const NO_KEY = "(none)";
+export const NO_KEY = "(none)";
 const MOST_LINES = 6;
 
 /** @param {Point} row @returns {string} */
@@ -56,6 +56,17 @@ export function leading(groups) {
 /** @param {(number | null)[]} values @returns {number} */
 export function sum(values) {
   return values.reduce((/** @type {number} */ total, value) => total + (value ?? 0), 0);
+}
+
+/**
+ * The values of finished steps, and those from the last of them to the step in progress, which is drawn in another
+ * way: what it has so far is not what it will have.
+ * @param {(number | null)[]} values
+ * @returns {[(number | null)[], (number | null)[]]}
+ */
+export function splitUnfinished(values) {
+  const last = values.length - 1;
+  return [values.map((value, index) => (index < last ? value : null)), values.map((value, index) => (index < last - 1 ? null : value))];
 }
 
 /**

@@ -19,6 +19,16 @@ export function segments(label, choices, choose) {
 }
 
 /**
+ * A control with its label before it, in words that everybody sees.
+ * @param {string} label
+ * @param {HTMLElement} control with the same label of its own
+ * @returns {HTMLElement}
+ */
+export function labelled(label, control) {
+  return h("div", { class: "labelled" }, h("span", { class: "note", "aria-hidden": "true" }, label), control);
+}
+
+/**
  * @param {string} label
  * @param {string} placeholder
  * @param {(text: string) => void} changed

@@ -21,6 +21,17 @@ export function count(value) {
   return Math.abs(value) < 10_000 ? WHOLE.format(value) : SHORT.format(value);
 }
 
+/**
+ * A number with the word for what is counted.
+ * @param {number | undefined} value
+ * @param {string} one
+ * @param {string} [many]
+ * @returns {string} as 1 request, 2 requests
+ */
+export function counted(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 /** @param {number | undefined} share @returns {string} */
 export function percent(share) {
   if (share === undefined || !Number.isFinite(share)) return UNKNOWN;

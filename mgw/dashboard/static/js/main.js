@@ -68,6 +68,33 @@ function start() {
   return { api, feed, profiles, recent: new Recent(feed, always), refreshProfiles: () => refresh(0) };
 }
 
+/** @type {Record<string, (profiles: any) => boolean>} whether a view has anything to show with this configuration */
+const IS_SET_UP = {
+  sessions: ({ providers }) => providers.some((/** @type {any} */ { capabilities }) => capabilities.includes("realtime")),
+  logins: ({ logins }) => (logins ?? []).length > 0,
+};
+
+/**
+ * The links to the views; those to what is not set up stand apart, at the end.
+ * @param {App} app
+ * @param {HTMLElement[]} links
+ */
+function orderLinks(app, links) {
+  const items = links.map((element) => h("li", {}, element));
+  const apart = h("li", { class: "apart", id: "nav-apart" }, "Not set up");
+  let order = "";
+  app.profiles.watch((profiles) => {
+    const isQuiet = VIEWS.map(([name]) => profiles !== undefined && IS_SET_UP[name]?.(profiles) === false);
+    if (order === String(isQuiet)) return;
+    order = String(isQuiet);
+    items.forEach((item, index) => item.classList.toggle("quiet", isQuiet[index]));
+    links.forEach((element, index) => (isQuiet[index] ? element.setAttribute("aria-describedby", apart.id) : element.removeAttribute("aria-describedby")));
+    const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+    fill(byId("nav"), items.filter((_, index) => !isQuiet[index]), isQuiet.includes(true) ? apart : "", items.filter((_, index) => isQuiet[index]));
+    if (links.includes(/** @type {HTMLElement} */ (focused))) focused?.focus();
+  }, new AbortController().signal);
+}
+
 /** @param {App} app */
 function follow(app) {
   const links = VIEWS.map(([name, title]) => h("a", { href: link(name) }, icon(name), h("span", {}, title)));
@@ -80,7 +107,7 @@ function follow(app) {
     failingProviders.title = `${count} failing`;
     setText(failing, String(count));
   }, new AbortController().signal);
-  fill(byId("nav"), links.map((element) => h("li", {}, element)));
+  orderLinks(app, links);
   let shown = "";
   let life = new AbortController();
   /** @type {(() => void) | void} */

@@ -1,33 +1,29 @@
-/** The groups of a range, beside the charts. */
+/** The groups of a range, below the charts. */
 
 import { h, setText } from "../dom.js";
-import { count, dollars, milliseconds, percent } from "../format.js";
 import { keyOf } from "../chart_data.js";
 import { panel } from "../controls.js";
-import { word } from "../status.js";
+import { figureColumns } from "../figures.js";
+import { requestsLink } from "../links.js";
+import { GROUPINGS } from "../names.js";
+import { place } from "../router.js";
 import { Table } from "../table.js";
-import { cacheShare, failedShare } from "./tiles.js";
 
 const MOST_ROWS = 200;
-const TITLES = /** @type {Record<string, string>} */ ({ status: "By status", provider: "By provider", model: "By model", client: "By client" });
 
-/** @returns {{ element: HTMLElement, show: (groups: any[], by: string, colours: Map<string, string>) => void }} */
+/** @returns {{ element: HTMLElement, show: (groups: any[], by: string, colours: Map<string, string>, nameOf: (key: string | undefined) => import("../names.js").Name) => void }} */
 export function groupsTable() {
   const table = new Table({
     caption: "Groups",
-    empty: "No requests in this period",
+    empty: "No requests in this period. Choose a longer one, or send a request.",
     rowKey: ({ by, group }) => `${by} ${keyOf(group)}`,
     sorted: { key: "requests", down: true },
     columns: [
-      { key: "name", label: "Name", wide: true, sort: ({ label }) => label, cell: ({ label, colour }) => named(label, colour) },
-      { key: "requests", label: "Requests", numeric: true, sort: ({ group }) => group.requests, cell: ({ group }) => count(group.requests) },
-      { key: "failed", label: "Failed", numeric: true, sort: ({ group }) => failedShare(group), cell: ({ group }) => percent(failedShare(group)) },
-      { key: "in", label: "Tokens in", numeric: true, sort: ({ group }) => group.tokens_in, cell: ({ group }) => count(group.tokens_in) },
-      { key: "out", label: "Tokens out", numeric: true, sort: ({ group }) => group.tokens_out, cell: ({ group }) => count(group.tokens_out) },
-      { key: "cache", label: "Cache", numeric: true, minor: true, sort: ({ group }) => cacheShare(group), cell: ({ group }) => percent(cacheShare(group)) },
-      { key: "cost", label: "Cost", numeric: true, sort: ({ group }) => group.cost_usd, cell: ({ group }) => dollars(group.cost_usd) },
-      { key: "p50", label: "p50", numeric: true, minor: true, sort: ({ group }) => group.latency_ms_p50, cell: ({ group }) => milliseconds(group.latency_ms_p50) },
-      { key: "p95", label: "p95", numeric: true, sort: ({ group }) => group.latency_ms_p95, cell: ({ group }) => milliseconds(group.latency_ms_p95) },
+      { key: "name", label: "Name", wide: true, sort: ({ name }) => name.label, cell: named },
+      ...figureColumns(({ group }) => group, [
+        ["requests"], ["answered", 2], ["failed"], ["rejected", 5], ["aborted", 4], ["in", 3], ["out", 3], ["cache", 1], ["cost"],
+        ["p50", 6, "Latency p50"], ["p95", undefined, "Latency p95"], ["ttft50", 2], ["ttft95", 1],
+      ]),
     ],
   });
   const element = panel("Groups", [], table.element);
@@ -37,21 +33,29 @@ export function groupsTable() {
   title.after(note);
   return {
     element,
-    show: (groups, by, colours) => {
-      setText(title, TITLES[by]);
+    show: (groups, by, colours, nameOf) => {
+      const words = GROUPINGS.find(([name]) => name === by)?.[1] ?? by;
+      setText(title, `By ${words.toLowerCase()}`);
       setText(note, groups.length > MOST_ROWS ? `top ${MOST_ROWS} of ${groups.length} by requests` : "");
       const first = [...groups].sort((one, other) => other.requests - one.requests).slice(0, MOST_ROWS);
-      table.setRows(first.map((group) => {
-        const key = keyOf(group);
-        return { by, group, label: by === "status" ? word(key) : key, colour: colours.get(key) };
-      }));
+      const range = String(rangeOf(place().query));
+      table.setRows(first.map((group) => ({ by, group, name: nameOf(group.key), colour: colours.get(keyOf(group)), range })));
     },
   };
 }
 
-/** @param {string} label @param {string | undefined} colour @returns {HTMLElement} */
-function named(label, colour) {
+/** @param {URLSearchParams} query @returns {URLSearchParams} */
+function rangeOf(query) {
+  const found = new URLSearchParams();
+  for (const name of ["range", "since", "until"]) if (query.get(name)) found.set(name, String(query.get(name)));
+  return found;
+}
+
+/** @param {any} row @returns {HTMLElement} with a link to its requests, if they can be told apart */
+function named({ by, group, name, colour, range }) {
   const swatch = h("span", { class: "swatch" });
   swatch.style.setProperty("--colour", `var(${colour ?? "--line-rest"})`);
-  return h("span", { class: "named" }, swatch, h("span", { dir: "auto", title: label }, label));
+  const isLinked = group.key !== undefined && group.key !== "other";
+  const text = isLinked ? h("a", { href: requestsLink({ [by]: String(group.key) }, new URLSearchParams(range)), dir: "auto", title: name.title }, name.label) : h("span", { dir: "auto", title: name.title }, name.label);
+  return h("span", { class: "named" }, swatch, text);
 }

@@ -3,11 +3,14 @@
 import { ApiError } from "../api.js";
 import { h, setText } from "../dom.js";
 import { moment } from "../format.js";
-import { heading, segments } from "../controls.js";
+import { heading, labelled, segments } from "../controls.js";
+import { GROUPINGS, groupName } from "../names.js";
 import { poll } from "../pace.js";
 import { change, place } from "../router.js";
 import { rangeOf } from "../time_range.js";
+import { parametersOf, pause, rangeWords } from "../usage_query.js";
 import { UsageCharts } from "./usage_charts.js";
+import { gapTiles, gapsOf } from "./gaps.js";
 import { groupsTable } from "./groups_table.js";
 import { nowStrip } from "./now_strip.js";
 import { rangePicker } from "./range_picker.js";
@@ -15,8 +18,8 @@ import { Tiles } from "./tiles.js";
 
 /** @typedef {import("../main.js").App} App */
 
-/** @type {[string, string][]} */
-const BREAKDOWNS = [["status", "Status"], ["provider", "Provider"], ["model", "Model"], ["client", "Client"]];
+/** How long the models without a price are remembered: they are a query of their own. */
+const MODELS_MS = 60_000;
 
 /**
  * @param {HTMLElement} root
@@ -26,25 +29,38 @@ const BREAKDOWNS = [["status", "Status"], ["provider", "Provider"], ["model", "M
  */
 export function show(root, app, signal) {
   const picker = rangePicker(signal);
-  const breakdown = segments("Break down by", BREAKDOWNS, (by) => change({ by: by === "status" ? undefined : by }));
+  const breakdown = segments("Group by", GROUPINGS, (by) => change({ by: by === "status" ? undefined : by }));
   const tiles = new Tiles();
   const charts = new UsageCharts(signal, (since, until) => change({ range: undefined, since: String(since), until: String(until) }));
   const groups = groupsTable();
+  const gaps = gapTiles();
   const asOf = h("p", { class: "as-of" });
   const hint = h("p", { class: "notice", hidden: true });
   root.append(
-    heading("Overview", breakdown.element, picker.element), hint, nowStrip(app, signal), tiles.element, asOf,
-    h("div", { class: "usage" }, charts.element, groups.element),
+    heading("Overview", picker.element), hint, nowStrip(app, signal), tiles.element, gaps.element,
+    h("div", { class: "heading below" }, asOf, labelled("Group by", breakdown.element)),
+    charts.element, groups.element,
   );
 
   let asked = new AbortController();
 
+  let models = { until: 0, range: "", groups: /** @type {any[] | undefined} */ (undefined) };
+  /** @param {any} grouped @param {string} by @param {ReturnType<typeof parametersOf>} parameters @param {string} label */
+  async function modelsWithoutPrice(grouped, by, parameters, label) {
+    if (!grouped.totals.unpriced) return undefined;
+    if (by === "model") return grouped.groups;
+    if (models.range !== label || Date.now() > models.until) {
+      const { groups: found } = await app.api.get("usage", { ...parameters, by: "model" }, asked.signal);
+      models = { until: Date.now() + MODELS_MS, range: label, groups: found };
+    }
+    return models.groups;
+  }
+
   async function refresh() {
     const { query } = place();
-    const by = BREAKDOWNS.some(([name]) => name === query.get("by")) ? String(query.get("by")) : "status";
+    const by = byOf(query);
     const range = rangeOf(query, Date.now() / 1000);
-    const until = range.live ? undefined : iso(range.until);
-    const parameters = { since: iso(range.since), until, step: range.step };
+    const parameters = parametersOf(range);
     const answers = [app.api.get("usage", { ...parameters, by }, asked.signal)];
     if (by === "status") answers.push(app.api.get("usage", parameters, asked.signal));
     const [grouped, plain] = await Promise.all(answers).catch((error) => {
@@ -53,14 +69,16 @@ export function show(root, app, signal) {
       throw error;
     });
     if (signal.aborted || asked.signal.aborted) return;
+    /** @param {string | undefined} key */
+    const nameOf = (key) => groupName(by, key, app.profiles.value?.providers);
     tiles.showUsage(grouped.totals);
-    charts.show({ grouped, plain, by, range });
-    groups.show(grouped.groups ?? [], by, charts.colours);
-    setText(asOf, `Totals for ${range.label}${range.live ? "" : `, ${moment(new Date(range.since * 1000))} to ${moment(new Date(range.until * 1000))}`}, as of ${moment(new Date())}`);
+    charts.show({ grouped, plain, by, range, nameOf });
+    groups.show(grouped.groups ?? [], by, charts.colours, nameOf);
+    setText(asOf, `Totals for ${rangeWords(range)}`);
+    const unpriced = await modelsWithoutPrice(grouped, by, parameters, range.label);
+    if (!signal.aborted) gaps.show(gapsOf(grouped.totals, unpriced, app.profiles.value?.prices !== false));
   }
 
-  /** @returns {number} seconds: a long range changes slowly */
-  const pause = () => Math.min(60, Math.max(5, rangeOf(place().query, Date.now() / 1000).step / 10));
   const refreshSoon = poll(refresh, pause, signal);
   signal.addEventListener("abort", () => asked.abort(), { once: true });
 
@@ -80,7 +98,7 @@ export function show(root, app, signal) {
   function mark() {
     const { query } = place();
     picker.show(query);
-    breakdown.mark(BREAKDOWNS.some(([name]) => name === query.get("by")) ? String(query.get("by")) : "status");
+    breakdown.mark(byOf(query));
   }
   mark();
   return () => {
@@ -91,7 +109,8 @@ export function show(root, app, signal) {
   };
 }
 
-/** @param {number} unix @returns {string} */
-function iso(unix) {
-  return new Date(unix * 1000).toISOString();
+/** @param {URLSearchParams} query @returns {string} */
+function byOf(query) {
+  const by = query.get("by") ?? "";
+  return GROUPINGS.some(([name]) => name === by) ? by : "status";
 }

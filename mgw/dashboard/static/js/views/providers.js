@@ -1,19 +1,21 @@
-/** Providers: health, credentials and accounts, a card for each. */
+/** Providers: what they did in a range of time, and a card for each with its health, credentials and accounts. */
 
 import { h, fill, setText } from "../dom.js";
 import { facts, heading, searchBox } from "../controls.js";
-import { count, percent, time } from "../format.js";
-import { link } from "../router.js";
-import { badge, chips } from "../status.js";
+import { time } from "../format.js";
+import { link, place as currentPlace } from "../router.js";
+import { badge, chips, healthBadge } from "../status.js";
+import { providerTraffic } from "./provider_traffic.js";
+import { rangePicker } from "./range_picker.js";
 
 const ORDER = ["failing", "ok", "unknown"];
-const UNUSED = "No requests yet";
 const SEARCHED_FROM = 10;
 
 /**
  * @param {HTMLElement} root
  * @param {import("../main.js").App} app
  * @param {AbortSignal} signal
+ * @returns {() => void} to call when the address has changed
  */
 export function show(root, app, signal) {
   const note = h("p", { class: "as-of" });
@@ -21,7 +23,9 @@ export function show(root, app, signal) {
   const cards = h("div", { class: "cards" });
   let words = "";
   const search = searchBox("Search providers", "Name, kind, address…", (value) => { words = value; draw(); });
-  root.append(heading("Providers", search), note, empty, cards);
+  const picker = rangePicker(signal);
+  const traffic = providerTraffic(app, signal);
+  root.append(heading("Providers", search, picker.element), note, empty, traffic.element, cards);
   /** @type {Map<string, { text: string, element: HTMLElement }>} */
   const known = new Map();
 
@@ -30,10 +34,12 @@ export function show(root, app, signal) {
     if (!profiles) return;
     const providers = [...profiles.providers].sort((one, other) => place(one) - place(other) || one.name.localeCompare(other.name));
     const failing = providers.filter((provider) => provider.health?.state === "failing").length;
-    setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}. Counts since the gateway started.`);
+    setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}`);
     empty.hidden = providers.length > 0;
     search.hidden = providers.length < SEARCHED_FROM;
-    const elements = providers.filter((provider) => fits(provider, words)).map((provider) => {
+    const fitting = providers.filter((provider) => fits(provider, words));
+    traffic.setProviders(fitting, words === "");
+    const elements = fitting.map((provider) => {
       const text = JSON.stringify(provider);
       const old = known.get(provider.name);
       const element = old?.element ?? h("article", { class: "panel card", "aria-label": provider.name });
@@ -46,6 +52,11 @@ export function show(root, app, signal) {
   }
   app.profiles.watch(draw, signal);
   app.feed.on("health", () => app.refreshProfiles(), signal);
+  picker.show(currentPlace().query);
+  return () => {
+    picker.show(currentPlace().query);
+    traffic.refresh();
+  };
 }
 
 /** @param {any} provider @returns {number} what fails comes first, then what is in use */
@@ -63,13 +74,11 @@ function fits({ name, kind, base_url, health }, words) {
 function content({ name, kind, family, base_url, defaults, capabilities, health = {}, credentials }) {
   const failure = health.last_failure;
   return [
-    h("div", { class: "card-head" }, h("h2", {}, name), health.requests === 0 ? h("span", { class: "aside" }, UNUSED) : badge(health.state ?? "unknown")),
+    h("div", { class: "card-head" }, h("h2", {}, name), healthBadge(health)),
     h("p", { class: "address" }, base_url),
     facts([
       ["Kind", family && family !== kind ? `${kind} (${family})` : kind],
       ["Default for", defaults?.length ? defaults.join(", ") : undefined],
-      ["Requests", count(health.requests)],
-      ["Failed", health.requests === 0 ? undefined : health.requests ? h("span", {}, count(health.failed), h("span", { class: "aside" }, ` ${percent(health.failed / health.requests)}`)) : count(health.failed)],
       ["Last success", health.last_success && time(health.last_success)],
       ["Last failure", failure && h("span", {}, time(failure.time), h("span", { class: "aside" }, ` ${[failure.error, failure.http_status].filter(Boolean).join(", ")}`))],
       ...(credentials ? credentialFacts(credentials) : []),
@@ -83,7 +92,7 @@ function content({ name, kind, family, base_url, defaults, capabilities, health 
 function credentialFacts({ mode, state, entry, key_hash, expires }) {
   return [
     ["Credentials", h("span", { class: "pair" }, mode, state && mode !== "none" ? badge(state) : "")],
-    ["Key hash", key_hash && h("code", {}, key_hash)],
+    ["Provider key", key_hash && h("span", { title: "Requests carry this as key_hash: the first digits of the SHA-256 of the credential that is sent to this provider" }, "SHA-256 ", h("code", {}, `${key_hash}…`))],
     ["Login", entry && h("a", { href: link("logins") }, entry)],
     ["Expires", expires && time(expires)],
   ];

@@ -2,6 +2,7 @@
 
 import { h, setText } from "../dom.js";
 import { heading, panel } from "../controls.js";
+import { clientName } from "../names.js";
 import { UNKNOWN, bytes, count, seconds, time, whole } from "../format.js";
 import { poll } from "../pace.js";
 import { Ring } from "../ring.js";
@@ -11,13 +12,13 @@ import { Table } from "../table.js";
 const COLUMNS = [
   { key: "time", label: "Opened", sort: (row) => row.time, cell: (row) => time(row.time) },
   { key: "seconds", label: "Duration", numeric: true, sort: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
-  { key: "client", label: "Client", sort: (row) => row.client, cell: (row) => row.client ?? UNKNOWN },
+  { key: "client", label: "Client", sort: (row) => row.client, cell: (row) => (row.client === undefined ? UNKNOWN : h("span", { title: clientName(row.client).title }, clientName(row.client).label)) },
   { key: "model", label: "Model", wide: true, sort: (row) => row.model, cell: (row) => row.model ?? UNKNOWN },
   { key: "provider", label: "Provider", sort: (row) => row.provider, cell: (row) => row.provider ?? UNKNOWN },
-  { key: "route", label: "Route", minor: true, cell: (row) => row.route ?? UNKNOWN },
+  { key: "route", label: "Route", priority: 1, cell: (row) => row.route ?? UNKNOWN },
   { key: "bytes_in", label: "From client", numeric: true, sort: (row) => row.bytes_in, cell: (row) => bytes(row.bytes_in) },
   { key: "bytes_out", label: "To client", numeric: true, sort: (row) => row.bytes_out, cell: (row) => bytes(row.bytes_out) },
-  { key: "frames", label: "Frames in, out", numeric: true, minor: true, cell: (row) => `${count(row.frames_in)}, ${count(row.frames_out)}` },
+  { key: "frames", label: "Frames in, out", numeric: true, priority: 2, cell: (row) => `${count(row.frames_in)}, ${count(row.frames_out)}` },
 ];
 
 /**

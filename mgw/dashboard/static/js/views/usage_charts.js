@@ -2,14 +2,14 @@
 
 import { h } from "../dom.js";
 import { Chart } from "../chart.js";
-import { column, gridOf, keyOf, leading, sum } from "../chart_data.js";
+import { NO_KEY, column, gridOf, keyOf, leading, sum } from "../chart_data.js";
+import { cacheShare, failedShare } from "../figures.js";
 import { count, dollars, milliseconds, momentOfSpan, percent } from "../format.js";
-import { OUTCOMES, word } from "../status.js";
+import { OUTCOMES } from "../status.js";
 import { stepWords } from "../time_range.js";
-import { cacheShare, failedShare } from "./tiles.js";
 
 /** @typedef {import("../chart_data.js").Line} Line */
-/** @typedef {{ grouped: any, plain: any, by: string, range: import("../time_range.js").Range }} Shown */
+/** @typedef {{ grouped: any, plain: any, by: string, range: import("../time_range.js").Range, nameOf: (key: string | undefined) => import("../names.js").Name }} Shown */
 /** @typedef {(row: any) => number | undefined} Measure */
 /**
  * @typedef {object} Row
@@ -63,6 +63,7 @@ export class UsageCharts {
     const { by, grouped, range } = shown;
     const step = grouped.step ?? range.step;
     const times = gridOf(range.since, range.until, step);
+    const unfinished = range.live && /** @type {number} */ (times.at(-1)) + step > range.until;
     const keys = by === "status" ? OUTCOMES : leading(grouped.groups ?? []);
     this.colours = new Map(keys.map((key, index) => [key, by === "status" ? `--status-${key}` : `--line-${index + 1}`]));
     ROWS.forEach((row, index) => {
@@ -70,7 +71,7 @@ export class UsageCharts {
       const lines = isWhole ? wholeLines(row, shown.plain.series, times, step) : this.groupLines(row, shown, keys, times, step);
       const per = row.isSum ? `per ${stepWords(step)}` : `by ${stepWords(step)}`;
       this.charts[index].show({
-        times, step, lines, stacked: row.isSum, format: row.format, isCount: row.format === count, moment: momentOfSpan(range.until - range.since),
+        times, step, lines, unfinished, stacked: row.isSum, format: row.format, isCount: row.format === count, moment: momentOfSpan(range.until - range.since),
         note: [!isWhole && row.ofGroup, per].filter(Boolean).join(", "),
         total: row.isSum ? sum : undefined,
       });
@@ -85,7 +86,7 @@ export class UsageCharts {
    * @param {number} step
    * @returns {Line[]}
    */
-  groupLines(row, { by, grouped }, keys, times, step) {
+  groupLines(row, { grouped, nameOf }, keys, times, step) {
     const empty = row.isSum ? 0 : null;
     /** @type {Map<string, any[]>} */
     const rows = new Map(keys.map((key) => [key, []]));
@@ -93,12 +94,12 @@ export class UsageCharts {
     const others = [];
     for (const point of grouped.series) (rows.get(keyOf(point)) ?? others).push(point);
     const lines = keys.map((key) => ({
-      key, label: by === "status" ? word(key) : key, colour: /** @type {string} */ (this.colours.get(key)),
+      key, label: nameOf(key === NO_KEY ? undefined : key).label, colour: /** @type {string} */ (this.colours.get(key)),
       values: column(rows.get(key) ?? [], times, step, row.measure, empty),
     }));
     // a mean or share of all others cannot be told from theirs
     if (!row.isSum || !others.length) return lines;
-    return [...lines, { key: "other", label: "others", colour: "--line-rest", values: column(others, times, step, row.measure, empty) }];
+    return [...lines, { key: "other", label: "Others", colour: "--line-rest", values: column(others, times, step, row.measure, empty) }];
   }
 }
 
