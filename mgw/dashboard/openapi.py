@@ -120,6 +120,10 @@ _TRY_IT: Final = {
     "description": "How the page that sends requests authenticates: as the client that has signed in, with a "
     "gateway key that the user enters, or without a key. Absent if the page is off.",
 }
+_PRICES: Final = (
+    *("input", "output", "cache_read", "cache_write", "reasoning"),
+    *("per_image", "per_minute", "per_million_characters"),
+)
 SCHEMAS: Final[Json] = {
     "profiles": _object(
         "service version started generation loaded draining in_flight sessions max_sessions usage_source "
@@ -145,6 +149,7 @@ SCHEMAS: Final[Json] = {
                 provider=_TEXT,
                 upstream_model=_TEXT,
                 capabilities=_list(_TEXT),
+                price=_object("", **dict.fromkeys(_PRICES, _NUMBER)),
             )
         ),
         logins=_list(_LOGIN),

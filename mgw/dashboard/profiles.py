@@ -11,6 +11,7 @@ from mgw import __version__
 from mgw.config.provider import AuthMode, Provider
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.state import AccountState, CredentialState, State
+from mgw.dashboard.model_prices import ModelPrices
 from mgw.dashboard.responses import Query
 from mgw.generation import Generation
 from mgw.kinds import KINDS
@@ -44,6 +45,7 @@ class Profiles:
     _started: float = field(init=False)
     _loaded: tuple[int, float] = (0, 0.0)
     """The number of the configuration that is in use, and since when."""
+    _prices: ModelPrices = field(default_factory=ModelPrices)
 
     def __post_init__(self) -> None:
         self._started = self.wall()
@@ -58,6 +60,7 @@ class Profiles:
         """Return everything."""
         generation = self.generation()
         config = generation.config
+        self._prices.begin(generation.prices)
         found: Json = {
             "service": "mgw",
             "version": __version__,
@@ -70,7 +73,9 @@ class Profiles:
             "auth": self.auth(),
             "providers": [self._provider(one, generation) for one in config.providers.values()],
             "aliases": [{"name": name, "targets": list(of)} for name, of in config.aliases.items()],
-            "models": [_model(entry.id, generation) for entry in generation.catalog.entries[:MAX_MODELS]],
+            "models": [
+                self._model(entry.id, generation) for entry in generation.catalog.entries[:MAX_MODELS]
+            ],
         }
         if self.logins is not None:
             found["logins"] = list(self.logins())
@@ -90,6 +95,22 @@ class Profiles:
         if health is not None:
             found["health"] = health
         found["credentials"] = _credentials(provider, generation.credentials[provider.name], self.wall())
+        return found
+
+    def _model(self, name: str, generation: Generation) -> Json:
+        """Return an entry of the catalog."""
+        entry = generation.catalog.entry(name)
+        provider, model = generation.catalog.target_of(name)
+        capabilities = sorted(capability for capability, on in entry.capabilities.items() if on)
+        found: Json = {
+            "id": name,
+            "provider": provider,
+            "upstream_model": model,
+            "capabilities": capabilities,
+        }
+        price = self._prices.price(provider, model)
+        if price is not None:
+            found["price"] = price
         return found
 
 
@@ -127,14 +148,6 @@ def _account(account: AccountState) -> Json:
     if account.expires is not None:
         found["expires"] = timestamp(account.expires)
     return found
-
-
-def _model(name: str, generation: Generation) -> Json:
-    """Return an entry of the catalog."""
-    entry = generation.catalog.entry(name)
-    provider, model = generation.catalog.target_of(name)
-    capabilities = sorted(capability for capability, on in entry.capabilities.items() if on)
-    return {"id": name, "provider": provider, "upstream_model": model, "capabilities": capabilities}
 
 
 def _bare(url: str) -> str:

@@ -132,6 +132,10 @@ class PriceTable:
     def __init__(self, rows: Iterable[PriceRowSettings]) -> None:
         self._rows = tuple(map(_row_of, rows))
 
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self._rows)
+
     def row(self, provider: str, model: str) -> PriceRow | None:
         """Return the first row that fits.
 

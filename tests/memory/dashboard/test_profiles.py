@@ -95,6 +95,27 @@ def test_the_providers_are_as_they_are_configured() -> None:
     assert answer["models"][0]["upstream_model"] == "gpt-b"
 
 
+PRICED = f"""{THREE_FAMILIES}
+prices:
+  rows:
+    - {{model: gpt-b, provider: main, input: 0.25, output: 2, cache_read: 0.025}}
+    - {{model: "sound-*", per_minute: 0.006}}
+"""
+
+
+def test_a_model_of_the_catalog_has_the_price_of_its_row() -> None:
+    answer = ask(DashboardHarness(PRICED, HERE), "profiles")
+    price = {model["id"]: model.get("price") for model in answer["models"]}
+    assert price["main/gpt-b"] == {"input": 0.25, "output": 2, "cache_read": 0.025}
+    assert price["main/gpt-c"] is None
+
+
+def test_an_answer_with_prices_fits_the_description() -> None:
+    gateway = DashboardHarness(PRICED, HERE)
+    schema = schema_of(ask(gateway, "openapi.json"), "profiles")
+    assert not list(Draft202012Validator(schema).iter_errors(ask(gateway, "profiles")))
+
+
 def test_a_token_file_that_nobody_has_read_is_unknown() -> None:
     found = TokenFile("main", "/nowhere/token", Clock(), run_inline).describe(0.0)
     assert found.state is State.UNKNOWN
