@@ -32,14 +32,14 @@ const COLUMNS = [
 
 /** @type {import("../table.js").Column[]} */
 const OF_ALIASES = [
-  { key: "name", label: "Alias", wraps: true, cell: (row) => requested(row.name, row) },
-  ...TRAFFIC.map((column) => ({ ...column, sort: undefined })),
+  { key: "name", label: "Alias", wraps: true, cell: (row) => h("code", {}, row.name) },
   { key: "targets", label: "Targets, in order", wide: true, cell: (row) => h("ol", { class: "targets" }, row.targets.map((/** @type {string} */ target) => h("li", {}, h("code", {}, target)))) },
 ];
 
 /** @type {import("../table.js").Column[]} */
 const OF_OTHERS = [
   { key: "name", label: "Model as requested", wide: true, sort: (row) => row.name, cell: (row) => requested(row.name, row) },
+  { key: "price", label: "Price", sort: priceOf, cell: priceCell },
   ...TRAFFIC,
 ];
 
@@ -60,7 +60,7 @@ export function show(root, app, signal) {
   const others = new Table({ caption: "Other models that were requested", rowKey: (row) => row.name, columns: OF_OTHERS, empty: "", sorted: { key: "requests", down: true } });
   const aliased = panel("Aliases", [], aliases.element);
   aliased.classList.add("aliases");
-  const rest = panel("Requested, but not in the catalog", [], others.element);
+  const rest = panel("Requested under other names", [], others.element);
   root.append(heading("Models", picker.element), asOf, aliased, panel("Catalog", [note, h("div", { class: "filters" }, search)], table.element), rest);
   /** @type {Map<string, any>} the figures of a model, by its name as requested */
   let traffic = new Map();
@@ -76,9 +76,9 @@ export function show(root, app, signal) {
     table.setRows(order.slice(0, MOST_ROWS));
     const all = fitting.length === rows.length ? whole(fitting.length) : `${whole(fitting.length)} of ${whole(rows.length)}`;
     setText(note, fitting.length > MOST_ROWS ? `${all}; showing the first ${MOST_ROWS}, search to find others` : all);
-    aliases.setRows(profiles.aliases.map((/** @type {any} */ row) => ({ ...row, group: traffic.get(row.name), range })));
-    const listed = new Set([...rows.map((/** @type {any} */ { id }) => id), ...profiles.aliases.map((/** @type {any} */ { name }) => name)]);
-    const unlisted = [...traffic].filter(([name]) => !listed.has(name)).map(([name, group]) => ({ name, group, range }));
+    aliases.setRows(profiles.aliases);
+    const listed = new Set(rows.map((/** @type {any} */ { id }) => id));
+    const unlisted = [...traffic].filter(([name]) => !listed.has(name)).map(([name, group]) => ({ name, group, range, price: rows.find((/** @type {any} */ row) => row.upstream_model === name)?.price }));
     rest.hidden = unlisted.length === 0;
     others.setRows(unlisted.sort((one, other) => other.group.requests - one.group.requests).slice(0, MOST_ROWS));
   }
