@@ -7,8 +7,7 @@ import { until } from "../browser.mjs";
 const VIEWS = ["overview", "overview?by=client", "overview?by=model&range=24h", "requests", "providers", "models", "sessions", "logs", "logins"];
 const WIDTHS = [[360, 740], [1280, 800], [1440, 900], [1920, 1080]];
 
-const NARROW = [1280, 1440];
-const LASTING = ["Status", "Cost"];
+const LASTING = ["Status", "Error", "Cost"];
 
 /** @type {string[]} what is wrong with any view: one run tells all */
 const faults = [];
@@ -87,7 +86,7 @@ export default async function scenario(browser) {
       await go(page, "requests");
       await page.locator("button.row").nth(3).click();
       await page.locator(".detail").waitFor();
-      if (!NARROW.includes(width)) await check(browser, page, `detail-${width}-${scheme}`);
+      await check(browser, page, `detail-${width}-${scheme}`);
       if (width === 1280) await rightColumns(page);
       await page.context().close();
     }
@@ -107,7 +106,7 @@ async function check(browser, page, name) {
   for (const find of [findCutOff, findCutLabels, findAboveHeading]) faults.push(...(await page.evaluate(find)).map((fault) => `${name}: ${fault}`));
 }
 
-/** Of the columns of requests, the ones that tell how it went and what it cost stay. */
+/** Of the columns of requests, the ones that tell how it went, why it failed and what it cost stay. */
 async function rightColumns(page) {
   await page.keyboard.press("Escape");
   const heads = () => page.locator(".view-requests .scroll").last().locator("thead th:visible").allInnerTexts();
