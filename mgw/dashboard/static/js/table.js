@@ -6,6 +6,7 @@
  */
 
 import { h, fill, setText } from "./dom.js";
+import { UNKNOWN } from "./format.js";
 
 /** Of longer texts the end may be hidden. */
 const LONG = 20;
@@ -164,6 +165,7 @@ export class Table {
 
   /** @param {Element} td @param {Node | string} content @param {number} index of the column */
   fillCell(td, content, index) {
+    td.classList.toggle("unknown", content === UNKNOWN);
     if (index === 0 && this.settings.open) {
       const button = td.querySelector("button") ?? h("button", { type: "button", class: "row", tabindex: "-1" });
       fill(button, content);
