@@ -25,7 +25,7 @@ async function fillsItselfAndPages(browser) {
   assert.match(await rows.first().innerText(), /In progress/);
   await page.reload();
   await shows(101);
-  await page.getByRole("button", { name: "Load older" }).click();
+  await page.getByRole("button", { name: "Load older" }).evaluate((button) => button.click()); // without a scroll
   await shows(201);
   await rows.last().scrollIntoViewIfNeeded();
   await shows(301);
@@ -43,7 +43,7 @@ async function fillsItselfAndPages(browser) {
 
   while (!(await end.innerText()).includes("Show older requests")) {
     const before = await rows.count();
-    await page.getByRole("button", { name: "Load older" }).click();
+    await rows.last().scrollIntoViewIfNeeded();
     await until("a further page", async () => (await rows.count()) > before);
   }
   assert.ok((await rows.count()) <= 1001);
@@ -151,7 +151,7 @@ async function isUsedWithTheKeyboard(browser) {
       return [element.getAttribute("aria-label") || element.textContent.trim(), style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2];
     });
     assert.ok(seen[1], `the focus is not to be seen on ${seen[0]}`);
-    names.push(seen[0]);
+    names.push(seen[0].replace("Loading…", "Load older")); // it does when the end comes in sight
   }
   for (const wanted of ["Any time", "Custom", "Find a request by ID", "Status", "Provider", "Model", "Error", "Remove the filter Client: alice", "Pause", "Requests, newest first", "Load older"]) {
     assert.ok(names.includes(wanted), `${wanted} cannot be reached: ${names}`);

@@ -1,7 +1,7 @@
 /** What stands below the rows of a list: that there are more, that there is nothing, where the past begins, what failed. */
 
 import { sentence } from "../api.js";
-import { h, fill } from "../dom.js";
+import { h, fill, setText } from "../dom.js";
 import { moment, whole } from "../format.js";
 import { MOST_ROWS } from "../request_list.js";
 
@@ -24,12 +24,16 @@ export function listEnd(actions) {
   /** @param {string} words @param {() => void} action @returns {HTMLElement} */
   const button = (words, action) => h("button", { type: "button", on: { click: action } }, words);
 
+  /** It stays while a page is loaded, so that it keeps the focus. */
+  const older = button("Load older", actions.older);
+
   /** @param {Shown} state @returns {[string, (string | Node)[]]} a name, and content that is the same for the same name */
   function content({ list, shown, isFiltered, profiles }) {
     if (list.state === "failed") return [`failed ${list.problem?.message}`, [h("p", { class: "problem", role: "alert" }, `History is unavailable: ${sentence(list.problem?.message ?? "")}`), button("Try again", list.events.size && list.more ? actions.older : actions.again)]];
-    if (list.state === "loading") return ["loading", [h("p", {}, "Loading…")]];
+    setText(older, list.state === "loading" ? "Loading…" : "Load older");
+    if (list.state === "loading") return shown ? ["more", [older]] : ["loading", [h("p", {}, "Loading…")]];
     if (list.more && list.isFull()) return ["full", [h("p", {}, `The page shows at most ${whole(MOST_ROWS)} requests at a time.`), button("Show older requests", actions.earlier)]];
-    if (list.more) return ["more", [button("Load older", actions.older)]];
+    if (list.more) return ["more", [older]];
     const beginning = list.source === "memory" ? historyInMemory(list, isFiltered, profiles) : "";
     if (shown) return [`end ${beginning}`, [h("p", {}, beginning || (isFiltered ? "No older requests match." : "No older requests."))]];
     if (list.wanted.id) return [`unknown ${beginning}`, [h("p", {}, "No request has this ID."), beginning ? h("p", {}, beginning) : h("p", {}, "It may be older than hooks.sqlite.retention_days allows."), button("Clear filters", actions.clear)]];
