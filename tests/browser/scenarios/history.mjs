@@ -183,6 +183,7 @@ async function saysWhatFailedAndWherePastBegins(browser) {
   await browser.stub("set", { history: 200, source: "memory" });
   await page.getByRole("button", { name: "Try again" }).click();
   await shows(100);
+  assert.match(page.url(), /model=fast/);
   await page.evaluate(() => { location.hash = "#/requests?client=nobody"; });
   await shows(0);
   assert.match(await end.innerText(), /No requests match the filters\.[^]*last 10,000 requests since it started[^]*hooks\.sqlite/);
