@@ -9,6 +9,7 @@ const PATHS = {
   sessions: "M12 4v16M8 8v8M16 8v8M4 11v2M20 11v2",
   logs: "M5 5h14M5 10h9M5 15h14M5 20h7",
   logins: "M14 4h5v16h-5M4 12h10m0 0-4-4m4 4-4 4",
+  try: "M4 5l16 7-16 7 3-7zM7 12h6",
   ok: "M5 12.5l4.5 4.5L19 7.5",
   upstream_error: "M12 4l9 16H3zM12 10v4.5M12 17.2h.01",
   client_abort: "M6 6l12 12M18 6L6 18",

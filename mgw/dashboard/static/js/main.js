@@ -17,6 +17,7 @@ import { show as showOverview } from "./views/overview.js";
 import { show as showProviders } from "./views/providers.js";
 import { show as showRequests } from "./views/requests.js";
 import { show as showSessions } from "./views/sessions.js";
+import { show as showTryIt } from "./views/try_it.js";
 
 /**
  * @typedef {object} App what a view gets
@@ -37,6 +38,7 @@ const VIEWS = [
   ["sessions", "Sessions", showSessions],
   ["logs", "Logs", showLogs],
   ["logins", "Logins", showLogins],
+  ["try", "Try it", showTryIt],
 ];
 const PROFILES_SECONDS = 5;
 
@@ -108,6 +110,8 @@ function follow(app) {
     setText(failing, String(count));
   }, new AbortController().signal);
   orderLinks(app, links);
+  const tryIt = links[VIEWS.findIndex(([name]) => name === "try")].parentElement;
+  app.profiles.watch((profiles) => { tryIt.hidden = profiles?.try_it === undefined; }, new AbortController().signal);
   let shown = "";
   let life = new AbortController();
   /** @type {(() => void) | void} */
