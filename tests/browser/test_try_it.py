@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import Run
+from tests.browser.conftest import ROOT, Run
 from tests.support.gateway import start_gateway
 from tests.support.simulator import start_simulator
 
@@ -45,3 +45,14 @@ def test_the_page_sends_requests_as(run: Run, tmp_path: Path, access: str, more:
     ):
         keys = {"client": EDGE_KEY, "key": DASHBOARD_KEY, "anyone": ""}
         run("try_it", gateway.url, MGW_ACCESS=access, MGW_SIGN_IN_KEY=keys[access], MGW_EDGE_KEY=EDGE_KEY)
+
+
+def test_the_page_works_in_the_demonstration(run: Run) -> None:
+    text = (ROOT / "etc" / "mgw-demo.yaml").read_text(encoding="utf-8")
+    with (
+        start_simulator() as simulator,
+        start_gateway(
+            text.replace("http://127.0.0.1:8788", simulator.url).replace('listen: "127.0.0.1:8787"\n', "")
+        ) as gateway,
+    ):
+        run("try_it_demo", gateway.url)

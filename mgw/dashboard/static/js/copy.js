@@ -7,14 +7,14 @@ const TOLD_MS = 2000;
 
 /**
  * @param {string} what the button copies, in words
- * @param {string} text
+ * @param {string | (() => string)} text or what returns it, where it changes
  * @returns {HTMLElement}
  */
 export function copyButton(what, text) {
   const told = h("span", { class: "unseen", role: "status" });
   const button = h("button", { type: "button", class: "quiet small copy", "aria-label": `Copy ${what}`, title: `Copy ${what}` }, icon("copy"));
   button.addEventListener("click", async () => {
-    const done = await copy(text);
+    const done = await copy(typeof text === "string" ? text : text());
     button.firstElementChild?.replaceWith(icon(done ? "ok" : "copy"));
     setText(told, done ? "Copied" : "Select the text and copy it");
     setTimeout(() => { button.firstElementChild?.replaceWith(icon("copy")); setText(told, ""); }, TOLD_MS);

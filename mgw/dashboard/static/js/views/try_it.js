@@ -1,6 +1,7 @@
 /** Try it: sends a request through the gateway's own routes, and shows what belongs to it. Nothing is stored. */
 
 import { ApiError, sentence } from "../api.js";
+import { copyButton } from "../copy.js";
 import { facts, heading, panel, segments } from "../controls.js";
 import { fill, h, setText } from "../dom.js";
 import { UNKNOWN, dollars, milliseconds, whole } from "../format.js";
@@ -63,9 +64,9 @@ class TryIt {
     root.append(
       panel("New request", [], this.form.element),
       h("div", { class: "try-results" },
-        panel("Response", [this.state, this.response.choice], this.problem, this.measures, this.response.element),
+        panel("Response", [this.state, this.response.choice, this.response.copy], this.problem, this.measures, this.response.element),
         panel("Usage event", [], this.usage),
-        panel("Request", [this.request.choice], this.request.element)),
+        panel("Request", [this.request.choice, this.request.copy], this.request.element)),
     );
     this.draw = paced(() => this.drawNow(), signal, 100);
     app.feed.on("usage", (event) => this.keepEvent(event), signal);
@@ -205,15 +206,18 @@ function usageOf(event) {
  * Two texts of which one is seen, and the choice between them.
  * @param {string} name
  * @param {[string, string][]} choices
- * @returns {{ element: HTMLElement, choice: HTMLElement, panes: Record<string, HTMLElement> }}
+ * @returns {{ element: HTMLElement, choice: HTMLElement, copy: HTMLElement, panes: Record<string, HTMLElement> }}
  */
 function paneOf(name, choices) {
   const panes = Object.fromEntries(choices.map(([value, words]) => [value, h("pre", { class: "pane", tabindex: "0", role: "region", "aria-label": `${name}: ${words}` })]));
+  let shown = choices[0][0];
   const choose = (/** @type {string} */ value) => {
+    shown = value;
     choice.mark(value);
     for (const [other] of choices) panes[other].hidden = other !== value;
   };
   const choice = segments(`${name} shown as`, choices, choose);
-  choose(choices[0][0]);
-  return { element: h("div", {}, Object.values(panes)), choice: choice.element, panes };
+  choose(shown);
+  const copy = copyButton(`the ${name.toLowerCase()}`, () => panes[shown].textContent ?? "");
+  return { element: h("div", {}, Object.values(panes)), choice: choice.element, copy, panes };
 }
