@@ -2,8 +2,9 @@
 
 A browser that has signed in with a gateway key holds a session in a cookie, and the key itself nowhere: the
 page has no key to send.  Before each request it gets a cookie with a token that stands for the key for a
-minute.  The token is an HMAC, keyed from the digest of the gateway key: so all workers and hosts agree on it,
-it needs no state, and it ends with the key.
+minute.  The token is an HMAC, keyed from the gateway key itself: so all workers and hosts agree on it, it
+needs no state, and it ends with the key.  Where the configuration holds no more than the digest of a key,
+which is to open nothing, there is no token, and the page asks for the key.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct
 from mgw.config.settings import Config
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
-from mgw.secret import KEY_HASH_DIGITS
+from mgw.secret import KEY_HASH_DIGITS, Secret
 
 COOKIE: Final = b"mgw_try_it"
 SECURE_COOKIE: Final = b"__Host-" + COOKIE
@@ -42,9 +43,9 @@ class Token(Struct, frozen=True):
     """Unix seconds."""
     _mac: str
 
-    def is_of(self, digest: bytes, now: float) -> bool:
-        """Whether it was made for the key with this SHA-256, and is valid; compared in constant time."""
-        mac = _mac_of(digest, self.key_hash, self.expires)
+    def is_of(self, key: bytes, now: float) -> bool:
+        """Whether it was made for this key, and is valid; compared in constant time."""
+        mac = _mac_of(key, self.key_hash, self.expires)
         return hmac.compare_digest(mac, self._mac) and now < self.expires
 
     def __repr__(self) -> str:
@@ -61,13 +62,23 @@ def is_try_it_offered(config: Config) -> bool:
     return config.edge_auth.enabled or not config.listen.beyond_loopback
 
 
-def make_token(digest: bytes, now: float) -> bytes:
-    """Return a token that stands for the key with this SHA-256.
+def make_token(key: bytes, now: float) -> bytes:
+    """Return a token that stands for a key.
 
     :param now: unix seconds.
     """
-    key_hash, expires = digest.hex()[:KEY_HASH_DIGITS], int(now) + SECONDS
-    return f"{key_hash}-{expires}-{_mac_of(digest, key_hash, expires)}".encode()
+    key_hash, expires = key_hash_of(key), int(now) + SECONDS
+    return f"{key_hash}-{expires}-{_mac_of(key, key_hash, expires)}".encode()
+
+
+def key_hash_of(key: bytes) -> str:
+    """Return the first digits of the digest of a key, by which tokens, sessions and events name it."""
+    return sha256(key).hexdigest()[:KEY_HASH_DIGITS]
+
+
+def raw_key(key: Secret) -> bytes:
+    """Return a key as clients send it."""
+    return key.reveal().encode("latin-1")
 
 
 def parse_token(value: bytes) -> Token | None:
@@ -97,6 +108,6 @@ def try_it_cookie(*, secure: bool) -> bytes:
     return SECURE_COOKIE if secure else COOKIE
 
 
-def _mac_of(digest: bytes, key_hash: str, expires: int) -> str:
-    derived = hmac.digest(digest, _PURPOSE, "sha256")
+def _mac_of(key: bytes, key_hash: str, expires: int) -> str:
+    derived = hmac.digest(key, _PURPOSE, "sha256")
     return hmac.new(derived, f"{key_hash}\n{expires}".encode(), sha256).hexdigest()

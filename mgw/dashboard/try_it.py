@@ -11,21 +11,24 @@ from dataclasses import dataclass, field
 
 from twisted.web.server import Request
 
-from mgw.clients.try_it import SECONDS, is_try_it_offered, make_token, try_it_cookie
-from mgw.config.edge_auth import digest_of
+from mgw.clients.try_it import (
+    SECONDS,
+    is_try_it_offered,
+    key_hash_of,
+    make_token,
+    raw_key,
+    try_it_cookie,
+)
 from mgw.config.settings import Config
 from mgw.dashboard.access import Access
 from mgw.dashboard.cookies import set_cookie
 from mgw.dashboard.responses import NO_STORE, send_nothing
 from mgw.errors import GatewayError, Reason
 from mgw.routing.match import unknown_endpoint
-from mgw.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
+from mgw.secret import DIGEST_PREFIX, Secret
 
 _OFF = "; the page is off: to turn it on, set dashboard.try_it to true"
-_KEY_WANTED = (
-    "this session cannot send requests, since it was not opened with a gateway key: send a gateway key with "
-    "each request"
-)
+_KEY_WANTED = "requests of this session require a gateway key: enter one, or send Authorization: Bearer <key>"
 
 
 @dataclass(slots=True)
@@ -39,8 +42,8 @@ class TryIt:
     wall: Callable[[], float]
     _is_offered: bool = False
     _needs_key: bool = True
-    _clients: dict[str, tuple[str, bytes]] = field(default_factory=dict, repr=False)
-    """The names of clients and the digests of their keys, by the first digits of those."""
+    _clients: dict[str, tuple[str, Secret]] = field(default_factory=dict, repr=False)
+    """The names of clients and their keys, by the first digits of the digests of those."""
 
     def use(self, config: Config) -> None:
         """Follow another configuration from now on."""
@@ -49,11 +52,10 @@ class TryIt:
         if not self._is_offered or not self._needs_key:
             return
         keys = config.edge_auth.unrestricted
-        named = {key.sha256.reveal(): key.name for key in keys.named if key.sha256 is not None}
-        unnamed = {digest_of(key): None for key in keys.keys if isinstance(key, Secret)}
-        for digest, name in (unnamed | named).items():
-            key_hash = digest[:KEY_HASH_DIGITS]
-            self._clients[key_hash] = (name or f"{DIGEST_PREFIX}{key_hash}", bytes.fromhex(digest))
+        names = {key.key: key.name for key in keys.named if key.key is not None}
+        for key in keys.secrets:
+            key_hash = key_hash_of(raw_key(key))
+            self._clients[key_hash] = names.get(key, f"{DIGEST_PREFIX}{key_hash}"), key
 
     def describe(self, request: Request) -> Mapping[str, str] | None:
         """Say whom the page of a browser sends requests as; ``None``: there is no such page."""
@@ -79,10 +81,10 @@ class TryIt:
             if client is None:
                 raise GatewayError(Reason.EDGE_KEY, _KEY_WANTED)
             secure = self.access.is_secure(request)
-            token = make_token(client[1], self.wall())
+            token = make_token(raw_key(client[1]), self.wall())
             headers.append(set_cookie(try_it_cookie(secure=secure), token, SECONDS, secure=secure))
         send_nothing(request, 204, headers)
 
-    def _client_of(self, request: Request) -> tuple[str, bytes] | None:
+    def _client_of(self, request: Request) -> tuple[str, Secret] | None:
         key_hash = self.access.session_key_of(request)
         return None if key_hash is None else self._clients.get(key_hash)

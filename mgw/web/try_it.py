@@ -8,17 +8,18 @@ is not kept with the head (:mod:`mgw.web.admission`), since the token is valid f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Final
 
 from mgw.clients.client import Client
 from mgw.clients.origins import OwnPages
-from mgw.clients.try_it import is_try_it_offered, tokens_in, try_it_cookie
+from mgw.clients.try_it import is_try_it_offered, raw_key, tokens_in, try_it_cookie
 from mgw.config.settings import Config
 from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.http.request_head import RequestHead
 from mgw.routing.match import MatchedRoute
 from mgw.routing.routes import TRY_IT_ROUTES
-from mgw.secret import KEY_HASH_DIGITS
+from mgw.secret import KEY_HASH_DIGITS, Secret
 from mgw.wire.headers import value_of, values_of
 from mgw.wire.target import query_value
 
@@ -34,9 +35,10 @@ class TryItGate:
 
     def __init__(self, config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]) -> None:
         self._pages: Final = OwnPages.of(config)
+        self._keys: Final = config.edge_auth.secrets
         self._clients: Final = clients
         self._wall: Final = wall
-        self._by_key_hash: dict[str, Client] = {}
+        self._by_key_hash: dict[str, tuple[Client, Secret]] = {}
         """Made for the first token."""
 
     def find_client(
@@ -62,17 +64,17 @@ class TryItGate:
     def _client_of(self, cookies: bytes, name: bytes) -> Client | None:
         now = self._wall()
         for token in tokens_in(cookies, name):
-            client = self._known().get(token.key_hash)
-            if client is not None and token.is_of(client.digest, now):
-                return client
+            found = self._known().get(token.key_hash)
+            if found is not None and token.is_of(raw_key(found[1]), now):
+                return found[0]
         return None
 
-    def _known(self) -> Mapping[str, Client]:
+    def _known(self) -> Mapping[str, tuple[Client, Secret]]:
+        """Return the clients with keys that are known, not their digests alone."""
         if not self._by_key_hash:
-            digits = KEY_HASH_DIGITS // 2
-            self._by_key_hash.update(
-                (digest[:digits].hex(), client) for digest, client in self._clients.items()
-            )
+            for key in self._keys:
+                digest = sha256(raw_key(key)).digest()
+                self._by_key_hash[digest.hex()[:KEY_HASH_DIGITS]] = self._clients[digest], key
         return self._by_key_hash
 
 

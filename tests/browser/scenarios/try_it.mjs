@@ -116,9 +116,9 @@ export default async function scenario(browser) {
   await page.getByRole("button", { name: "Send" }).waitFor();
 
   const id = await response(page, "Request ID");
-  await page.getByRole("link", { name: "Open in Requests" }).click();
-  await page.getByRole("heading", { name: "Requests", level: 1 }).waitFor();
-  assert.ok(page.url().endsWith(`#/requests?id=${id}`));
+  assert.equal(await page.getByRole("link", { name: "Open in Requests" }).getAttribute("href"), `#/requests?id=${id}`);
+  await page.getByRole("link", { name: "Models" }).click();
+  await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
   await page.getByRole("link", { name: "Try it" }).click();
   assert.equal(await page.getByLabel("Prompt", { exact: true }).inputValue(), "Say hello.");
   assert.match(await page.getByLabel("Model", { exact: true }).inputValue(), /sim-chunk-delay/);

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import pytest
 
-from mgw.clients.try_it import SECONDS
+from mgw.clients.try_it import SECONDS, make_token
 from mgw.http.head_key import key_of_head
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import AWAY, HERE, Address, DashboardHarness, Response
@@ -296,12 +296,18 @@ def test_a_key_without_a_name_has_that_of_its_events() -> None:
     assert said == {"as": "client", "client": event.client}
 
 
-def test_a_key_that_is_configured_by_its_digest_will_do() -> None:
-    digest = sha256(EDGE.encode()).hexdigest()
-    gateway = Gateway(
-        THREE_FAMILIES + f'edge_auth: {{enabled: true, keys: [{{name: a, sha256: "{digest}"}}]}}\n'
-    )
-    assert gateway.post(gateway.begin(), OWN).status == 200
+def test_who_reads_the_digest_of_a_key_in_the_configuration_can_sign_nothing() -> None:
+    digest = sha256(EDGE.encode())
+    keys = f'edge_auth: {{enabled: true, keys: [{{name: a, sha256: "{digest.hexdigest()}"}}]}}\n'
+    gateway = Gateway(THREE_FAMILIES + keys)
+    session = f"Cookie: {gateway.sign_in(EDGE).cookie}"
+    assert json.loads(gateway.ask(PROFILES, session).body)["try_it"] == {"as": "key"}
+    assert gateway.ask(TRY, session, OWN, method="POST").status == 401
+    for known in (digest.digest(), digest.hexdigest().encode(), b""):
+        token = make_token(known, gateway.wall).decode().partition("-")[2]
+        for cookie in (f"{digest.hexdigest()[:12]}-{token}", make_token(known, gateway.wall).decode()):
+            assert gateway.post(f"Cookie: mgw_try_it={cookie}", OWN).status == 401
+    assert gateway.post(f"Authorization: Bearer {EDGE}", OWN).status == 200
 
 
 def test_without_edge_auth_the_page_needs_no_cookie() -> None:
