@@ -105,6 +105,7 @@ export default async function scenario(browser) {
   await completed(page, "Failed");
   assert.match(await page.getByRole("alert").filter({ hasText: "503" }).innerText(), /overloaded|again/);
   assert.equal(await usage(page, "Error"), "upstream_5xx");
+  await browser.picture(page, `try-${ACCESS}-failed`);
 
   // stopped by hand, while it streams
   await page.getByLabel("Stream the response").check();
