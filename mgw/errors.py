@@ -98,6 +98,8 @@ class GatewayError(Exception):
     """A more precise word than the row's own."""
     detail: str = ""
     """What stands behind the message in the log and is none of the client's business, as an address."""
+    provider_message: str | None = None
+    """How the provider's own error says it, as it came; never shown as it is."""
 
     def __init__(
         self,
@@ -120,6 +122,11 @@ class GatewayError(Exception):
     def because(self, cause: Cause, detail: str = "") -> Self:
         """Return this error with its cause and what the log adds."""
         self.cause, self.detail = cause, detail
+        return self
+
+    def quoting(self, provider_message: str | None) -> Self:
+        """Return this error with the message of the provider's own one."""
+        self.provider_message = provider_message
         return self
 
     @property

@@ -121,12 +121,18 @@ class Generation:
     """What models cost, where the operator says so."""
     secrets: Sequence[Secret] = field(default=(), repr=False)
     """What stands in the profiles that it names, and no log may show."""
+    configured_secrets: Sequence[Secret] = field(default=(), repr=False)
+    """What stands in the configuration itself."""
+    source_secrets: Callable[[], Sequence[Secret]] = field(default=tuple, repr=False)
+    """Returns the credentials that sources got, and those of late."""
     prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
     """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
     tries_again: bool = field(init=False)
     """Whether some requests may be sent again, or to another target."""
     server_timing: bool = field(init=False)
     """Whether responses say how long the provider and the gateway took."""
+    error_messages: bool = field(init=False)
+    """Whether events and warnings say why providers refuse, in their own words."""
     reads_trace: bool = field(init=False)
     """Whether a sink of usage events asks for the client's trace."""
     chance: Callable[[], float] = random
@@ -140,8 +146,13 @@ class Generation:
             provider.retries is not None and provider.retries.attempts for provider in providers
         )
         self.server_timing = self.config.server_timing
+        self.error_messages = self.config.hooks.error_messages
         self.reads_trace = self.config.hooks.otlp is not None
         self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)
+
+    def known_secrets(self) -> list[Secret]:
+        """Return all that it was configured with, and what its sources of credentials know."""
+        return [*self.configured_secrets, *self.secrets, *self.source_secrets()]
 
     def enter(self) -> None:
         """One more request is under way."""
@@ -177,6 +188,8 @@ class Parts(Struct, frozen=True):
     table: RouteTable
     credentials: dict[str, CredentialProvider]
     """By provider; none yet."""
+    secrets: Sequence[Secret]
+    """What stands in the configuration."""
 
 
 def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Parts:
@@ -194,6 +207,7 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
         Models(_override(row) for row in config.translation.models),
         route_table(config),
         credentials,
+        secrets_of(config),
     )
 
 
@@ -283,6 +297,8 @@ def _steps(
         sources.release,
         rewrites=rewrites,
         prices=None if isinstance(files.prices, ValueError) else files.prices,
+        configured_secrets=parts.secrets,
+        source_secrets=sources.secrets,
         secrets=[secret for profile in files.profiles.values() for secret in secrets_of(profile)],
     )
 

@@ -29,7 +29,7 @@ from mgw.config.checks import (
 )
 from mgw.config.environment import LoadContext
 from mgw.config.extras import pip_install
-from mgw.config.field_types import Connections, DiskBytes, Seconds, Text, Variable, key_or
+from mgw.config.field_types import Connections, DiskBytes, OnOff, Seconds, Text, Variable, key_or
 from mgw.config.problems import Path
 from mgw.config.quoting import shown
 from mgw.config.settings_base import (
@@ -234,11 +234,24 @@ class HooksSettings(Settings):
     webhook: WebhookSettings | None = setting("Usage events to an HTTP endpoint")
     sqlite: SqliteSettings | None = setting("Usage events in an SQLite file")
     otlp: OtlpSettings | None = setting("Usage events to an OpenTelemetry collector")
+    error_messages: OnOff = setting(
+        "Whether usage events and warnings include the messages of provider errors",
+        "The first 300 characters, without credentials, as ``error_message``. Providers may quote parts of a "
+        "request in their messages.",
+        default=True,
+    )
+
+
+SINKS: Final = tuple(
+    name for name, field in HooksSettings.model_fields.items() if field.annotation is not bool
+)
+"""The names of the settings that are sinks."""
 
 
 def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
     """Read what is left to the environment, and note what is missing or cannot be combined."""
-    for name, hook in hooks:
+    for name in SINKS:
+        hook = getattr(hooks, name)
         for key in () if hook is None else required_keys(type(hook)):
             path = ("hooks", name, key)
             if getattr(hook, key) is None and not context.report.has_problem_below(path):

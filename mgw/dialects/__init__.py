@@ -5,9 +5,11 @@ This module is the registry: one line for each dialect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
+from mgw.canonical.reply import UpstreamError
 from mgw.dialects import anthropic, gemini, openai, responses
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
 from mgw.families import FAMILIES
@@ -22,6 +24,7 @@ __all__ = [
     "ProviderSide",
     "client_side_of",
     "dialect_of",
+    "error_reader_of",
     "lister_of",
     "provider_side_of",
 ]
@@ -62,6 +65,11 @@ def provider_side_of(dialect: DialectName) -> ProviderSide:
     provider = _DIALECTS[dialect].provider
     assert provider is not None, "providers are asked in dialects that translate"
     return provider
+
+
+def error_reader_of(family: Family) -> Callable[[int, bytes], UpstreamError]:
+    """Return what reads the refusals of providers of ``family``: status and body, whatever that is."""
+    return provider_side_of(FAMILIES[family].provider_dialect).parse_error
 
 
 def lister_of(family: Family) -> ModelLister:

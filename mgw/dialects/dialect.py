@@ -308,6 +308,11 @@ class ModelLister(Struct, frozen=True):
     """The body of an answer; raises ``ValueError`` where it is no such list."""
 
 
+def _no_error(_: bytes) -> UpstreamError | None:
+    """No message is one."""
+    return None
+
+
 class SessionMessages(Struct, frozen=True):
     """The messages of a realtime session that the gateway has to understand."""
 
@@ -323,6 +328,10 @@ class SessionMessages(Struct, frozen=True):
     """Only the first message of a client names a model."""
     repeat_marker: bytes | None = None
     """Stands in the messages that may repeat the session's own model, where messages name no other."""
+    error_marker: bytes | None = None
+    """Stands in every message of the provider that is an error; ``None``: they only close."""
+    find_error: Callable[[bytes], UpstreamError | None] = _no_error
+    """The error that a message of the provider with that marker is; never raises."""
     replaces_http: bool = False
     """It takes the place of HTTP requests: clients open it ahead of the first, and can fall back to HTTP."""
 

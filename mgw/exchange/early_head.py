@@ -26,7 +26,7 @@ from twisted.internet.defer import Deferred
 from mgw.dialects import provider_side_of
 from mgw.dialects.metering import media_type
 from mgw.errors import Cause, GatewayError, Reason
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough, is_encoded
 from mgw.exchange.request import ResponseChannel
 from mgw.exchange.response import (
@@ -50,7 +50,6 @@ from mgw.secret import without
 from mgw.upstream.client import UpstreamResponse
 
 _FIRST_ERROR_STATUS: Final = 400
-_FIRST_SERVER_ERROR: Final = 500
 
 
 class EarlyHead:
@@ -139,8 +138,6 @@ class EarlyHead:
         exchange.counted = full.usage
         if full.error is not None:
             body = self._last_translation.new_writer().fail(full.error)
-            if exchange.fault is None:
-                exchange.fault = _fault_of(full.status)
         elif not full.stream:
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a stream")
         self._is_open = True
@@ -183,12 +180,6 @@ class EarlyHead:
         if isinstance(passing, Passthrough):
             error = replace(error, message=without(error.message, passing.secrets(), lambda _: "[key]"))
         return FullResponse(status, [], b"", error=error)
-
-
-def _fault_of(status: int) -> Fault:
-    cause = Cause.UPSTREAM_4XX if status < _FIRST_SERVER_ERROR else Cause.UPSTREAM_5XX
-    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider returned status {status}")
-    return Fault(error.because(cause), status)
 
 
 def silence_for(early: EarlyHead | None, exchange: Exchange, streaming: StreamingResponse) -> Silence | None:

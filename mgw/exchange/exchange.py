@@ -17,9 +17,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.clients.client import Client, limit_reached
 from mgw.clients.limits import Place, Shortage
+from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
@@ -27,7 +28,9 @@ from mgw.generation import Generation
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.resolve import Target, is_translated
 from mgw.routing.route import Route
+from mgw.secret import Secret
 from mgw.upstream.failure import UpstreamFailure
+from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
 from mgw.usage.record import SessionCounts, SettledExchange, labels_for
@@ -37,6 +40,7 @@ IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
 """Whether bytes can be a provider's own id of an exchange."""
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
+_FIRST_SERVER_ERROR = 500
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
@@ -45,17 +49,20 @@ def _no_usage() -> TokenUsage:
     return NO_USAGE
 
 
-def _word_of_status(status: int) -> str:
-    return (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
-
-
-def stream_error() -> GatewayError:
+def stream_error(error: UpstreamError) -> GatewayError:
     """Return the error of a stream that the provider ended with its own.
 
     A variable of whoever raises it would hold itself by its traceback.
     """
-    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-    return error.because(Cause.UPSTREAM_ERROR_EVENT)
+    found = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+    return found.because(Cause.UPSTREAM_ERROR_EVENT).quoting(error.own_message)
+
+
+def status_error(status: int, provider_message: str | None = None) -> GatewayError:
+    """Return what a provider's refusal is for whoever is told why the exchange did not end well."""
+    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider returned status {status}")
+    cause = Cause.UPSTREAM_4XX if status < _FIRST_SERVER_ERROR else Cause.UPSTREAM_5XX
+    return error.because(cause).quoting(provider_message)
 
 
 class Fault(Struct, frozen=True):
@@ -99,6 +106,8 @@ class Exchange(Struct, eq=False):
     target: Target | None = None
     asked_model: str | None = None
     key_hash: str | None = None
+    credential: Credential | None = None
+    """What was sent last, be it the client's own: nothing that is recorded repeats it."""
     attempts: int = 0
     given_up: int = 0
     """How many of the attempts came before the last retry or fallback."""
@@ -262,6 +271,7 @@ class Exchange(Struct, eq=False):
             return
         ours = isinstance(error, UpstreamFailure) or error.reason is Reason.CREDENTIAL_SOURCE
         sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
+        self.error_message = self.readable_message(error)
         self._report_failure(word, sentence, error.detail)
         self.settle(Outcome.UPSTREAM_ERROR, error.status, word)
 
@@ -292,15 +302,31 @@ class Exchange(Struct, eq=False):
         """Settle: the client has its response, be it the provider's refusal."""
         status, fault = self.http_status, self.fault
         if fault is not None:
-            status, word, sentence = fault.status, word_of(fault.error), fault.error.message
+            status, error = fault.status, fault.error
         elif status is None or status < 400:
             self.settle(Outcome.OK)
             return
         else:
-            word, sentence = _word_of_status(status), f"the provider returned status {status}"
-        if not self.settled and (status >= 500 or status in _OPERATOR_STATUSES):
-            self._report_failure(word, sentence)
+            error = status_error(status)
+        if self.settled:
+            return
+        word = word_of(error)
+        self.error_message = self.readable_message(error)
+        if status >= _FIRST_SERVER_ERROR or status in _OPERATOR_STATUSES:
+            self._report_failure(word, error.message)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
+
+    def readable_message(self, error: GatewayError) -> str | None:
+        """Return what a provider's error says, as it may be shown; ``None`` also where it must not be."""
+        said = error.provider_message
+        if said is None or not self.generation.error_messages:
+            return None
+        return format_error_message(said, self.secrets())
+
+    def secrets(self) -> list[Secret]:
+        """Return what nothing that is recorded may repeat."""
+        sent = self.credential
+        return self.generation.known_secrets() + ([] if sent is None else [sent.value, sent.key])
 
     def retarget(self, target: Target) -> None:
         """Go to another target, about which nothing is known yet."""
@@ -326,20 +352,18 @@ class Exchange(Struct, eq=False):
         gateway = max((self.clock.seconds() - self.started) * 1000.0 - upstream, 0.0)
         return b"upstream;dur=%.1f, gateway;dur=%.1f" % (upstream, gateway)
 
-    def attempt_failed(self, target: Target, status: int | None, error: Exception | None) -> None:
+    def attempt_failed(self, target: Target, error: Exception | None) -> None:
         """Note that another attempt follows one that went wrong, of which the client gets nothing.
 
         :param target: where that one went.
-        :param status: of the response that nobody gets, if there was one.
-        :param error: what went wrong, if the status does not say it.
+        :param error: what went wrong; ``None``: somebody else says it.
         """
         if isinstance(error, GatewayError):
             ours = isinstance(error, UpstreamFailure) or error.reason not in _UPSTREAM_REASONS
             sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
+            self.error_message = self.readable_message(error)
             self._report_failure(word_of(error), sentence, error.detail, target)
-        elif status is not None:
-            sentence = f"the provider returned status {status}"
-            self._report_failure(_word_of_status(status), sentence, target=target)
+        self.error_message = None
         self.end_upstream_wait()
         self.given_up = self.attempts
         self.first_byte_at = None
@@ -352,7 +376,8 @@ class Exchange(Struct, eq=False):
     ) -> None:
         target = target or self.target
         if target is not None:
-            failure = ProviderFailure(target.provider.name, word, sentence, detail, self.request_id)
+            name, message = target.provider.name, self.error_message
+            failure = ProviderFailure(name, word, sentence, detail, self.request_id, message)
             self.generation.failures.note(failure, self.clock)
 
     def _settled(self, outcome: Outcome) -> SettledExchange:

@@ -176,7 +176,7 @@ class HeldEventsFilter:
                 self.error = error
                 body = self.events.error_body(event, error)
                 self.body = b"[%b]" % body if self.is_array else body
-                raise stream_error()
+                raise stream_error(error)
             if error is not None or not self.is_answer or not self.events.says_nothing(event):
                 return False
         return True

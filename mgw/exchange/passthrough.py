@@ -26,6 +26,7 @@ from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
+from mgw.exchange.refusals import RefusalMeter
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import (
     BufferedResponse,
@@ -75,6 +76,8 @@ class PassthroughFilter:
     finished: bool = False
     """Whether the last word has passed."""
     _body_ended: bool = False
+    _refusal: RefusalMeter | None = None
+    """The meter, where the body is an error's and is looked at."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
@@ -104,11 +107,13 @@ class PassthroughFilter:
 
     def fault(self) -> Fault | None:
         """Return the provider's own error that has passed, or that the stream ended too early."""
+        if self._refusal is not None:
+            return self._refusal.fault()
         end = self._end
         if end is None:
             return None
         if end.error is not None:
-            return Fault(stream_error(), end.error.status)
+            return Fault(stream_error(end.error), end.error.status)
         if self._body_ended and not (self.complete or end.is_unknown):
             error = incomplete().because(Cause.TRUNCATED)
             return Fault(error, error.status)
@@ -208,6 +213,8 @@ class Passthrough(Struct, eq=False):
     """Whether the body has lost the content coding that the client gave it."""
     answering: AnsweringModel | None = None
     """Finds the model of a list that has answered, where there is a list."""
+    reads_errors: bool = False
+    """Whether the event says why the provider refuses."""
     readable: bool = False
     """Whether the response is looked at, so that it must be whole and without a coding."""
     _credential: Credential | None = None
@@ -302,16 +309,29 @@ class Passthrough(Struct, eq=False):
         meter: Meter = dialect.meter(content_type, end) if metered else BlindMeter()
         if self.answering is not None and head.status < _FIRST_ERROR_STATUS:
             meter = self.answering.beside(meter)
+        if head.status >= _FIRST_ERROR_STATUS:
+            return self._error_filter(head, meter, last_event)
         if head.content_encoding is not None and is_encoded(head):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event, end)
         length = head.content_length
-        if head.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self.secrets()):
-            return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
             return PassthroughFilter(meter, None, last_event, end)
         return KeepaliveFilter(meter, None, last_event, end, keepalive_bytes=dialect.keepalive_bytes)
+
+    def _error_filter(
+        self, head: ResponseHead, meter: Meter, last_event: LastEvent | None
+    ) -> PassthroughFilter:
+        """Return the filter for the body of a refusal."""
+        refusal = RefusalMeter(meter, self.target.family, head.status) if self.reads_errors else None
+        meter = meter if refusal is None else refusal
+        if is_encoded(head):
+            gunzip = Gunzip(_GUNZIPPED_BYTES) if self.route.metered or self.reads_errors else None
+            return PassthroughFilter(meter, gunzip, last_event, _refusal=refusal)
+        if _may_be_short(head.content_length) and (secrets := self.secrets()):
+            return ErrorFilter(meter, secrets=secrets, _refusal=refusal)
+        return PassthroughFilter(meter, None, last_event, _refusal=refusal)
 
     def _choices(self, dialect: Dialect) -> int:
         """Return how many answers the client asked for."""

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Final
 
 from mgw.bodies.source import BodySource
+from mgw.canonical.reply import UpstreamError
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
@@ -40,8 +41,9 @@ from mgw.exchange.attempts import (
     trouble_of_status,
 )
 from mgw.exchange.early_head import EarlyHead, silence_for
-from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault
+from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault, status_error
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
+from mgw.exchange.refusals import report_refusal
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
@@ -248,6 +250,7 @@ class ExchangeRun(WaitingRun):
         assert plan is not None
         assert upstream is not None
         exchange.key_hash = credential.key_hash or None
+        exchange.credential = credential
         exchange.attempts += 1
         exchange.upstream_request_id = None
         self._credential = credential
@@ -389,8 +392,8 @@ class ExchangeRun(WaitingRun):
         self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:
-        if full.failure is not None:
-            self._exchange.fault = Fault(full.failure, full.status)
+        if full.error is not None:
+            self._note_error(full, full.error)
         early_head = self._early_head
         if early_head is not None and early_head.was_sent:
             sending = early_head.send_full(full)
@@ -400,6 +403,14 @@ class ExchangeRun(WaitingRun):
             self._succeed()
         else:
             self._wait(sending, lambda _: self._succeed())
+
+    def _note_error(self, full: FullResponse, error: UpstreamError) -> None:
+        """Say what a response that is the provider's error stands for in the event."""
+        exchange, failure = self._exchange, full.failure
+        if failure is not None:
+            exchange.fault = Fault(failure.quoting(error.own_message), full.status)
+        elif exchange.fault is None:
+            exchange.fault = Fault(status_error(full.status, error.own_message), full.status)
 
     # Another attempt.
 
@@ -448,10 +459,14 @@ class ExchangeRun(WaitingRun):
         response, self._response = self._response, None
         self._early_failure = None
         assert self._plan is not None
-        status = None if response is None else response.status
-        self._exchange.attempt_failed(self._plan.target, status, error)
-        if response is not None:
-            response.cancel()
+        exchange, target = self._exchange, self._plan.target
+        if response is None or error is not None:
+            exchange.attempt_failed(target, error)
+            if response is not None:
+                response.cancel()
+        else:
+            report_refusal(exchange, target, response)
+            exchange.attempt_failed(target, None)
 
     # The end.
 

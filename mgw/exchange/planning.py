@@ -88,7 +88,16 @@ def plan_known(
     if found is not None and prepared.model_literal is not None:
         body = replace_spans(body, found.spans, prepared.model_literal)
     seconds = prepared.keepalive_seconds
-    return Passthrough(route, prepared.target, request, body, seconds, None, prepared)
+    return Passthrough(
+        route,
+        prepared.target,
+        request,
+        body,
+        seconds,
+        None,
+        prepared,
+        reads_errors=exchange.generation.error_messages,
+    )
 
 
 def _translate_known(
@@ -273,7 +282,15 @@ def _passthrough_of(
     content, reencoded = body.upstream_body()
     seconds = _keepalive_seconds(exchange)
     plan = Passthrough(
-        exchange.route, target, request, content, seconds, rewriter, prepared, reencoded=reencoded
+        exchange.route,
+        target,
+        request,
+        content,
+        seconds,
+        rewriter,
+        prepared,
+        reencoded=reencoded,
+        reads_errors=exchange.generation.error_messages,
     )
     if body.listed:
         plan.answering = AnsweringModel(exchange, frozenset((*body.listed, target.upstream_model or "")))

@@ -164,4 +164,4 @@ class StreamFilter:
 def _error_of(event: Broke) -> GatewayError:
     if event == UNREADABLE_EVENT:
         return GatewayError(Reason.UPSTREAM_BROKEN, event.error.message).because(Cause.UNREADABLE)
-    return stream_error()
+    return stream_error(event.error)

@@ -20,6 +20,7 @@ from mgw.exchange.attempts import (
 )
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.prepared_request import upstream_target
+from mgw.exchange.refusals import refusal_error
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import FullResponse
 from mgw.exchange.target_resolution import check_allowed
@@ -62,7 +63,9 @@ async def dial(
             key = key_for_fallback(other, request.key)
         elif step is not Step.REPEAT or trouble is None:
             break
-        exchange.attempt_failed(failed, None if answer is None else answer.status, failure)
+        if isinstance(answer, UpstreamRefusal):
+            failure = refusal_error(failed.family, answer.status, answer.body)
+        exchange.attempt_failed(failed, failure)
         if step is Step.REPEAT and trouble is not None:
             await deferLater(exchange.clock, attempts.begin_repetition(trouble, exchange.generation.chance()))
     if failure is not None:
@@ -108,6 +111,7 @@ async def _dial_target(
     renewed = False
     while True:
         exchange.key_hash = credential.key_hash or None
+        exchange.credential = credential
         exchange.attempts += 1
         headers = _headers(exchange, request, target, credential)
         address, path = upstream.address, upstream_target(exchange.route, target, request)

@@ -33,12 +33,25 @@ class Ending(Struct, frozen=True):
     """Of its close frame."""
     fault: str | None = None
     """What it has sent that is illegal."""
+    said: str | None = None
+    """How it says itself why, in its close frame or in the message before that."""
     is_lost: bool = False
     """Its connection ended without a close frame."""
     is_stalled: bool = False
     """It has taken nothing of what was sent for too long."""
     refusal: GatewayError | None = None
     """Why the gateway has ended it, if that was not in order."""
+
+
+class LastError(Struct, frozen=True):
+    """An error that a provider has sent in a session, which goes on, or ends with it."""
+
+    message: str | None
+    frame: int
+    """How many data frames the provider had sent with it."""
+
+    def __repr__(self) -> str:  # what it says stays out
+        return f"LastError({self.frame})"
 
 
 _ORDERLY: frozenset[int | None] = frozenset({None, 1000, 1001})
@@ -75,9 +88,11 @@ def _settle_upstream_end(exchange: Exchange, ending: Ending, provider: str) -> N
         exchange.refused(upstream_too_slow(provider, what, phase, Cause.IDLE_TIMEOUT))
     elif ending.is_lost:
         what = "closed the connection in the middle of a session"
-        exchange.refused(upstream_broken(provider, what, phase, Cause.TRUNCATED))
+        broken = upstream_broken(provider, what, phase, Cause.TRUNCATED)
+        exchange.refused(broken.quoting(ending.said))
     elif ending.code not in _ORDERLY:
         what = f"closed a session with code {ending.code}"
-        exchange.refused(upstream_broken(provider, what, phase, Cause.UPSTREAM_ERROR_EVENT))
+        broken = upstream_broken(provider, what, phase, Cause.UPSTREAM_ERROR_EVENT)
+        exchange.refused(broken.quoting(ending.said))
     else:
         exchange.settle(Outcome.OK)

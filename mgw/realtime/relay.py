@@ -228,7 +228,7 @@ class SessionRelay:
         """The sender of a direction has sent its close frame, or something illegal."""
         sender = Side.CLIENT if direction is self.to_upstream else Side.UPSTREAM
         if direction.close is not None:
-            self._begin_end(Ending(sender, direction.close.code))
+            self._begin_end(Ending(sender, direction.close.code, said=direction.close.reason or None))
             if self.to_upstream.close is not None and self.to_client.close is not None:
                 self._finish()
         else:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -23,13 +24,14 @@ from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
 from mgw.errors import Cause, GatewayError, Reason, forget_frames
-from mgw.exchange.exchange import Exchange
+from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.refusals import refusal_error
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
 from mgw.exchange.target_resolution import MODEL, resolve_model
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
-from mgw.realtime.ending import Ending, Side, settle
+from mgw.realtime.ending import Ending, LastError, Side, settle
 from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage
 from mgw.realtime.messages import MAX_MESSAGE_BYTES, HoldLimits, RewritingDirection
 from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
@@ -45,6 +47,7 @@ from mgw.wire.target import query_value
 if TYPE_CHECKING:
     from mgw.realtime.handshake import ServerHandshake
     from mgw.realtime.upstream_socket import Answer, SwitchedUpstream
+
 
 SWITCHING_PROTOCOLS: Final = 101
 _MAX_METERED_BYTES: Final = 1024 * 1024
@@ -112,6 +115,8 @@ class Session:
     _started: float | None = None
     """When the client had its 101."""
     _usage: TokenUsage = NO_USAGE
+    _last_error: LastError | None = None
+    """The provider's, if it has sent one."""
     _messages: SessionMessages = field(init=False)
     _models: SessionModels = field(init=False)
     _limit: Deadline = field(init=False)
@@ -203,6 +208,8 @@ class Session:
         answer = await dial(exchange, request, target, self.subprotocols)
         if not isinstance(answer, SwitchedUpstream):
             _ = send_full(exchange, full_response(answer), self.response)
+            error = refusal_error(exchange.route.family, answer.status, answer.body)
+            exchange.fault = Fault(error, answer.status)
             exchange.responded()
             self._finish()
             return
@@ -259,7 +266,9 @@ class Session:
             return answer
         what = f"rejected the session with status {answer.status}"
         cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
-        raise upstream_broken((exchange.target or target).provider.name, what, Phase.HEAD, cause)
+        target = exchange.target or target
+        said = refusal_error(target.family, answer.status, answer.body).provider_message
+        raise upstream_broken(target.provider.name, what, Phase.HEAD, cause).quoting(said)
 
     def _check_for_realtime(self) -> None:
         """Have clients fall back to HTTP where the provider that they would get has no sessions."""
@@ -319,8 +328,7 @@ class Session:
         stall = exchange.generation.config.timeouts.write_stall
         relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
         relay.to_upstream = self._client_direction(relay, socket.write)
-        marker = self._messages.usage_marker
-        reader = FrameReader(masked=False, message_limit=_MAX_METERED_BYTES, markers=(marker,))
+        reader = FrameReader(masked=False, message_limit=_MAX_METERED_BYTES, markers=self._markers())
         relay.to_client = Direction(reader, client.write, self._meter, relay.on_direction_end)
         self._relay = relay
         return relay
@@ -356,9 +364,22 @@ class Session:
             return True
         return target is not None and target.upstream_model != target.asked_model  # else they repeat it
 
+    def _markers(self) -> tuple[bytes, ...]:
+        """Return what stands in the provider's messages that are looked at."""
+        usage, error = self._messages.usage_marker, self._messages.error_marker
+        return (usage,) if error is None or not self.exchange.generation.error_messages else (usage, error)
+
     def _meter(self, messages: Sequence[Message]) -> None:
+        marker = self._messages.error_marker
         for message in messages:
             self._usage = self._messages.update_usage(message.payload, self._usage)
+            if marker is not None and marker in message.payload:
+                self._note_error(message.payload)
+
+    def _note_error(self, payload: bytes) -> None:
+        error, relay = self._messages.find_error(payload), self._relay
+        if error is not None and relay is not None:
+            self._last_error = LastError(error.own_message, relay.to_client.frames)
 
     def _rewrite(self, payload: bytes) -> bytes | None:
         """Return what is sent in place of a client's message, or refuse it."""
@@ -401,6 +422,9 @@ class Session:
         exchange.counted = self._usage
         seconds = exchange.clock.seconds() - (self._started or exchange.started)
         exchange.session = relay.counts(seconds / 60)
+        error = self._last_error
+        if error is not None and error.message is not None and error.frame == relay.to_client.frames:
+            ending = replace(ending, said=error.message)  # nothing followed
         settle(exchange, ending, target.provider.name)
         self._finish()
 

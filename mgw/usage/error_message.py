@@ -4,7 +4,7 @@ What a provider says may repeat anything that it was sent, and be of any length.
 out, those that are known by their value and others by what they look like; what does not print, or turns the
 direction of a text, is escaped; and no more than the beginning is kept.
 
-Source: contract 7.13.
+Source: contract 7.14.
 """
 
 from __future__ import annotations

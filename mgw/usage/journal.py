@@ -7,13 +7,16 @@ One that raises is counted and reported once a minute, by the kind and the place
 message might quote the event.
 
 The process log says that a provider fails, once a minute for each cause, and why.  The sentence is the one
-that the client got.  Of a provider's own words nothing is written: they may repeat what a client had sent.
+that the client got.  Of a provider's own words, which may repeat what a client had sent, nothing is written
+but the beginning of its error's message, without credentials (:mod:`mgw.usage.error_message`), unless
+``hooks.error_messages`` is off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from json import dumps
 from operator import length_hint
 from traceback import extract_tb
 from typing import Any, Final, Protocol
@@ -309,6 +312,8 @@ class ProviderFailure(Struct, frozen=True):
     detail: str
     """What the client was not told, as an address; may be empty."""
     request_id: str
+    message: str | None = None
+    """The provider's, as it may be shown."""
 
 
 @dataclass(slots=True)
@@ -319,17 +324,25 @@ class FailureLog:
 
     def note(self, failure: ProviderFailure, clock: IReactorTime) -> None:
         """Warn, unless the same was said within the last minute."""
-        key = (failure.provider, failure.cause)
+        suppressed = self.claim(failure.provider, failure.cause, clock)
+        if suppressed is not None:
+            self.write(failure, suppressed)
+
+    def claim(self, provider: str, cause: str, clock: IReactorTime) -> int | None:
+        """Return how many warnings were suppressed, if one is due, which the caller writes; else ``None``."""
+        key = (provider, cause)
         limited = self._logs.get(key)
         if limited is None:
             limited = self._logs[key] = RateLimitedLog(clock)
-        if not limited.is_due():
-            return
-        suppressed = limited.take_suppressed()
+        return limited.take_suppressed() if limited.is_due() else None
+
+    def write(self, failure: ProviderFailure, suppressed: int) -> None:
+        """Warn."""
         _log.warn(
-            "{sentence}{detail} (provider={provider} error={cause} request_id={request_id}){more}",
+            "{sentence}{detail}{said} (provider={provider} error={cause} request_id={request_id}){more}",
             sentence=failure.sentence,
             detail=f", {failure.detail}" if failure.detail else "",
+            said="" if failure.message is None else f": {dumps(failure.message, ensure_ascii=False)}",
             provider=failure.provider,
             cause=failure.cause,
             request_id=failure.request_id,

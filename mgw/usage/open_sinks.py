@@ -10,7 +10,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from mgw.config.hooks import HooksSettings
+from mgw.config.hooks import SINKS, HooksSettings
 from mgw.config.settings_base import Settings
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.sinks import SinkTools, open_sink
@@ -62,7 +62,8 @@ class OpenSinks:
         :raises ValueError: one cannot be opened.
         """
         sinks: SinksByName = {}
-        for name, settings in hooks:
+        for name in SINKS:
+            settings = getattr(hooks, name)
             before = self._in_use.get(name)
             if before is not None and before.settings == settings:
                 sinks[name] = before

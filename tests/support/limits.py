@@ -247,6 +247,8 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_a_message_is_looked_at_up_to_a_limit_where_a_word_is_not_cut": (
         "mgw.dialects.refusal.MAX_OWN_MESSAGE",
     ),
+    "tests/memory/exchange/test_error_messages.py::"
+    "test_an_error_of_64_kib_is_looked_at_and_a_longer_one_is_not": ("mgw.exchange.refusals.MAX_BYTES",),
     "tests/pure/usage/test_error_message.py::test_the_first_300_characters_are_shown": (
         "mgw.usage.error_message.MAX_CHARACTERS",
     ),

@@ -16,7 +16,13 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.openai import embedding, speech
 from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
-from mgw.dialects.openai.errors import error_body, parse_error, render_error, render_session_error
+from mgw.dialects.openai.errors import (
+    error_body,
+    find_session_error,
+    parse_error,
+    render_error,
+    render_session_error,
+)
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.dialects.openai.stream_events import STREAM_EVENTS
@@ -78,7 +84,13 @@ _MODEL_PLACES: Final = (
     ("session", "delegation", "decisions", "model"),
 )
 """Of the messages of Responses, of the Realtime API and of the Live API."""
-_SESSION: Final = SessionMessages(b'"usage"', update_session_usage, _MODEL_PLACES)
+_SESSION: Final = SessionMessages(
+    b'"usage"',
+    update_session_usage,
+    _MODEL_PLACES,
+    error_marker=b'"error"',
+    find_error=find_session_error,
+)
 RESPONSES: Final = replace(
     CHAT,
     name=DialectName.OPENAI_RESPONSES,

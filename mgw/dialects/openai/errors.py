@@ -152,6 +152,15 @@ def parse_stream_error(document: bytes) -> UpstreamError:
     return UpstreamError(status, cut_message(message), code, _numbers_of(error), own_message=own)
 
 
+def find_session_error(message: bytes) -> UpstreamError | None:
+    """Return the error that a message of a session is, or tells of a response."""
+    found = _decode(message)
+    kind = found.get("type") if type(found) is dict else None
+    if kind == "response.failed" and type(found.get("response")) is dict:
+        return parse_stream_error(_ENCODER.encode({"error": found["response"].get("error")}))
+    return parse_stream_error(message) if kind == "error" else None
+
+
 def is_error(document: bytes) -> bool:
     """Whether a document without choices is an error, and not something that means nothing."""
     found = _decode(document)

@@ -174,15 +174,17 @@ def test_one_cause_of_one_provider_is_told_once_a_minute_and_counted_meanwhile()
     assert [event.error for event in pipeline.events].count("refused_connection") == 4
 
 
-def test_the_providers_own_words_are_in_no_warning() -> None:
+def test_of_the_providers_own_words_the_message_alone_is_in_the_warning() -> None:
     pipeline = Pipeline()
     with warnings() as heard:
         _, done = pipeline.ask(
             "/v1/messages", b'{"model":"main/m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}'
         )
         _ = done.addErrback(lambda _: None)
-        pipeline.connection.send(answered(b'{"error":{"message":"your prompt was: canary"}}'))
+        body = b'{"error":{"message":"no such model","param":"canary"},"request":"canary"}'
+        pipeline.connection.send(answered(body))
     assert pipeline.event().error == "unreadable"
+    assert "no such model" in heard[0]
     assert "canary" not in "".join(heard)
 
 

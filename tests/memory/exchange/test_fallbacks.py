@@ -307,7 +307,10 @@ class Notes(FailureLog):
         super().__init__()
         self.notes: list[tuple[str, str]] = []
 
-    def note(self, failure: ProviderFailure, clock: IReactorTime) -> None:
+    def claim(self, provider: str, cause: str, clock: IReactorTime) -> int | None:
+        return 0
+
+    def write(self, failure: ProviderFailure, suppressed: int) -> None:
         self.notes.append((failure.provider, failure.cause))
 
 

@@ -33,7 +33,10 @@ def said_of(text: str) -> list[str]:
             "edge_auth: {keys: [{name: a, key: k, model: []}]}",
             f"edge_auth.keys.0.model: unknown key, did you mean models? (allowed: {OF_KEYS})",
         ),
-        ("hooks: {file: {}}", "hooks.file: unknown key; allowed keys: jsonl, webhook, sqlite, otlp"),
+        (
+            "hooks: {file: {}}",
+            "hooks.file: unknown key; allowed keys: jsonl, webhook, sqlite, otlp, error_messages",
+        ),
         (
             "hooks: {jsonl: {output: stdout, rotate: 1}}",
             (

@@ -1,0 +1,137 @@
+"""What a provider's refusal says: read from a copy while it passes, or from a response that nobody gets.
+
+The client's bytes stay as they are.  A body is looked at once, where it has no more than :data:`MAX_BYTES`
+and the operator has not switched that off (``hooks.error_messages``).  The body of a response after which
+another attempt follows is given a moment to arrive, which that attempt does not wait for; and only where a
+warning is due.
+
+Source: contract 7.14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+from twisted.python.failure import Failure
+
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects import error_reader_of
+from mgw.dialects.dialect import Meter
+from mgw.dialects.refusal import word_of
+from mgw.errors import GatewayError
+from mgw.exchange.exchange import Exchange, Fault, status_error
+from mgw.routing.resolve import Target
+from mgw.secret import Secret
+from mgw.upstream.client import UpstreamResponse
+from mgw.usage.error_message import format_error_message
+from mgw.usage.journal import ProviderFailure
+from mgw.vocabulary import Family
+from mgw.wire.encodings import decode_content
+from mgw.wire.headers import values_of
+
+MAX_BYTES: Final = 64 * 1024
+"""A longer body is no error's."""
+ARRIVAL_SECONDS: Final = 0.25
+"""How long the body of a response that nobody gets may take: no pause before a repetition is shorter."""
+
+
+class RefusalMeter:
+    """A meter beside another, which keeps a copy of what may be an error.
+
+    :param family: of the provider.
+    """
+
+    __slots__ = ("_family", "_kept", "_meter", "_room", "_status")
+
+    def __init__(self, meter: Meter, family: Family, status: int) -> None:
+        self._meter = meter
+        self._family = family
+        self._status = status
+        self._kept: list[bytes] = []
+        self._room = MAX_BYTES
+
+    def __repr__(self) -> str:  # what was kept stays out
+        return f"RefusalMeter({self._status})"
+
+    @property
+    def usage(self) -> TokenUsage:
+        """What the other knows."""
+        return self._meter.usage
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes."""
+        self._meter.feed(data)
+        self._room -= len(data)
+        if self._room >= 0:
+            self._kept.append(data)
+        else:
+            self._kept.clear()
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        self._meter.finish()
+
+    def fault(self) -> Fault:
+        """Return what the event says of the refusal; the copy is let go."""
+        body = b"".join(self._kept)
+        self._kept.clear()
+        return Fault(refusal_error(self._family, self._status, body), self._status)
+
+
+def refusal_error(family: Family, status: int, body: bytes) -> GatewayError:
+    """Return the error that a refusal is, with what it says itself."""
+    return status_error(status, error_reader_of(family)(status, body).own_message if body else None)
+
+
+def report_refusal(exchange: Exchange, target: Target, response: UpstreamResponse) -> None:
+    """Warn of a refusal after which another attempt follows, and let the response go, now or in a moment."""
+    generation, status, name = exchange.generation, response.status, target.provider.name
+    error = status_error(status)
+    word = word_of(error)
+    suppressed = generation.failures.claim(name, word, exchange.clock)
+    if suppressed is None:
+        response.cancel()
+        return
+    failure = ProviderFailure(name, word, error.message, "", exchange.request_id)
+    if not generation.error_messages:
+        response.cancel()
+        generation.failures.write(failure, suppressed)
+        return
+    codings = b",".join(values_of(response.headers, b"content-encoding"))
+    write = partial(generation.failures.write, suppressed=suppressed)
+    warning = _Warning(failure, target.family, status, codings, exchange.secrets(), write)
+    reading = response.read_ahead(MAX_BYTES)
+    _ = reading.addTimeout(ARRIVAL_SECONDS, exchange.clock).addBoth(warning.write_of, response)
+
+
+@dataclass(slots=True)
+class _Warning:
+    """A warning that waits for the body of a response."""
+
+    failure: ProviderFailure
+    family: Family
+    status: int
+    codings: bytes
+    secrets: Sequence[Secret] = field(repr=False)
+    write: Callable[[ProviderFailure], None]
+
+    def write_of(self, _: Failure | None, response: UpstreamResponse) -> None:
+        """Warn, with what has arrived."""
+        body = response.arrived
+        response.cancel()
+        error = refusal_error(self.family, self.status, self._decoded(body))
+        said = error.provider_message
+        message = None if said is None else format_error_message(said, self.secrets)
+        self.write(replace(self.failure, message=message))
+
+    def _decoded(self, body: bytes) -> bytes:
+        if len(body) > MAX_BYTES:
+            return b""
+        try:
+            return decode_content(body, self.codings, MAX_BYTES)
+        except GatewayError:
+            return b""
