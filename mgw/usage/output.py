@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 STDOUT: Final = 1
 STDERR: Final = 2
-SHARED_BYTES: Final = 16 * 1024
-"""Others wait while so much is written, and the rest of the last line."""
+SHARED_BYTES: Final = 64 * 1024
+"""Others wait while so much is written, and the rest of the last line; a pipe takes as much at once."""
 
 
 class Output(Protocol):
@@ -103,7 +103,7 @@ class SharedOutput:
 
         :raises OSError: nothing was written.
         """
-        end = _end_of_lines(data)
+        end = len(data) if len(data) <= SHARED_BYTES else _end_of_lines(data)
         with self._lock:
             written = self._output.write(data[:end])
             with suppress(OSError):  # the next write finds that again
@@ -117,7 +117,7 @@ class SharedOutput:
 
 
 def _end_of_lines(data: memoryview) -> int:
-    start = min(len(data), SHARED_BYTES)
+    start = SHARED_BYTES
     while start < len(data):
         newline = bytes(data[start - 1 : start - 1 + SHARED_BYTES]).find(b"\n")
         if newline >= 0:

@@ -100,7 +100,7 @@ def test_nobody_writes_in_the_middle_of_a_line() -> None:
     lock = RLock()
     inner = Piecewise(lock)
     output = SharedOutput(inner, lock)
-    lines = b"".join(b"%06d\n" % number for number in range(4000))
+    lines = b"".join(b"%06d\n" % number for number in range(20_000))
     written = output.write(memoryview(lines))
     assert SHARED_BYTES <= written < SHARED_BYTES + 7
     assert inner.taken == lines[:written]
