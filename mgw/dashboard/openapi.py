@@ -80,8 +80,6 @@ _HEALTH: Final = _object(
     since=_TIME,
     last_success=_TIME,
     last_failure=_object("time", time=_TIME, error=_TEXT, http_status=_COUNT),
-    requests=_COUNT,
-    failed=_COUNT,
 )
 _ACCOUNT: Final = _object(
     "name state",

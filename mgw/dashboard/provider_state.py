@@ -53,10 +53,6 @@ class ObservedHealth(Struct, frozen=True, omit_defaults=True):
 
     state: HealthState
     since: str
-    requests: int
-    """How many it has decided."""
-    failed: int
-    """How many of them by its own fault."""
     last_success: str | None = None
     last_failure: LastFailure | None = None
 
@@ -73,14 +69,12 @@ class HealthChange(Struct, frozen=True, omit_defaults=True):
 
 @dataclass(slots=True)
 class _Provider:
-    """What is counted of one provider; times are unix seconds."""
+    """What is kept of one provider; times are unix seconds."""
 
     since: float
     has_own_key: bool
     """Whether it is the gateway's own credential that it judges."""
     state: HealthState = HealthState.UNKNOWN
-    requests: int = 0
-    failed: int = 0
     in_a_row: int = 0
     last_success: float | None = None
     last_failure: tuple[float, str | None, int | None] | None = None
@@ -90,8 +84,6 @@ class _Provider:
         return ObservedHealth(
             self.state,
             timestamp(self.since),
-            self.requests,
-            self.failed,
             None if self.last_success is None else timestamp(self.last_success),
             None if failure is None else LastFailure(timestamp(failure[0]), failure[1], failure[2]),
         )
@@ -134,7 +126,6 @@ class ProviderStates:
             if known is None:  # removed by a reload
                 continue
             if row.outcome is ok:
-                known.requests += 1
                 known.in_a_row = 0
                 known.last_success = row.time + row.latency_ms / 1000.0
                 if known.state is not HealthState.OK:
@@ -143,11 +134,9 @@ class ProviderStates:
                 self._record_error(name, known, row)
 
     def _record_error(self, name: str, known: _Provider, row: SettledExchange) -> None:
-        known.requests += 1
         if not _is_failure(row, has_own_key=known.has_own_key):
             return
         time = row.time + row.latency_ms / 1000.0
-        known.failed += 1
         known.in_a_row += 1
         known.last_failure = time, row.error, row.http_status
         if known.in_a_row >= FAILURES_IN_A_ROW and known.state is not HealthState.FAILING:
