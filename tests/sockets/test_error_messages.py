@@ -1,4 +1,4 @@
-"""Why a provider said no is in the event, the file and the log of a gateway with workers, and no more of it."""
+"""Why a provider said no: in the event, the file and the log of a gateway with workers, and no more of it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from bench.memory.measure import collector_off
 from mgw.config.secrets import secrets_of
 from mgw.credentials.provider import ClientKey
 from mgw.exchange.refusals import ARRIVAL_SECONDS, MAX_BYTES
@@ -290,3 +292,27 @@ def test_a_refusal_of_the_gateway_has_no_message() -> None:
     _, work = pipeline.ask("/v1/chat/completions", b'{"messages":[]}')
     _ = work.addErrback(lambda _: None)
     assert pipeline.event().error_message is None
+
+
+@each_place
+@pytest.mark.parametrize("again", [False, True], ids=["the last attempt", "an attempt before another"])
+def test_a_refusal_leaves_nothing_to_the_collector(place: str, again: bool) -> None:
+    pipeline = pipeline_of(AGAIN if again else TEXT)
+    with collector_off():
+        ask(pipeline, place)
+        pipeline.connection.send(answered(error(), b"503 Busy"))
+        pipeline.clock.advance(1)
+        if not pipeline.events:
+            pipeline.connection.send(answered(error(), b"503 Busy"))
+        assert pipeline.event().error_message == SAID
+        left = [type(one).__name__ for one in gc.get_objects()]
+    held = {
+        "Exchange",
+        "RefusalMeter",
+        "Fault",
+        "UpstreamResponse",
+        "GatewayError",
+        "UpstreamError",
+        "_Warning",
+    }
+    assert not held & set(left)
