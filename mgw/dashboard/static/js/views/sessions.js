@@ -18,7 +18,7 @@ const COLUMNS = [
   { key: "route", label: "Route", priority: 1, cell: (row) => row.route ?? UNKNOWN },
   { key: "bytes_in", label: "From client", numeric: true, sort: (row) => row.bytes_in, cell: (row) => bytes(row.bytes_in) },
   { key: "bytes_out", label: "To client", numeric: true, sort: (row) => row.bytes_out, cell: (row) => bytes(row.bytes_out) },
-  { key: "frames", label: "Frames in, out", numeric: true, priority: 2, cell: (row) => `${count(row.frames_in)}, ${count(row.frames_out)}` },
+  { key: "frames", label: "Frames in, out", numeric: true, priority: 2, cell: (row) => (row.frames_in === undefined && row.frames_out === undefined ? UNKNOWN : `${count(row.frames_in)}, ${count(row.frames_out)}`) },
 ];
 
 /**
