@@ -78,7 +78,7 @@ export function busyProfiles(more = {}) {
   const provider = (name, kind, rest) => ({ name, kind, family: "openai", defaults: [], capabilities: ["text"], health: { state: "ok", requests: 1, failed: 0 }, credentials: { mode: "api_key", key_hash, state: "ready" }, ...rest });
   const names = Array.from({ length: 40 }, (_, index) => ({ id: `gpt-5-${index}-mini`, provider: "main", upstream_model: `gpt-5.${index}-mini-2026-01-31`, capabilities: ["text", "tools", "vision"] }));
   return {
-    ...base, prices: true, logins: [],
+    ...base, prices: true, try_it: { as: "key" }, logins: [],
     providers: [
       ...base.providers,
       provider("vertex-frankfurt-for-the-insurance-team", "gemini", { family: "gemini", base_url: "https://europe-west3-aiplatform.googleapis.example/v1/projects/insurance-production-eu/locations/europe-west3/publishers/google", defaults: ["gemini"], capabilities: ["text", "embedding", "image_gen", "video_gen", "audio_speech", "audio_transcribe", "realtime", "platform"] }),

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { busy, busyProfiles } from "../samples.mjs";
 import { until } from "../browser.mjs";
 
-const VIEWS = ["overview", "overview?by=client", "overview?by=model&range=24h", "requests", "providers", "models", "sessions", "logs", "logins"];
+const VIEWS = ["overview", "overview?by=client", "overview?by=model&range=24h", "requests", "providers", "models", "sessions", "logs", "logins", "try"];
 const WIDTHS = [[360, 740], [1280, 800], [1440, 900], [1920, 1080]];
 
 const LASTING = ["Status", "Error", "Cost"];
