@@ -138,6 +138,28 @@ async function turnsWhatIsInProgressIntoItsEvent(browser) {
   await page.context().close();
 }
 
+/** A row of any view leads to the requests that it counts, in the same range of time. */
+async function isWhereFiguresLead(browser) {
+  const { page, rows } = await requests(browser, "#/overview?range=7d&by=client");
+  const groups = page.locator(".groups");
+  for (const [hash, table, name, chip] of [
+    ["#/overview?range=7d&by=client", groups, "alice", "Client: alice"],
+    ["#/overview?range=7d&by=provider", groups, "main", "Provider: main"],
+    ["#/overview?range=7d&by=model", groups, "fast", "Model: fast"],
+    ["#/overview?range=7d&by=status", groups, "Rejected", "Status: Rejected"],
+    ["#/overview?range=7d&by=error", groups, "upstream_5xx", "Error: upstream_5xx"],
+    ["#/providers?range=7d", page.getByRole("region", { name: "Traffic by provider" }), "main", "Provider: main"],
+    ["#/models?range=7d", page.locator(".view-models"), "gpt-x", "Model: gpt-x"],
+  ]) {
+    await page.evaluate((to) => { location.hash = to; }, hash);
+    await table.getByRole("link", { name, exact: true }).first().click();
+    await page.getByRole("button", { name: `Remove the filter ${chip}` }).waitFor();
+    assert.match(page.url(), /#\/requests\?range=7d&/, hash);
+    await until("its requests", async () => (await rows.count()) > 0);
+  }
+  await page.context().close();
+}
+
 async function isUsedWithTheKeyboard(browser) {
   const { page, rows, details, shows } = await requests(browser, "#/requests?client=alice");
   await until("rows", async () => (await rows.count()) > 10);
@@ -205,6 +227,7 @@ export default async function scenario(browser) {
   await findsAnIdOfLastWeek(browser);
   await keepsFiltersInTheAddress(browser);
   await turnsWhatIsInProgressIntoItsEvent(browser);
+  await isWhereFiguresLead(browser);
   await isUsedWithTheKeyboard(browser);
   await saysWhatFailedAndWherePastBegins(browser);
 }

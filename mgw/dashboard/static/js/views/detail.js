@@ -7,12 +7,18 @@ import { copyButton } from "../copy.js";
 import { bytes, dollars, milliseconds, seconds, time, whole } from "../format.js";
 import { icon } from "../icons.js";
 import { requestLink, requestsLink } from "../links.js";
+import { clientName, keyName } from "../names.js";
 import { badge, chips } from "../status.js";
 
-/** @typedef {(value: any) => Node | string} Write */
+/** @typedef {(value: any, providers: any[]) => Node | string} Write */
 
 /** @param {string} filter @param {string} whose @returns {Write} a value that leads to all requests with it */
 const leads = (filter, whose) => (value) => h("a", { href: requestsLink({ [filter]: value }), title: `All requests ${whose}`, dir: "auto" }, value);
+/** @param {string} filter @param {string} whose @param {(value: string, providers: any[]) => import("../names.js").Name} called @returns {Write} */
+const named = (filter, whose, called) => (value, providers) => {
+  const { label, title } = called(value, providers);
+  return h("a", { href: requestsLink({ [filter]: value }), title: `All requests ${whose}. ${title}`, dir: "auto" }, label);
+};
 /** @type {Write} */
 const plain = (value) => h("span", { dir: "auto" }, value);
 
@@ -31,9 +37,9 @@ const GROUPS = [
     ["stream", "Streamed", (value) => (value ? "yes" : "no")],
   ]],
   ["Who and where", [
-    ["client", "Client", leads("client", "of this client")],
+    ["client", "Client", named("client", "of this client", clientName)],
     ["provider", "Provider", leads("provider", "to this provider")],
-    ["key_hash", "Key hash", (value) => h("code", {}, value)],
+    ["key_hash", "Provider key", named("key", "with this credential", keyName)],
     ["attempts", "Attempts", String],
   ]],
   ["Times", [
@@ -68,8 +74,9 @@ const HEAD = ["status", "http_status", "error", "error_message"];
 const KNOWN = new Set([...HEAD, ...GROUPS.flatMap(([, fields]) => fields.map(([field]) => field))]);
 
 export class Detail {
-  /** @param {() => void} closed */
-  constructor(closed) {
+  /** @param {() => void} closed @param {() => any[]} providers of `profiles` */
+  constructor(closed, providers) {
+    this.providers = providers;
     /** @type {string | undefined} which event is shown */
     this.key = undefined;
     /** Whether the request was in progress, so that more will be known. */
@@ -102,7 +109,7 @@ export class Detail {
   renew(event) {
     const hadFocus = this.body.contains(document.activeElement);
     this.isUnfinished = event.status === undefined;
-    fill(this.body, head(event), GROUPS.map(([name, fields]) => group(name, fields, event)), others(event), permanent(event.request_id));
+    fill(this.body, head(event), GROUPS.map(([name, fields]) => group(name, fields, event, this.providers())), others(event), permanent(event.request_id));
     if (hadFocus) this.title.focus();
   }
 
@@ -128,12 +135,13 @@ function head(event) {
  * @param {string} name
  * @param {[string, string, Write][]} fields
  * @param {any} event
+ * @param {any[]} providers
  * @returns {HTMLElement | null}
  */
-function group(name, fields, event) {
+function group(name, fields, event, providers) {
   const known = fields.filter(([field]) => event[field] !== undefined && event[field] !== "");
   if (!known.length) return null;
-  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, label, write]) => [label, write(event[field])])));
+  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, label, write]) => [label, write(event[field], providers)])));
 }
 
 /** @param {any} event @returns {HTMLElement | null} fields that a newer gateway may have */

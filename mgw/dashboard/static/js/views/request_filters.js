@@ -6,11 +6,12 @@ import { icon } from "../icons.js";
 import { FILTERS } from "../links.js";
 import { wantedOf } from "../request_filter.js";
 import { change, place } from "../router.js";
+import { groupName } from "../names.js";
 import { OUTCOMES, word } from "../status.js";
 import { stepFor } from "../time_range.js";
 
 /** @type {Record<string, string>} */
-const NAMES = { client: "Client", provider: "Provider", model: "Model", route: "Route", status: "Status", error: "Error", key: "Key hash" };
+const NAMES = { client: "Client", provider: "Provider", model: "Model", route: "Route", status: "Status", error: "Error", key: "Provider key" };
 /** Filters that have a field; the others come with links. */
 const TYPED = ["client", "provider", "model", "error"];
 const HTTP_STATUSES = ["400", "401", "403", "404", "413", "429", "499", "500", "502", "503", "504", "529"];
@@ -154,7 +155,7 @@ function chosen(query) {
   /** @type {[string, string][]} */
   const found = id ? [["id", `ID: ${id}`]] : [];
   if (since !== undefined || until !== undefined) found.push(["time", period(since, until)]);
-  for (const [name, value] of Object.entries(filters)) found.push([name, `${NAMES[name]}: ${name === "status" ? word(value) : value}`]);
+  for (const [name, value] of Object.entries(filters)) found.push([name, `${NAMES[name]}: ${groupName(name, value).label}`]);
   return found;
 }
 

@@ -4,6 +4,7 @@ import { ApiError } from "../api.js";
 import { h, setText } from "../dom.js";
 import { heading, panel, pauseButton } from "../controls.js";
 import { UNKNOWN, count, dollars, milliseconds, seconds, time, whole } from "../format.js";
+import { clientName } from "../names.js";
 import { paced, poll } from "../pace.js";
 import { RequestList } from "../request_list.js";
 import { isFiltered, wantedOf } from "../request_filter.js";
@@ -31,7 +32,7 @@ const text = (row, name) => row[name] ?? UNKNOWN;
 const COLUMNS = [
   { key: "time", label: "Time", cell: (row) => time(row.time) },
   { key: "status", label: "Status", cell: outcome },
-  { key: "client", label: "Client", cell: (row) => text(row, "client") },
+  { key: "client", label: "Client", cell: client },
   { key: "provider", label: "Provider", priority: 4, cell: (row) => text(row, "provider") },
   { key: "model", label: "Model", wide: true, cell: (row) => text(row, "model") },
   { key: "tokens", label: "Tokens", numeric: true, priority: 3, cell: tokens },
@@ -41,6 +42,13 @@ const COLUMNS = [
   { key: "route", label: "Route", priority: 1, cell: (row) => text(row, "route") },
   { key: "error", label: "Error", cell: failure },
 ];
+
+/** @param {any} row @returns {HTMLElement | string} a key without a name, as such */
+function client(row) {
+  if (row.client === undefined) return UNKNOWN;
+  const { label, title } = clientName(row.client);
+  return h("span", { title }, label);
+}
 
 /** @param {any} row @returns {boolean} */
 const isInProgress = (row) => row.status === undefined;
@@ -93,7 +101,7 @@ class RequestsView {
     this.list = new RequestList(app, () => this.draw(), signal);
     this.filters = new RequestFilters(app, signal);
     this.picker = rangePicker(signal, { any: true, also: { id: undefined } });
-    this.detail = new Detail(() => this.closed());
+    this.detail = new Detail(() => this.closed(), () => app.profiles.value?.providers ?? []);
     this.table = new Table({ caption: "Requests, newest first", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "", open: (row) => this.open(row) });
     this.end = listEnd({ again: () => this.list.load(), older: () => this.older(), earlier: () => this.earlier(), clear: () => change(nothing()) });
     this.table.element.append(this.end.element);
