@@ -3,7 +3,8 @@
 ``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/past`` only adds them,
 ``POST /stub/progress`` says which requests are in progress, ``POST /stub/set`` changes what is true: ``key``
 (none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow`` (seconds that
-the usage takes), ``history`` (the status of the list of requests), ``flow``.
+the usage takes), ``history`` (the status of the list of requests), ``late`` (how many events it lacks yet),
+``flow``.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class State:
             "draining": False,
             "slow": 0,
             "history": 200,
+            "late": 0,
         }
         self.progress: list[Json] = [under_way()]
         self.events: list[Json] = []
@@ -119,7 +121,8 @@ class State:
 
     def requests(self, query: dict[str, str]) -> Json:
         """Return a page of the events, the newest first; a cursor is the place of the last that was shown."""
-        wanted = [event for event in self.events if fits(event, query)]
+        written = self.events[: len(self.events) - self.set["late"]]
+        wanted = [event for event in written if fits(event, query)]
         wanted.sort(key=place, reverse=True)
         if "cursor" in query:
             wanted = [event for event in wanted if place(event) < tuple(query["cursor"].split("|"))]

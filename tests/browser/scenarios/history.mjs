@@ -18,6 +18,8 @@ async function requests(browser, hash, more) {
   return { page, rows, keys, details, end, shows };
 }
 
+const toTheEnd = (page) => page.getByRole("region", { name: "Requests, newest first" }).evaluate((region) => { region.scrollTop = region.scrollHeight; });
+
 async function fillsItselfAndPages(browser) {
   const { page, rows, keys, end, shows } = await requests(browser, "#/requests");
   await shows(101);
@@ -27,7 +29,7 @@ async function fillsItselfAndPages(browser) {
   await shows(101);
   await page.getByRole("button", { name: "Load older" }).evaluate((button) => button.click()); // without a scroll
   await shows(201);
-  await rows.last().scrollIntoViewIfNeeded();
+  await toTheEnd(page);
   await shows(301);
   const all = await keys();
   assert.equal(new Set(all).size, all.length);
@@ -43,7 +45,7 @@ async function fillsItselfAndPages(browser) {
 
   while (!(await end.innerText()).includes("Show older requests")) {
     const before = await rows.count();
-    await rows.last().scrollIntoViewIfNeeded();
+    await toTheEnd(page);
     await until("a further page", async () => (await rows.count()) > before);
   }
   assert.ok((await rows.count()) <= 1001);
@@ -197,6 +199,17 @@ async function isUsedWithTheKeyboard(browser) {
   await page.context().close();
 }
 
+/** What ended just before the page was opened is not in the table of the gateway yet, and its feed has told of it. */
+async function catchesUp(browser) {
+  await browser.stub("events", [event("late", { client: "the-late-one" })]);
+  await browser.stub("set", { late: 1 });
+  const { shows, page } = await requests(browser, "#/requests?client=the-late-one");
+  await shows(0);
+  await browser.stub("set", { late: 0 });
+  await shows(1);
+  await page.context().close();
+}
+
 async function saysWhatFailedAndWherePastBegins(browser) {
   await browser.stub("set", { history: 503 });
   browser.expect(/^503 \/v1\/dashboard\/requests$/);
@@ -227,6 +240,7 @@ export default async function scenario(browser) {
   await findsAnIdOfLastWeek(browser);
   await keepsFiltersInTheAddress(browser);
   await turnsWhatIsInProgressIntoItsEvent(browser);
+  await catchesUp(browser);
   await isWhereFiguresLead(browser);
   await isUsedWithTheKeyboard(browser);
   await saysWhatFailedAndWherePastBegins(browser);

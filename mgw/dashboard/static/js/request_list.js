@@ -5,6 +5,8 @@ import { fits, parameters } from "./request_filter.js";
 /** So many completed requests are held and shown at most: the page must stay quick, and lead to older ones otherwise. */
 export const MOST_ROWS = 1000;
 const PAGE = 100;
+/** After this, what ended just before the list was asked for is in the gateway's table. */
+const CATCH_UP_MS = 2000;
 
 /** @typedef {import("./request_filter.js").Wanted} Wanted */
 
@@ -12,11 +14,13 @@ export class RequestList {
   /**
    * @param {import("./main.js").App} app
    * @param {() => void} changed called when something else is to be shown
+   * @param {() => void} arrived called when something is to be merged, unless the reader would lose the place
    * @param {AbortSignal} signal
    */
-  constructor(app, changed, signal) {
+  constructor(app, changed, arrived, signal) {
     this.app = app;
     this.changed = changed;
+    this.arrived = arrived;
     /** @type {Wanted} */
     this.wanted = { id: "", filters: {}, since: undefined, until: undefined, span: undefined };
     /** @type {Map<string, any>} by request_id, in no order */
@@ -38,9 +42,12 @@ export class RequestList {
     /** @type {string | undefined} */
     this.cursor = undefined;
     this.asked = new AbortController();
+    this.signal = signal;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.catchUpTimer = undefined;
     app.feed.on("usage", (event) => this.add(event), signal);
     app.feed.on("reset", () => this.load(), signal);
-    signal.addEventListener("abort", () => this.asked.abort(), { once: true });
+    signal.addEventListener("abort", () => { this.asked.abort(); clearTimeout(this.catchUpTimer); }, { once: true });
   }
 
   /** @param {Wanted} wanted @returns {Promise<void>} */
@@ -55,6 +62,7 @@ export class RequestList {
   /** Begin again with the newest; what is shown stays until the answer is there. */
   async load() {
     const asked = this.restart();
+    clearTimeout(this.catchUpTimer);
     try {
       const pages = await Promise.all(this.questions().map((query) => this.app.api.get("requests", query, asked.signal)));
       this.events.clear();
@@ -65,10 +73,25 @@ export class RequestList {
       this.noteProgress(pages[0]);
       this.pending.push(...this.app.recent.events.newestFirst().reverse().filter((event) => this.isWanted(event)));
       this.merge();
+      this.catchUpTimer = setTimeout(() => this.catchUp(this.wanted), CATCH_UP_MS);
     } catch (error) {
       this.fail(error, asked);
     }
     if (!asked.signal.aborted) this.changed();
+  }
+
+  /**
+   * Ask once more for the newest: the gateway writes events down a moment after its feed has told of them, so what
+   * ended just before the page was opened came neither from the one nor from the other.
+   * @param {Wanted} wanted
+   */
+  async catchUp(wanted) {
+    const pages = await Promise.all(this.questions().map((query) => this.app.api.get("requests", query, this.signal))).catch(() => []);
+    if (wanted !== this.wanted || this.signal.aborted) return;
+    const found = pages.flatMap(({ requests }) => requests).filter(({ request_id }) => !this.events.has(request_id));
+    if (!found.length) return;
+    this.pending.push(...found);
+    this.arrived();
   }
 
   /** @returns {Record<string, string | number | undefined>[]} an id may be the gateway's or the provider's */

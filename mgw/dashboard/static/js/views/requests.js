@@ -98,7 +98,7 @@ class RequestsView {
     this.paused = false;
     /** @type {any[]} */
     this.inProgress = [];
-    this.list = new RequestList(app, () => this.draw(), signal);
+    this.list = new RequestList(app, () => this.draw(), () => this.refresh(), signal);
     this.filters = new RequestFilters(app, signal);
     this.picker = rangePicker(signal, { any: true, also: { id: undefined } });
     this.detail = new Detail(() => this.closed(), () => app.profiles.value?.providers ?? []);
