@@ -28,6 +28,8 @@ from mgw.usage.figures import (
     UNPRICED_COLUMNS,
 )
 
+EVENTS: Final = "usage_events"
+"""The table of events."""
 THOUSANDTHS: Final = 1000
 """Of a minute, or of a millisecond: events have three decimals."""
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType, UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -23,8 +23,10 @@ from msgspec import DecodeError
 from msgspec.json import Decoder
 
 from mgw.usage.event import UsageEvent, timestamp
+from mgw.usage.usage_rollup import HourRollup, extend_rollup
+from mgw.usage.usage_sums import EVENTS
 
-TABLE: Final = "usage_events"
+TABLE: Final = EVENTS
 BUSY_SECONDS: Final = 0.5
 """How long a writer waits for another one."""
 PURGED_AT_ONCE: Final = 5000
@@ -79,6 +81,7 @@ class UsageTable:
     path: str
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _identity: tuple[int, int] | None = None
+    _rollup: HourRollup = field(default_factory=HourRollup, repr=False)
 
     def open(self) -> None:
         """Open the file, and make or extend its table."""
@@ -99,6 +102,7 @@ class UsageTable:
             connection.close()
             raise
         self._connection, self._identity = connection, _identity_of(self.path)
+        self._rollup = HourRollup()
 
     def add(self, lines: list[bytes]) -> int:
         """Add events; return how many could not be read."""
@@ -148,27 +152,35 @@ class UsageTable:
         if connection is not None:
             connection.close()
 
+    def roll_up(self, end: str) -> bool:
+        """Do a piece of work that closes hours before this one; return whether there is more to do."""
+        with self._opened() as connection:
+            return self._rollup.advance(connection, end)
+
     def _write(self, statement: str, value: str) -> int:
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            found = connection.execute(statement, (value,))
+            connection.execute("COMMIT")
+            return found.rowcount
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection, and leave no transaction behind."""
         self.open()
         connection = self._connection
         assert connection is not None
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            found = connection.execute(statement, (value,))
-            connection.execute("COMMIT")
+            yield connection
         except sqlite3.OperationalError as error:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (
-                sqlite3.SQLITE_BUSY,
-                sqlite3.SQLITE_LOCKED,
-            ):
+            if not is_busy(error):
                 self._discard()
             raise
         except BaseException:  # a file that is damaged, or no database, may be replaced by another
             self._discard()
             raise
-        return found.rowcount
 
     def _discard(self) -> None:
         with suppress(sqlite3.Error):
@@ -189,6 +201,7 @@ def create_table(connection: sqlite3.Connection) -> None:
     if connection.execute(f"SELECT 1 FROM {TABLE} LIMIT 1").fetchone() is None:  # noqa: S608 (a name of ours)
         for name in INDEXES:
             connection.execute(_create(name))
+    extend_rollup(connection)
     connection.execute("COMMIT")
 
 
@@ -199,6 +212,11 @@ def insert_lines(connection: sqlite3.Connection, lines: list[bytes]) -> None:
 
 def _create(index: str) -> str:
     return f"CREATE INDEX IF NOT EXISTS {index} ON {TABLE} {INDEXES[index]}"
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else uses the file just now."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _array_of(lines: list[bytes]) -> str:

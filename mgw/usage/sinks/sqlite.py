@@ -18,13 +18,22 @@ from mgw.config.hooks import SqliteSettings
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
 from mgw.usage.sinks import SinkTools
-from mgw.usage.usage_table import PURGED_AT_ONCE, UsageTable
+from mgw.usage.usage_rollup import hour_of
+from mgw.usage.usage_table import PURGED_AT_ONCE, UsageTable, is_busy
 
 BATCH_MAX: Final = 1000
 FLUSH_SECONDS: Final = 0.5
 PURGE_SECONDS: Final = 3600.0
 IMPROVE_SECONDS: Final = 60.0
 """After so many, it is tried again to make an index."""
+ROLLUP_SECONDS: Final = 300.0
+"""From one pass over the hours that are to be closed to the next."""
+ROLLUP_DELAY: Final = 5.0
+"""From the start to the first one."""
+ROLLUP_PAUSE: Final = 0.05
+"""Between two pieces of a pass: whoever brings a month of events along does not notice."""
+OPEN_SECONDS: Final = 600.0
+"""An hour is closed so long after its end: most events are there by then, and a late one opens it again."""
 CLOSE_SECONDS: Final = 1.0
 """How long the file may take to close."""
 DAY_SECONDS: Final = 86_400.0
@@ -47,14 +56,20 @@ class Database:
     _timer: IDelayedCall | None = field(default=None, repr=False)
     _next_try: IDelayedCall | None = field(default=None, repr=False)
     """To make an index."""
+    _next_piece: IDelayedCall | None = field(default=None, repr=False)
+    """Of the rollup."""
     _is_closing: bool = False
 
     def start(self) -> None:
-        """Open the file, and purge it now and every hour."""
+        """Open the file; purge it, and add up its hours, now and regularly."""
+        self._start_purging()
+        self._roll_up_in(ROLLUP_DELAY)
+
+    def _start_purging(self) -> None:
         if self.retention_days is None:
             self._run(self.table.open, self._note)
             return
-        self._timer = self.clock.callLater(PURGE_SECONDS, self.start)
+        self._timer = self.clock.callLater(PURGE_SECONDS, self._start_purging)
         self._purge()
 
     def improve(self) -> None:
@@ -90,8 +105,10 @@ class Database:
 
     def close(self) -> Deferred[None]:
         """Close the file, for which there is a second."""
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
+        self._is_closing = True
+        for timer in (self._timer, self._next_piece):
+            if timer is not None and timer.active():
+                timer.cancel()
         closed: Deferred[None] = Deferred()
         limit = self.clock.callLater(CLOSE_SECONDS, closed.callback, None)
 
@@ -129,6 +146,24 @@ class Database:
                 reason=_reason(result),
             )
         self._next_try = self.clock.callLater(IMPROVE_SECONDS, self.improve)
+
+    def _roll_up_in(self, seconds: float) -> None:
+        if not self._is_closing:
+            self._next_piece = self.clock.callLater(seconds, self._roll_up)
+
+    def _roll_up(self) -> None:
+        if self._is_closing:
+            return
+        end = hour_of(self.wall() - OPEN_SECONDS)
+        self._run(partial(self.table.roll_up, end), self._on_rolled_up)
+
+    def _on_rolled_up(self, result: object) -> None:
+        if result is True:
+            self._roll_up_in(ROLLUP_PAUSE)  # batches come in between
+            return
+        if not (isinstance(result, sqlite3.Error) and is_busy(result)):
+            self._note(result)
+        self._roll_up_in(ROLLUP_SECONDS)
 
     def _note(self, result: object) -> None:
         if isinstance(result, Exception):

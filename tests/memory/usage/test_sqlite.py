@@ -21,6 +21,9 @@ from mgw.usage.sinks.sqlite import (
     FLUSH_SECONDS,
     IMPROVE_SECONDS,
     PURGE_SECONDS,
+    ROLLUP_DELAY,
+    ROLLUP_PAUSE,
+    ROLLUP_SECONDS,
     SqliteSink,
     open_sink,
 )
@@ -369,3 +372,81 @@ def test_a_sink_that_is_to_close_makes_no_index(old_file: Path) -> None:
     assert closed.called
     assert indexes(old_file) == {"usage_events_time"}
     assert "01000" in rows(old_file)
+
+
+def closed_hours(folder: Path) -> list[str]:
+    connection = sqlite3.connect(folder / "usage.db")
+    try:
+        return [
+            hour for (hour,) in connection.execute("SELECT hour FROM usage_hours_closed WHERE format > 0")
+        ]
+    finally:
+        connection.close()
+
+
+def test_a_month_of_an_older_version_is_added_up_in_pieces_with_batches_in_between(tmp_path: Path) -> None:
+    table = UsageTable(str(tmp_path / "usage.db"))
+    month = [event(request_id=f"{hour:05d}", time=NOW - (hour + 2) * 3600.0) for hour in range(720)]
+    assert table.add([encode(one) for one in month]) == 0
+    table.close()
+    connection = sqlite3.connect(tmp_path / "usage.db")
+    connection.execute("DROP TABLE usage_hours")
+    connection.execute("DROP TABLE usage_hours_closed")
+    for trigger in ("added", "changed", "removed"):
+        connection.execute(f"DROP TRIGGER usage_events_{trigger}")
+    connection.commit()
+    connection.close()
+    clock = Clock()
+    sink = sink_on(clock, tmp_path)
+    clock.advance(ROLLUP_DELAY)
+    sink.record_lines(lines(10_000, 1))
+    clock.pump([ROLLUP_PAUSE] * 20)
+    assert "10000" in rows(tmp_path)
+    assert 0 < len(closed_hours(tmp_path)) < 20
+    clock.pump([ROLLUP_PAUSE] * 3 * 720)
+    assert len(closed_hours(tmp_path)) == 720
+
+
+def test_hours_are_closed_ten_minutes_after_their_end_and_a_late_event_opens_one_again(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    sink = sink_on(clock, tmp_path)  # at 16:00
+    sink.record_lines(lines(0, 1, time=NOW - 1.0))
+    clock.pump([1] * 10)
+    assert closed_hours(tmp_path) == []
+    clock.pump([ROLLUP_SECONDS] * 3 + [ROLLUP_PAUSE] * 4)
+    assert closed_hours(tmp_path) == [timestamp(NOW - 1.0)[:13]]
+    sink.record_lines(lines(1, 1, time=NOW - 2.0))
+    turn(clock, FLUSH_SECONDS)
+    assert closed_hours(tmp_path) == []
+    clock.pump([ROLLUP_SECONDS] + [ROLLUP_PAUSE] * 4)
+    assert closed_hours(tmp_path) == [timestamp(NOW - 1.0)[:13]]
+
+
+def test_a_busy_file_is_added_up_later_and_is_no_error(tmp_path: Path) -> None:
+    clock = Clock()
+    sink = sink_on(clock, tmp_path)
+    sink.record_lines(lines(0, 1, time=NOW - 7200.0))
+    turn(clock, FLUSH_SECONDS)
+    locking = sqlite3.connect(tmp_path / "usage.db", isolation_level=None)
+    locking.execute("BEGIN EXCLUSIVE")
+    clock.pump([ROLLUP_DELAY, ROLLUP_PAUSE])
+    locking.execute("ROLLBACK")
+    assert (closed_hours(tmp_path), sink.errors) == ([], 0)
+    clock.pump([ROLLUP_SECONDS] + [ROLLUP_PAUSE] * 4)
+    assert len(closed_hours(tmp_path)) == 1
+    locking.close()
+
+
+def test_behind_a_close_nothing_is_added_up(tmp_path: Path) -> None:
+    clock, runner = Clock(), OnDemand()
+    sink = sink_on(clock, tmp_path, runner)
+    runner.go_on()
+    clock.advance(ROLLUP_DELAY)
+    closed = sink.close()
+    while runner.waiting:
+        runner.go_on()
+    clock.pump([1] * 5)
+    assert closed.called
+    assert not clock.getDelayedCalls()
