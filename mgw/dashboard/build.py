@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from os import urandom
-
-from twisted.internet.task import deferLater
 
 from mgw.config.dashboard import PAGES
 from mgw.config.hooks import HooksSettings
@@ -27,7 +25,6 @@ from mgw.dashboard.switch import Surroundings
 from mgw.dashboard.try_it import TryIt
 from mgw.dashboard.usage import DashboardUsage
 from mgw.dashboard.usage_memory import UsageMemory
-from mgw.dashboard.usage_sql import UsageFile
 from mgw.reactor.daemon_threads import DaemonThreads
 
 
@@ -63,11 +60,13 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
     thread = gateway.query_thread or DaemonThreads(gateway.reactor, "mgw-dashboard-queries")
     queries = EventQueries(thread)
     recent = RecentEvents(lambda: hooks().sqlite is None)
-    memory = EventMemory(thread, [recent])
+    sums = UsageMemory(gateway.wall, lambda: hooks().sqlite is None)
+    memory = EventMemory(thread, [recent, sums])
+    sums.full = memory.write
     requests = DashboardRequests(
         in_progress=in_progress, refresh=before, hooks=hooks, queries=queries, memory=memory
     )
-    usage = _usage(gateway, hooks, queries)
+    usage = DashboardUsage(hooks, queries, memory, gateway.wall)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
@@ -92,16 +91,8 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         on_exchanges=(
             live.feed.record_rows,
             live.states.record_rows,
-            usage.memory.record_all,
+            sums.record_all,
             recent.record_all,
         ),
         on_drain=(live.feed.close, logins.stop, queries.stop),
     )
-
-
-def _usage(
-    gateway: Surroundings, hooks: Callable[[], HooksSettings], queries: EventQueries
-) -> DashboardUsage:
-    """Return what adds up usage events, from wherever the configuration has them."""
-    memory = UsageMemory(gateway.wall, lambda: deferLater(gateway.reactor, 0), lambda: hooks().sqlite is None)
-    return DashboardUsage(hooks, memory, UsageFile(queries), gateway.wall)

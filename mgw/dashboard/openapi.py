@@ -14,9 +14,11 @@ from mgw import __version__
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
 from mgw.dashboard.request_query import DEFAULT_LIMIT, MAX_LIMIT
+from mgw.dashboard.usage_query import By
 from mgw.usage.event import Outcome
 from mgw.usage.event_search import FILTERS
 from mgw.usage.figures import FIGURES
+from mgw.usage.usage_read import FILTERS as USAGE_FILTERS
 from mgw.usage.usage_table import COLUMNS
 
 Json = dict[str, Any]  # Any: JSON
@@ -159,7 +161,7 @@ SCHEMAS: Final[Json] = {
         since=_TIME,
         until=_TIME,
         step=_COUNT,
-        by=_one_of("provider", "model", "client", "status"),
+        by=_one_of(*By),
         totals=_object(_COUNTED, **_SUMS),
         series=_list(_object(f"time {_COUNTED}", time=_TIME, key=_TEXT, **_SUMS)),
         groups=_list(_object(_COUNTED, key=_TEXT, **_SUMS)),
@@ -276,7 +278,9 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
             "since": _TIME,
             "until": _TIME,
             "step": _COUNT,
-            "by": _one_of("provider", "model", "client", "status"),
+            "by": _one_of(*By),
+            **dict.fromkeys(USAGE_FILTERS, _TEXT),
+            "status": _one_of(*Outcome),
         },
     ),
     ("requests", _REQUESTS, _FILTERS),

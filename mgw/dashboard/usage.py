@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+from twisted.internet.defer import Deferred
+
 from mgw.config.hooks import HooksSettings
-from mgw.dashboard.usage_memory import UsageMemory
-from mgw.dashboard.usage_query import parse_usage_query
-from mgw.dashboard.usage_sql import UsageFile
+from mgw.dashboard.event_memory import EventMemory
+from mgw.dashboard.event_queries import EventFile, EventQueries
+from mgw.dashboard.usage_query import UsageQuery, parse_usage_query
+from mgw.dashboard.usage_spans import MINUTE, open_spans
+from mgw.dashboard.usage_sql import ADVICE, answer_usage
+from mgw.usage.usage_read import open_period
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +24,8 @@ class DashboardUsage:
 
     hooks: Callable[[], HooksSettings]
     """Those in use."""
-    memory: UsageMemory
-    file: UsageFile
+    queries: EventQueries
+    memory: EventMemory
     wall: Callable[[], float]
     """Unix seconds."""
 
@@ -36,5 +42,20 @@ class DashboardUsage:
         query = parse_usage_query(parameters, self.wall())
         sqlite = self.hooks().sqlite
         if sqlite is None:
-            return await self.memory.answer(query)
-        return await self.file.answer(sqlite.path, query)
+            return await ask_memory(self.queries, self.memory, query)
+        return await ask_file(self.queries, sqlite.path, query)
+
+
+def ask_file(queries: EventQueries, path: str, query: UsageQuery) -> Deferred[bytes]:
+    """Return the answer from a file in JSON; cancel to hear no more of it.
+
+    Fails with :class:`GatewayError` (``OVERLOADED``) where it takes too long, or the file cannot be read.
+    """
+    return queries.ask(EventFile(path), partial(answer_usage, query, "sqlite", open_period), ADVICE)
+
+
+def ask_memory(queries: EventQueries, memory: EventMemory, query: UsageQuery) -> Deferred[bytes]:
+    """Return the answer from the database in memory, which knows no times within a minute."""
+    query = query.in_whole_steps_of(MINUTE)
+    reader = partial(open_spans, since=query.since, until=query.until)
+    return queries.ask(memory, partial(answer_usage, query, "memory", reader), ADVICE)

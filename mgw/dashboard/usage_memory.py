@@ -1,118 +1,74 @@
-"""Totals of usage events since the start, for a gateway without ``hooks.sqlite``.
+"""What completed requests add to the sums in memory, for a gateway without ``hooks.sqlite``.
 
-Told of each exchange, as a sink is, it keeps sums alone, by provider, model, client and status each: of whole
-minutes for :data:`MINUTES` minutes, of whole hours for :data:`HOURS` hours, and nothing of older events.
-Names that clients choose are bounded: in each of these times a field has at most :data:`MAX_KEYS` keys, and
-what more there are is ``other``.  No more than :data:`MAX_ROWS` rows are kept, some 15 MB: the oldest times
-go first.
-
-An event costs a look-up and a few additions: it is added to the row of its minute and labels, and a hundred
-such rows are added to those above in one go.  A query goes through all rows, in as many turns of the reactor
-as that takes; meanwhile nothing is moved from minutes to hours, so it meets each event once.  Queries are
-answered one after the other: each one holds rows of its own, and what is too old is forgotten between two.
+Told of each exchange, as a sink is, it adds up what has the same minute, labels and outcome.  An event costs
+a look-up and a few additions, and its times are put on a list: to find their buckets is left to the thread of
+the database (:mod:`mgw.dashboard.usage_spans`), which gets all of this when somebody asks, or when there is
+much of it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Final
-
-from twisted.internet.defer import DeferredLock
+from typing import Any, Final
 
 from mgw.canonical.reply import NO_USAGE
-from mgw.dashboard.usage_answer import (
-    BOUNDS,
-    BUCKETS,
-    LATENCY,
-    MAX_KEY_BYTES,
-    OTHER,
-    TTFT,
-    WIDTH,
-    Keyed,
-    Row,
-    UsageRows,
-    add_row,
-    render_usage,
-)
-from mgw.dashboard.usage_query import By, UsageQuery
-from mgw.errors import GatewayError, Reason
+from mgw.dashboard.event_memory import Work
+from mgw.dashboard.usage_spans import Summed, UsageSpans
+from mgw.usage.buckets import bucket_of, text_of
 from mgw.usage.event import Outcome
 from mgw.usage.figures import FIGURES
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import ExchangeLabels, SettledExchange
+from mgw.usage.usage_read import MAX_KEY_BYTES, OTHER
+from mgw.usage.usage_rollup import LABELS
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS
 
-MINUTE: Final = 60
-HOUR: Final = 3600
-MINUTES: Final = 180
-HOURS: Final = 24 * 30
-MAX_KEYS: Final = 100
-MAX_ROWS: Final = 20_000
 MAX_WAITING: Final = 128
-"""So many rows of a minute and its labels wait for being added to those that are kept."""
-ROWS_MOVED: Final = 256
-"""About so many rows of minutes are added to hours at once."""
-MAX_QUERIES: Final = 16
-"""How many may wait, the one that is answered included."""
-ROWS_READ: Final = 64
-"""A query reads so many in a turn of the reactor."""
+"""With so many rows of a minute and its labels, they are handed over."""
+MAX_EVENTS: Final = 4096
+"""With so many events in them, too."""
+MAX_KEPT: Final = 8
+"""So many times more of both may wait while the thread is busy; then they are lost."""
+_MILLISECONDS: Final = 60_000
+"""In a minute."""
 _INDEX: Final = {name: index for index, name in enumerate(SUMS)}
-_TOKENS: Final = _INDEX["tokens_in"]
-"""The first of the five sums of tokens."""
-_MINUTES, _COST = _INDEX["session_minutes"], _INDEX["cost_usd"]
+_TOKENS, _MINUTES, _COST = _INDEX["tokens_in"], _INDEX["session_minutes"], _INDEX["cost_usd"]
 _UNPRICED, _UNCOUNTED = _INDEX["unpriced"], _INDEX["uncounted"]
 _FIGURES: Final = {outcome: _INDEX[name] for outcome, name in FIGURES.items()}
-_NEW_ROW: Final = (
-    *(0 if found.is_count else None for found in SUMS.values()),
-    *[0] * (WIDTH - len(SUMS)),
-)
-_Labels = tuple[int, str | None, str | None, str | None, Outcome]
-"""The minute, the provider, the model, the client and how it ended."""
+_NEW_SUMS: Final = tuple(0 if found.is_count else None for found in SUMS.values())
+_Labels = tuple[int, ExchangeLabels, Outcome, str | None]
+"""The minute, what is the same for many exchanges, how they ended, and why."""
 
 
-@dataclass(slots=True)
-class _Span:
-    """The sums of one minute, or of one hour, by field and key."""
+class _Waiting:
+    """The sums of some exchanges, and the times of those that count."""
 
-    seconds: int
-    keyed: dict[By, Keyed] = field(default_factory=lambda: {by: {} for by in By})
+    __slots__ = ("latency_ms", "sums", "ttft_ms")
 
-    @property
-    def rows(self) -> int:
-        return sum(map(len, self.keyed.values()))
-
-    def add(self, by: By, key: str | None, row: Row) -> None:
-        rows = self.keyed[by]
-        if key not in rows and len(rows) >= MAX_KEYS:
-            key = OTHER
-        found = rows.get(key)
-        if found is None:
-            rows[key] = row.copy()
-        else:
-            add_row(found, row)
+    def __init__(self) -> None:
+        self.sums: list[Any] = list(_NEW_SUMS)  # Any: a number, or None
+        self.latency_ms: list[float] = []
+        self.ttft_ms: list[float] = []
 
 
 @dataclass(slots=True, eq=False)
 class UsageMemory:
-    """The sums of one process; the module states its limits."""
+    """The sums of one process, as a part of :class:`~mgw.dashboard.event_memory.EventMemory`."""
 
     wall: Callable[[], float]
     """Unix seconds."""
-    pause: Callable[[], Awaitable[None]]
-    """Lets the reactor do other things."""
     wanted: Callable[[], bool]
     """Whether events are to be kept: not while they are in a file."""
-    _waiting: dict[_Labels, Row] = field(default_factory=dict, repr=False)
-    _minutes: dict[int, _Span] = field(default_factory=dict, repr=False)
-    """By the number of the minute."""
-    _hours: dict[int, _Span] = field(default_factory=dict, repr=False)
-    _rows: int = 0
-    _queries: int = 0
-    _turn: DeferredLock = field(default_factory=DeferredLock, repr=False)
-    """Held by the query that is answered."""
-    _is_read: bool = False
+    full: Callable[[], None] = lambda: None
+    """Called when there is so much that it should be handed over."""
+    _waiting: dict[_Labels, _Waiting] = field(default_factory=dict, repr=False)
+    _events: int = 0
+    """How many wait."""
+    _is_empty: bool = True
+    """Whether nothing has been handed over yet."""
+    _spans: UsageSpans = field(default_factory=UsageSpans, repr=False)
+    """It belongs to the thread."""
 
     def record_all(self, rows: Iterable[SettledExchange]) -> None:
         """Add exchanges."""
@@ -120,135 +76,46 @@ class UsageMemory:
             return
         waiting = self._waiting
         for settled in rows:
-            labels = settled.labels
-            minute = int(settled.time * 1000) // 60_000
-            key = (minute, labels.provider, labels.model, labels.client, settled.outcome)
-            row = waiting.get(key)
-            if row is None:
-                row = waiting[key] = list(_NEW_ROW)
-            counts: list[int] = row  # type: ignore[assignment]  # used where they are numbers
-            outcome = settled.outcome
-            counts[0] += 1
-            counts[_FIGURES[outcome]] += 1
+            labels, outcome = settled.labels, settled.outcome
+            key = (int(settled.time * 1000) // _MILLISECONDS, labels, outcome, settled.error)
+            found = waiting.get(key)
+            if found is None:
+                found = waiting[key] = _Waiting()
+            sums = found.sums
+            sums[0] += 1
             if labels.consumes or settled.usage is not NO_USAGE or settled.session is not None:
-                _count_amounts(row, settled)
+                _count_amounts(sums, settled)
             if outcome is Outcome.OK and labels.transport == "http":
-                value = round(round(settled.latency_ms, 3) * THOUSANDTHS)  # the line has three decimals
-                counts[LATENCY] += value
-                counts[LATENCY + 1 + bisect_left(BOUNDS, value)] += 1
+                found.latency_ms.append(settled.latency_ms)
                 if settled.ttft_ms is not None:
-                    value = round(round(settled.ttft_ms, 3) * THOUSANDTHS)
-                    counts[TTFT] += value
-                    counts[TTFT + 1 + bisect_left(BOUNDS, value)] += 1
-        if len(waiting) >= MAX_WAITING:
-            self._settle()
+                    found.ttft_ms.append(settled.ttft_ms)
+            self._events += 1
+        if len(waiting) >= MAX_WAITING or self._events >= MAX_EVENTS:
+            self._on_much()
 
-    async def answer(self, query: UsageQuery) -> bytes:
-        """Return the answer in JSON; what a minute or an hour holds is counted at its start.
+    def create(self, connection: Any) -> None:  # Any: as in the interface
+        """Make the tables."""
+        self._spans.create(connection)
 
-        :raises GatewayError: ``OVERLOADED`` where too many queries wait.
-        """
-        if self._queries >= MAX_QUERIES:
-            message = "the dashboard is busy with other queries; try again"
-            raise GatewayError(Reason.OVERLOADED, message, retry_after=1.0)
-        self._queries += 1
-        try:
-            await self._turn.acquire()
-            try:
-                return await self._answer(query.in_whole_steps_of(MINUTE))
-            finally:
-                self._turn.release()
-        finally:
-            self._queries -= 1
+    def hand_over(self) -> Work | None:
+        """Return what adds all that waits to the tables, and forgets what is too old."""
+        waiting, now = self._waiting, int(self.wall())
+        if not waiting and self._is_empty:
+            return None
+        self._waiting, self._events, self._is_empty = {}, 0, False
+        return lambda connection: self._spans.add(connection, _summed(waiting), now)
 
-    async def _answer(self, query: UsageQuery) -> bytes:
-        found = UsageRows()
-        self._settle()
-        self._is_read = True
-        try:
-            for number, (start, key, row) in enumerate(self._select(query), 1):
-                found.add(start // query.step, key if query.by else None, _cumulative(row))
-                if number % ROWS_READ == 0:
-                    await self.pause()
-        finally:
-            self._is_read = False
-        for _ in found.fold():
-            await self.pause()
-        pieces = []
-        for piece in render_usage(query, "memory", found):
-            pieces.append(piece)
-            await self.pause()
-        return b"".join(pieces)
+    def forget(self) -> None:
+        """Drop what waits."""
+        self._waiting, self._events, self._is_empty = {}, 0, True
 
-    def _select(self, query: UsageQuery) -> Iterator[tuple[int, str | None, Row]]:
-        """Return the rows of a time, with the Unix seconds at which theirs begins."""
-        for spans in (self._hours, self._minutes):
-            for number, span in list(spans.items()):
-                start = number * span.seconds
-                if start * 1000 < query.until and (start + span.seconds) * 1000 > query.since:
-                    for key, row in list(span.keyed[query.by or By.STATUS].items()):
-                        yield start, key, row
-
-    def _settle(self) -> None:
-        """Add what waits to what is kept, and forget what is too old or too much."""
-        waiting, self._waiting = self._waiting, {}
-        now = int(self.wall())
-        for (minute, provider, model, client, outcome), row in waiting.items():
-            span = self._span_of(minute * MINUTE, now)
-            if span is None:
-                continue
-            before = span.rows
-            for by, key in (
-                (By.PROVIDER, provider),
-                (By.MODEL, model),
-                (By.CLIENT, client),
-                (By.STATUS, outcome.value),
-            ):
-                span.add(by, _clean(key), row)
-            self._rows += span.rows - before
-        if not self._is_read:
-            self._move(now)
-            self._forget(now)
-
-    def _span_of(self, start: int, now: int) -> _Span | None:
-        """Return where events of a minute belong; ``None`` where they are too old."""
-        if start >= _minutes_begin(now) * MINUTE:
-            return self._minutes.setdefault(start // MINUTE, _Span(MINUTE))
-        if start // HOUR > now // HOUR - HOURS:
-            return self._hours.setdefault(start // HOUR, _Span(HOUR))
-        return None
-
-    def _move(self, now: int) -> None:
-        """Add the oldest minutes to their hours."""
-        moved = 0
-        first = _minutes_begin(now)
-        for minute in sorted(minute for minute in self._minutes if minute < first):
-            if moved >= ROWS_MOVED:
-                return
-            span = self._minutes.pop(minute)
-            hour = self._hours.setdefault(minute * MINUTE // HOUR, _Span(HOUR))
-            before = hour.rows
-            for by, rows in span.keyed.items():
-                for key, row in rows.items():
-                    hour.add(by, key, row)
-            self._rows += hour.rows - before - span.rows
-            moved += span.rows
-
-    def _forget(self, now: int) -> None:
-        last = now // HOUR - HOURS
-        for hour in [hour for hour in self._hours if hour <= last]:
-            self._rows -= self._hours.pop(hour).rows
-        while self._rows > MAX_ROWS:
-            spans = self._hours or self._minutes
-            self._rows -= spans.pop(min(spans)).rows
+    def _on_much(self) -> None:
+        self.full()
+        if len(self._waiting) >= MAX_KEPT * MAX_WAITING or self._events >= MAX_KEPT * MAX_EVENTS:
+            self._waiting, self._events = {}, 0
 
 
-def _minutes_begin(now: int) -> int:
-    """Return the first minute that is kept as such."""
-    return now // MINUTE - MINUTES
-
-
-def _count_amounts(row: Row, settled: SettledExchange) -> None:
+def _count_amounts(sums: list[Any], settled: SettledExchange) -> None:
     """Add the tokens, the money and the minutes of an exchange as far as they are known, and whether it lacks
     them (:mod:`mgw.usage.figures`).
     """
@@ -257,32 +124,49 @@ def _count_amounts(row: Row, settled: SettledExchange) -> None:
     tokens = (usage.tokens_in, usage.tokens_out, usage.cache_read, usage.cache_write, usage.reasoning)
     for index, count in enumerate(tokens, _TOKENS):
         if count is not None:
-            row[index] = (row[index] or 0) + count
+            sums[index] = (sums[index] or 0) + count
     if minutes is not None:
-        row[_MINUTES] = (row[_MINUTES] or 0) + round(round(minutes, 3) * THOUSANDTHS)
+        sums[_MINUTES] = (sums[_MINUTES] or 0) + round(round(minutes, 3) * THOUSANDTHS)
     if cost is not None:
-        row[_COST] = (row[_COST] or 0) + cost
+        sums[_COST] = (sums[_COST] or 0) + cost
     if not settled.labels.consumes:
         return
     is_answered = settled.outcome is Outcome.OK
     if cost is None and (is_answered or minutes is not None):
-        row[_UNPRICED] = (row[_UNPRICED] or 0) + 1
+        sums[_UNPRICED] += 1
     if is_answered and settled.stream and usage.tokens_in is usage.tokens_out is None:
-        row[_UNCOUNTED] = (row[_UNCOUNTED] or 0) + 1
+        sums[_UNCOUNTED] += 1
 
 
-def _cumulative(row: Row) -> Row:
-    """Return a row whose counts are of all events up to each bound, as answers want them."""
-    counts: list[int] = row  # type: ignore[assignment]  # used where they are numbers
-    found = row.copy()
-    for start in (LATENCY + 1, TTFT + 1):
-        found[start : start + BUCKETS] = accumulate(counts[start : start + BUCKETS])
-    return found
+def _summed(waiting: dict[_Labels, _Waiting]) -> Iterator[Summed]:
+    """Return what waits as rows of the table have it."""
+    for (minute, labels, outcome, error), found in waiting.items():
+        found.sums[_FIGURES[outcome]] = found.sums[0]
+        named = {
+            "client": labels.client,
+            "provider": labels.provider,
+            "model": labels.model,
+            "route": labels.route,
+            "status": outcome.value,
+            "error": error,
+            "key_hash": labels.key_hash,
+        }
+        times = (*_time_sums(found.latency_ms), *_time_sums(found.ttft_ms))
+        yield minute, tuple(_clean(named[label]) for label in LABELS), (*found.sums, *times)
 
 
-def _clean(key: str | None) -> str | None:
-    """Return a key as a table would have it."""
-    if key is None:
+def _time_sums(milliseconds: list[float]) -> tuple[int | None, str | None]:
+    """Return the sum of times in microseconds, and their counts."""
+    if not milliseconds:
+        return None, None
+    # The line has three decimals.
+    values = [round(round(value, 3) * THOUSANDTHS) for value in milliseconds]
+    return sum(values), text_of(Counter(map(bucket_of, values)))
+
+
+def _clean(name: str | None) -> str | None:
+    """Return a name as a table would have it."""
+    if name is None:
         return None
-    text = key.encode("utf-8", "replace")
+    text = name.encode("utf-8", "replace")
     return OTHER if len(text) > MAX_KEY_BYTES else text.decode()

@@ -1,4 +1,4 @@
-"""The query of ``GET /v1/dashboard/usage``: ``since``, ``until``, ``step`` and ``by``.
+"""The query of ``GET /v1/dashboard/usage``: ``since``, ``until``, ``step``, ``by`` and filters.
 
 Times are half-open, ``since <= time < until``.  A step begins at a multiple of its length, counted from 1970,
 so that the same event falls into the same step whenever somebody asks.
@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.errors import GatewayError, Reason
+from mgw.usage.event import Outcome
+from mgw.usage.usage_read import FILTERS
 
 MAX_POINTS: Final = 1500
 MAX_POINTS_BY_KEY: Final = 400
@@ -41,6 +44,9 @@ class By(StrEnum):
     MODEL = "model"
     CLIENT = "client"
     STATUS = "status"
+    ERROR = "error"
+    ROUTE = "route"
+    KEY = "key"
 
 
 class UsageQuery(Struct, frozen=True):
@@ -52,6 +58,13 @@ class UsageQuery(Struct, frozen=True):
     step: int
     """Seconds."""
     by: By | None = None
+    filters: Mapping[str, str] = MappingProxyType({})
+    """Values by the names of :data:`~mgw.usage.usage_read.FILTERS`: only events that have them."""
+
+    @property
+    def points(self) -> int:
+        """How many steps it touches."""
+        return _points(self.since, self.until, self.step)
 
     def in_whole_steps_of(self, seconds: int) -> UsageQuery:
         """Return the query for who knows times no better than that: its step becomes a multiple of it."""
@@ -59,7 +72,7 @@ class UsageQuery(Struct, frozen=True):
 
 
 def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
-    """Return what the parameters of a request ask for; others than these four are left alone.
+    """Return what the parameters of a request ask for; those with other names are left alone.
 
     :param now: Unix seconds.
     :raises GatewayError: one of them is wrong.
@@ -76,16 +89,20 @@ def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
         first = max(first - first % (step * _MILLISECONDS), _FIRST)  # the first step is a whole one
     by = _by(parameters.get("by"))
     _check_points(first, until, step, MAX_POINTS if by is None else MAX_POINTS_BY_KEY)
-    return UsageQuery(first, until, step, by)
+    return UsageQuery(first, until, step, by, _filters(parameters))
 
 
 def _check_points(first: int, until: int, step: int, most: int) -> None:
     """Refuse a step that makes more points than ``most``, and say which one does not."""
-    points = (until - 1) // (step * _MILLISECONDS) - first // (step * _MILLISECONDS) + 1
+    points = _points(first, until, step)
     if points > most:
         fitting = -((first - until) // ((most - 1) * _MILLISECONDS))
         message = f"step {step} gives {points} points, and the maximum is {most}"
         raise _wrong("step", f"{message}: use step {fitting} or more")
+
+
+def _points(first: int, until: int, step: int) -> int:
+    return (until - 1) // (step * _MILLISECONDS) - first // (step * _MILLISECONDS) + 1
 
 
 def rfc3339(milliseconds: int) -> str:
@@ -125,6 +142,16 @@ def _by(text: str | None) -> By | None:
         return None if text is None else By(text)
     except ValueError:
         raise _wrong("by", f"by must be one of {', '.join(By)}") from None
+
+
+def _filters(parameters: Mapping[str, str]) -> Mapping[str, str]:
+    filters = {name: parameters[name] for name in FILTERS if name in parameters}
+    for name, value in filters.items():
+        if not value:
+            raise _wrong(name, f"{name} must not be empty; leave it out to count any value")
+    if "status" in filters and filters["status"] not in tuple(Outcome):
+        raise _wrong("status", f"status must be one of {', '.join(Outcome)}")
+    return filters
 
 
 def _usual_step(milliseconds: int) -> int:

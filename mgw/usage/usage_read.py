@@ -36,7 +36,11 @@ NAMES: Final = (
 _SHARES: Final = (0.5, 0.95)
 Row = list[int | None]
 _COUNTS: Final = tuple(len(SUMS) + 2 * index + 1 for index in range(len(TIMES)))
-_HOUR_SECONDS: Final = 3600
+HOUR_SECONDS: Final = 3600
+OTHER: Final = "other"
+"""The key of what has no place of its own."""
+MAX_KEY_BYTES: Final = 512
+"""A longer one is ``other``: a client can send any name of a model."""
 _WHOLE: Final = "whole_hours"
 _REST: Final = "open_times"
 _LAST: Final = "\U0010ffff"
@@ -102,6 +106,7 @@ class UsageReader:
     known: frozenset[str]
     """The columns of events; none where they do not count."""
     has_hours: bool
+    """Whether there is the table of hours."""
     exact: bool = True
     """Whether sums are whole numbers; else they are as near as a double can be, and never too large."""
 
@@ -256,7 +261,7 @@ def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 
 def _in_one_step(start: int, step: int | None) -> bool:
-    return step is None or start // step == (start + _HOUR_SECONDS - 1) // step
+    return step is None or start // step == (start + HOUR_SECONDS - 1) // step
 
 
 def _grouped(keys: Sequence[Key]) -> str:

@@ -81,9 +81,7 @@ _CLEAN: Final = (
 _OPEN: Final = f"INSERT OR REPLACE INTO {CLOSED} (hour, ends, format) VALUES (?, ?, {_UNFINISHED})"  # noqa: S608
 _CLOSE: Final = f"UPDATE {CLOSED} SET format = {FORMAT} WHERE hour = ? AND format = {_UNFINISHED}"  # noqa: S608
 _CLEAR: Final = f"DELETE FROM {HOURS} WHERE hour = ?"  # noqa: S608
-_KEEP: Final = (
-    f"INSERT INTO {HOURS} ({', '.join(COLUMN_NAMES)}) VALUES ({', '.join('?' * len(COLUMN_NAMES))})"  # noqa: S608
-)
+KEEP: Final = f"INSERT INTO {HOURS} ({', '.join(COLUMN_NAMES)}) VALUES ({', '.join('?' * len(COLUMN_NAMES))})"  # noqa: S608
 _USUAL_TIME: Final = ":[0-5][0-9]:[0-5][0-9].[0-9][0-9][0-9]Z"
 _Labels = tuple[str | None, ...]
 _Sums = list[Any]  # Any: whole numbers, and text for counts
@@ -214,7 +212,7 @@ class HourRollup:
         if connection.execute(_CLOSE, (hour,)).rowcount:
             connection.execute(_CLEAR, (hour,))
             with suppress(OverflowError):
-                connection.executemany(_KEEP, rows)
+                connection.executemany(KEEP, rows)
                 connection.execute("COMMIT")
         if connection.in_transaction:
             connection.execute("ROLLBACK")

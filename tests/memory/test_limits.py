@@ -38,7 +38,7 @@ from mgw.credentials.token_request import parse_token_text
 from mgw.dashboard.event_ring import EventRing
 from mgw.dashboard.log_lines import LogLine, LogLines
 from mgw.dashboard.sign_in import MAX_FAILURES, FailureCounts
-from mgw.dashboard.usage_answer import OTHER, UsageRows
+from mgw.dashboard.usage_answer import UsageRows
 from mgw.dashboard.usage_query import parse_usage_query
 from mgw.dialects import dialect_of
 from mgw.dialects.anthropic.schema import StrictToolBudget
@@ -67,6 +67,7 @@ from mgw.secret import Secret
 from mgw.upstream.agent import _BufferConsumer
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
+from mgw.usage.usage_read import OTHER
 from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.frames import PING, FrameReader, render_frame
@@ -285,8 +286,7 @@ def holds_chars(size: int) -> bool:
 def keeps_groups(count: int) -> bool:
     """Whether so many keys each have a sum of their own, which names those that were asked most."""
     rows = UsageRows(groups={f"key {number}": [number] for number in range(count)})
-    for _ in rows.fold():
-        pass
+    rows.fold()
     return OTHER not in rows.groups
 
 

@@ -156,11 +156,19 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dashboard.session_list.MAX_SESSIONS_SHOWN",
     ),
     "tests/memory/dashboard/test_usage_memory.py::test_names_without_end_are_other": (
-        "mgw.dashboard.usage_memory.MAX_KEYS",
+        "mgw.dashboard.usage_spans.MAX_NAMES",
     ),
-    "tests/memory/dashboard/test_usage_memory.py::test_queries_take_turns_and_too_many_are_refused": (
-        "mgw.dashboard.usage_memory.MAX_QUERIES",
+    "tests/memory/dashboard/test_usage_memory.py::test_the_oldest_times_go_where_there_is_too_much": (
+        "mgw.dashboard.usage_spans.MAX_BYTES",
+        "mgw.dashboard.usage_spans.MAX_ROWS",
     ),
+    "tests/memory/dashboard/test_usage_memory.py::test_what_waits_is_bounded_while_the_thread_is_busy": (
+        "mgw.dashboard.usage_memory.MAX_EVENTS",
+        "mgw.dashboard.usage_memory.MAX_KEPT",
+        "mgw.dashboard.usage_memory.MAX_WAITING",
+    ),
+    "tests/memory/dashboard/test_usage_sources.py::"
+    "test_a_name_may_have_so_many_bytes_and_a_longer_one_is_other": ("mgw.usage.usage_read.MAX_KEY_BYTES",),
     "tests/memory/dashboard/test_usage_sources.py::"
     "test_the_most_asked_keys_have_a_place_and_the_rest_is_other": (
         "mgw.dashboard.usage_answer.MAX_SERIES_GROUPS",
@@ -328,6 +336,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.exchange.request.MAX_MODEL_CHARS",
         "mgw.exchange.request.MAX_PREPARED",
         "mgw.exchange.request.MAX_VARYING",
+        "mgw.dashboard.usage_spans.MAX_SPANS",
         "mgw.fleet.rows.MAX_LABELS",
         "mgw.http.head_key._MAX_DIGITS",
         "mgw.http.head_shape._MAX_BYTES",
@@ -360,9 +369,6 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.profiles.MAX_MODELS",
     "mgw.dashboard.request_query._MAX_CURSOR_CHARS",
     "mgw.dashboard.requests.MAX_REQUESTS",
-    "mgw.dashboard.usage_answer.MAX_KEY_BYTES",
-    "mgw.dashboard.usage_memory.MAX_ROWS",
-    "mgw.dashboard.usage_memory.MAX_WAITING",
     "mgw.exchange.attempts.MAX_REASON_BYTES",
     "mgw.exchange.response.MAX_BUFFERED_BYTES",
     "mgw.fleet.client_balance.MAX_WORKERS",

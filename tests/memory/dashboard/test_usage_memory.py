@@ -7,55 +7,49 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from msgspec.structs import replace
 
-from mgw.dashboard.usage_memory import (
-    HOUR,
-    HOURS,
-    MAX_KEYS,
-    MAX_QUERIES,
-    MAX_ROWS,
-    MAX_WAITING,
-    MINUTE,
-    MINUTES,
-    ROWS_READ,
-    UsageMemory,
-)
+from mgw.dashboard.event_memory import EventMemory
+from mgw.dashboard.event_queries import EventQueries
+from mgw.dashboard.usage import ask_memory
+from mgw.dashboard.usage_memory import MAX_EVENTS, MAX_KEPT, MAX_WAITING, UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
-from mgw.errors import Reason
+from mgw.dashboard.usage_spans import KEPT_HOURS, MAX_NAMES, MAX_SPANS, MINUTE, MINUTES
 from mgw.usage.record import SettledExchange
-from tests.support.deferreds import refusal_of, result_of
-from tests.support.usage import exchange
+from tests.support.deferreds import result_of
+from tests.support.usage import AtOnce, OnDemand, exchange
 
 NOW = 1_769_860_800
+HOUR = 3600
 DAY = 24 * HOUR
 
 
 @dataclass
 class Kept:
-    """A memory whose time and turns are ours."""
+    """A memory whose time and thread are ours."""
 
     now: float = NOW
     wanted: bool = True
-    paused: list[Deferred[None]] = field(default_factory=list)
-    waits: bool = False
+    runner: Any = field(default_factory=AtOnce)
 
     def __post_init__(self) -> None:
-        self.memory = UsageMemory(lambda: self.now, self._pause, lambda: self.wanted)
-
-    def _pause(self) -> Deferred[None]:
-        if not self.waits:
-            return succeed(None)
-        self.paused.append(Deferred())
-        return self.paused[-1]
+        self.sums = UsageMemory(lambda: self.now, lambda: self.wanted)
+        self.memory = EventMemory(self.runner, [self.sums])
+        self.sums.full = self.memory.write
 
     def record(self, *rows: SettledExchange) -> None:
         for start in range(0, len(rows), 64):
-            self.memory.record_all(rows[start : start + 64])
+            self.sums.record_all(rows[start : start + 64])
 
-    def answer(self, days: int = 40, by: By | None = None, step: int = MINUTE) -> Any:
-        query = UsageQuery(int(self.now - days * DAY) * 1000, int(self.now + DAY) * 1000, step, by)
-        return json.loads(result_of(self.memory.answer(query)))
+    def answer(self, days: int = 40, by: By | None = None, step: int = MINUTE, **filters: str) -> Any:
+        since, until = int(self.now - days * DAY) * 1000, int(self.now + DAY) * 1000
+        query = UsageQuery(since, until, step, by, filters)
+        return json.loads(result_of(ask_memory(EventQueries(AtOnce()), self.memory, query)))
+
+    def rows(self) -> int:
+        with self.memory.open() as connection:
+            ((number,),) = connection.execute("SELECT count(*) FROM usage_hours")
+            return int(number)
 
 
 def times(answer: Any) -> list[str]:
@@ -69,7 +63,7 @@ def test_minutes_become_hours_and_hours_are_forgotten() -> None:
     kept.now += MINUTES * MINUTE + HOUR
     assert times(kept.answer()) == ["2026-01-31T11:00"]
     assert kept.answer()["totals"]["requests"] == 2
-    kept.now += HOURS * HOUR
+    kept.now += KEPT_HOURS * HOUR
     assert kept.answer()["totals"]["requests"] == 0
 
 
@@ -81,6 +75,17 @@ def test_an_event_that_comes_late_counts_in_its_hour_and_a_too_old_one_nowhere()
     assert answer["totals"]["requests"] == 1
 
 
+def test_an_event_that_comes_when_its_minutes_have_become_an_hour_counts_there() -> None:
+    kept = Kept()
+    kept.record(exchange(time=NOW - 30.0))
+    kept.now += 5 * HOUR
+    assert kept.answer()["totals"]["requests"] == 1
+    kept.record(exchange(time=NOW - 31.0))
+    answer = kept.answer()
+    assert times(answer) == ["2026-01-31T11:00"]
+    assert answer["totals"]["requests"] == 2
+
+
 def test_a_step_below_a_minute_becomes_one() -> None:
     assert Kept().answer(step=1)["step"] == 60
     assert Kept().answer(step=61)["step"] == 120
@@ -88,25 +93,59 @@ def test_a_step_below_a_minute_becomes_one() -> None:
 
 def test_names_without_end_are_other() -> None:
     kept = Kept()
-    kept.record(*(exchange(time=NOW - 1.0, model=f"m{number:04}") for number in range(MAX_KEYS + 50)))
+    kept.record(*(exchange(time=NOW - 1.0, model=f"m{number:04}") for number in range(MAX_NAMES + 50)))
     groups = kept.answer(by=By.MODEL)["groups"]
-    assert len(groups) == MAX_KEYS + 1
+    assert len(groups) == MAX_NAMES + 1
     assert (groups[-1]["key"], groups[-1]["requests"]) == ("other", 50)
 
 
-def test_the_oldest_times_go_where_there_are_too_many_rows() -> None:
+def test_names_are_bounded_when_minutes_become_an_hour_and_in_a_minute_that_was_left() -> None:
     kept = Kept()
-    kept.record(exchange(time=NOW - 29.0 * DAY))
-    assert kept.answer()["totals"]["requests"] == 1
-    for hour in range(MAX_ROWS // (2 * MAX_KEYS) + 1):
+    for minute in range(3):
+        kept.record(
+            *(
+                exchange(time=NOW - HOUR + minute * 60.0, client=f"{minute}-{number}")
+                for number in range(MAX_NAMES)
+            )
+        )
+    kept.record(*(exchange(time=NOW - minute * 60.0) for minute in range(1, MAX_SPANS + 1)))
+    assert len(kept.answer(by=By.CLIENT)["groups"]) == 3 * MAX_NAMES + 1
+    kept.record(*(exchange(time=NOW - HOUR + 1.0, client=f"more {number}") for number in range(10)))
+    groups = kept.answer(by=By.CLIENT)["groups"]
+    assert {row["key"]: row["requests"] for row in groups if "key" in row}["other"] == 10
+    kept.now += 5 * HOUR
+    groups = {row.get("key"): row["requests"] for row in kept.answer(by=By.CLIENT)["groups"]}
+    assert len(groups) == MAX_NAMES + 1
+    assert sum(groups.values()) == 3 * MAX_NAMES + 10 + MAX_SPANS
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"), [("MAX_ROWS", 40 * MAX_NAMES), ("MAX_BYTES", 40 * MAX_NAMES * 150)]
+)
+def test_the_oldest_times_go_where_there_is_too_much(
+    name: str, bound: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"mgw.dashboard.usage_spans.{name}", bound)
+    kept = Kept()
+    for hour in range(60):
         start = NOW - 28.0 * DAY + hour * HOUR
-        kept.record(*(exchange(time=start, model=str(n), client=str(n)) for n in range(MAX_KEYS)))
+        kept.record(*(exchange(time=start, model=str(n), client=str(n)) for n in range(MAX_NAMES)))
     found = times(kept.answer(step=HOUR))
     assert found[0] > "2026-01-03T12:00"
-    assert MAX_ROWS / (2 * MAX_KEYS) * 0.9 < len(found) < MAX_ROWS / (2 * MAX_KEYS)
+    assert 30 <= len(found) <= 50
+    assert found[-1] == "2026-01-05T23:00"
 
 
-def test_nothing_is_kept_while_it_is_not_wanted_and_what_was_stays() -> None:
+def test_rows_with_the_same_labels_are_added_up_now_and_then() -> None:
+    kept = Kept()
+    for number in range(1000):
+        kept.record(exchange(time=NOW - 1.0, client=str(number % 3)))
+        kept.memory.write()
+    assert kept.rows() < 80
+    assert kept.answer()["totals"]["requests"] == 1000
+
+
+def test_nothing_is_kept_while_it_is_not_wanted() -> None:
     kept = Kept()
     kept.record(exchange(time=NOW - 1.0))
     kept.wanted = False
@@ -116,86 +155,52 @@ def test_nothing_is_kept_while_it_is_not_wanted_and_what_was_stays() -> None:
     assert kept.answer()["totals"]["requests"] == 2
 
 
-def test_a_query_meets_each_event_once_whatever_comes_meanwhile() -> None:
+def test_what_is_forgotten_is_gone_and_what_comes_then_counts() -> None:
     kept = Kept()
-    rows = [
-        exchange(time=NOW - minute * 60.0, model=str(number)) for minute in range(60) for number in range(20)
-    ]
-    kept.record(*rows)
-    kept.waits = True
-    query = UsageQuery((NOW - DAY) * 1000, (NOW + DAY) * 1000, HOUR, By.MODEL)
-    answer = Deferred.fromCoroutine(kept.memory.answer(query))
-    kept.now += (MINUTES + 30) * MINUTE  # half of the minutes would become hours
-    while kept.paused:
-        kept.record(*(exchange(time=kept.now, model=str(n)) for n in range(MAX_WAITING)))
-        kept.paused.pop().callback(None)
-    assert json.loads(result_of(answer))["totals"]["requests"] == len(rows)
-    kept.waits = False
-    kept.record(*(exchange(time=kept.now) for _ in range(1)))
-    assert sum(row["requests"] for row in kept.answer()["series"] if row["time"] < "2026-01-31T13") == len(
-        rows
-    )
+    kept.record(exchange(time=NOW - 1.0))
+    assert kept.answer()["totals"]["requests"] == 1
+    kept.record(exchange(time=NOW - 1.0))
+    kept.memory.forget()
+    assert kept.answer()["totals"]["requests"] == 0
+    kept.record(exchange(time=NOW - 1.0))
+    assert kept.answer()["totals"]["requests"] == 1
 
 
-def test_queries_take_turns_and_too_many_are_refused() -> None:
-    kept = Kept(waits=True)
-    kept.record(*(exchange(time=NOW - minute * 60.0) for minute in range(2 * ROWS_READ)))
-    query = UsageQuery((NOW - DAY) * 1000, (NOW + DAY) * 1000, MINUTE)
-    waiting = [Deferred.fromCoroutine(kept.memory.answer(query)) for _ in range(MAX_QUERIES)]
-    assert len(kept.paused) == 1, "one of them is under way"
-    error = refusal_of(Deferred.fromCoroutine(kept.memory.answer(query)))
-    assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
-    left = waiting.pop(1)
-    _ = left.addErrback(lambda _: None)
-    left.cancel()
-    waiting.append(Deferred.fromCoroutine(kept.memory.answer(query)))
-    while kept.paused:
-        kept.paused.pop().callback(None)
-    for answer in waiting:
-        assert json.loads(result_of(answer))["totals"]["requests"] == 2 * ROWS_READ
-
-
-def test_rows_are_bounded_while_somebody_always_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    most = 20 * MAX_KEYS
-    monkeypatch.setattr("mgw.dashboard.usage_memory.MAX_ROWS", most)
-    kept = Kept(waits=True)
-    query = UsageQuery((NOW - 60 * DAY) * 1000, (NOW + 60 * DAY) * 1000, HOUR, By.MODEL)
-    ended: list[Any] = []
-    for _ in range(100):
-        kept.now += HOUR
-        kept.record(*(exchange(time=kept.now, model=str(number)) for number in range(MAX_KEYS)))
-        _ = Deferred.fromCoroutine(kept.memory.answer(query)).addBoth(ended.append)
-        for _ in range(8):  # a query takes longer than that
-            turn, kept.paused = kept.paused, []
-            for paused in turn:
-                paused.callback(None)
-        assert kept.memory._rows <= 2 * most
-    assert any(isinstance(answer, bytes) for answer in ended)
-
-
-def test_a_query_that_nobody_waits_for_ends() -> None:
-    kept = Kept(waits=True)
-    kept.record(
-        *(
-            exchange(time=NOW - minute * 60.0, model=str(number))
-            for minute in range(9)
-            for number in range(20)
-        )
-    )
-    query = UsageQuery((NOW - DAY) * 1000, (NOW + DAY) * 1000, HOUR, By.MODEL)
-    answer = Deferred.fromCoroutine(kept.memory.answer(query))
-    assert len(kept.paused) == 1 < 9 * 20 / ROWS_READ
-    failed: list[Any] = []  # Any: a Failure
-    _ = answer.addErrback(failed.append)
-    answer.cancel()
-    assert failed
-    kept.waits = False
-    kept.now += MINUTES * MINUTE + HOUR
-    assert times(kept.answer()) == ["2026-01-31T11:00", "2026-01-31T12:00"]
-
-
-@pytest.mark.parametrize("count", [1, MAX_WAITING - 1, MAX_WAITING, 1000])
+@pytest.mark.parametrize("count", [1, MAX_WAITING - 1, MAX_WAITING, 1000, MAX_EVENTS + 100])
 def test_what_waits_is_in_the_answer(count: int) -> None:
     kept = Kept()
     kept.record(*(exchange(time=NOW - 1.0, model=str(number % 90)) for number in range(count)))
     assert kept.answer()["totals"]["requests"] == count
+
+
+def test_no_thread_is_needed_before_the_first_event() -> None:
+    assert UsageMemory(lambda: NOW, lambda: True).hand_over() is None
+
+
+@pytest.mark.parametrize(("labels", "bound"), [(1, MAX_EVENTS), (10**6, MAX_WAITING)])
+def test_what_waits_is_bounded_while_the_thread_is_busy(labels: int, bound: int) -> None:
+    runner = OnDemand()
+    kept = Kept(runner=runner)
+    one = exchange(time=NOW - 1.0)
+    for number in range(20 * MAX_KEPT * bound // 64):
+        kept.record(
+            *(replace(one, time=NOW - 60.0 * ((number * 64 + index) % labels)) for index in range(64))
+        )
+    assert len(kept.sums._waiting) <= MAX_KEPT * MAX_WAITING
+    assert kept.sums._events <= MAX_KEPT * MAX_EVENTS
+
+
+@pytest.mark.parametrize("by", [By.ERROR, By.ROUTE, By.KEY])
+def test_sums_by_what_went_wrong_where_and_with_which_key(by: By) -> None:
+    kept = Kept()
+    names = {By.ERROR: "error", By.ROUTE: "route", By.KEY: "key_hash"}
+    kept.record(*(exchange(time=NOW - 1.0, **{names[by]: name}) for name in ("a", "b", "b")))
+    assert [(row["key"], row["requests"]) for row in kept.answer(by=by)["groups"]] == [("b", 2), ("a", 1)]
+
+
+def test_filters_are_exact() -> None:
+    kept = Kept()
+    kept.record(*(exchange(time=NOW - 1.0, client=name, error="dns") for name in ("a", "b", "b", "B")))
+    assert kept.answer(client="b")["totals"]["requests"] == 2
+    assert kept.answer(client="b", error="dns", key="0123456789ab")["totals"]["requests"] == 2
+    assert kept.answer(client="b", key="0")["totals"]["requests"] == 0

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import HooksSettings
+from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import MAX_QUERIES, EventQueries
-from mgw.dashboard.usage import DashboardUsage
+from mgw.dashboard.usage import DashboardUsage, ask_file
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
-from mgw.dashboard.usage_sql import UsageFile
 from mgw.errors import GatewayError, Reason
 from mgw.usage.event import encode
 from mgw.usage.usage_table import UsageTable
@@ -52,11 +52,11 @@ def requests(answer: bytes) -> int:
 
 def test_a_query_that_takes_too_long_is_given_up(file: str) -> None:
     times = iter([0.0, *[100.0] * 1000])
-    reader = UsageFile(EventQueries(AtOnce(), seconds=20, timer=lambda: next(times), instructions=100))
-    error = refusal_of(reader.answer(file, QUERY))
+    reader = EventQueries(AtOnce(), seconds=20, timer=lambda: next(times), instructions=100)
+    error = refusal_of(ask_file(reader, file, QUERY))
     assert error.reason is Reason.OVERLOADED
     assert error.message.startswith("this query takes more than 20 s: choose a shorter")
-    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3000
+    assert requests(result_of(ask_file(EventQueries(AtOnce()), file, QUERY))) == 3000
 
 
 def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
@@ -69,8 +69,8 @@ def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
         asked.append(None)
         return 0.0
 
-    reader = UsageFile(EventQueries(runner, timer=timer, instructions=100))
-    first = reader.answer(file, QUERY)
+    reader = EventQueries(runner, timer=timer, instructions=100)
+    first = ask_file(reader, file, QUERY)
     _ = first.addErrback(lambda _: None)
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         runner.go_on()
@@ -79,14 +79,14 @@ def test_a_query_that_nobody_waits_for_is_given_up(file: str) -> None:
 
 def test_no_more_queries_wait_than_there_is_room_for(file: str) -> None:
     runner = OnDemand()
-    reader = UsageFile(EventQueries(runner))
-    waiting: list[Deferred[bytes]] = [reader.answer(file, QUERY) for _ in range(MAX_QUERIES)]
-    error = refusal_of(reader.answer(file, QUERY))
+    reader = EventQueries(runner)
+    waiting: list[Deferred[bytes]] = [ask_file(reader, file, QUERY) for _ in range(MAX_QUERIES)]
+    error = refusal_of(ask_file(reader, file, QUERY))
     assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
     _ = waiting[0].addErrback(lambda _: None)
     waiting[0].cancel()
     runner.go_on()
-    waiting.append(reader.answer(file, QUERY))
+    waiting.append(ask_file(reader, file, QUERY))
     for _ in range(MAX_QUERIES):
         runner.go_on()
     assert [requests(result_of(answer)) for answer in waiting[1:]] == [3000] * MAX_QUERIES
@@ -94,11 +94,11 @@ def test_no_more_queries_wait_than_there_is_room_for(file: str) -> None:
 
 def test_behind_a_stop_there_are_no_queries(file: str) -> None:
     runner = OnDemand()
-    reader = UsageFile(EventQueries(runner))
-    before = reader.answer(file, QUERY)
-    reader.queries.stop()
+    reader = EventQueries(runner)
+    before = ask_file(reader, file, QUERY)
+    reader.stop()
     assert runner.stopped
-    assert refusal_of(reader.answer(file, QUERY)).reason is Reason.DRAINING
+    assert refusal_of(ask_file(reader, file, QUERY)).reason is Reason.DRAINING
     runner.go_on()
     assert requests(result_of(before)) == 3000
 
@@ -106,7 +106,7 @@ def test_behind_a_stop_there_are_no_queries(file: str) -> None:
 def test_a_file_that_is_no_database_is_refused_without_its_path(tmp_path: Path) -> None:
     path = tmp_path / "usage.db"
     path.write_bytes(b"anything but a database, and long enough to be read as one" * 20)
-    error = refusal_of(UsageFile(EventQueries(AtOnce())).answer(str(path), QUERY))
+    error = refusal_of(ask_file(EventQueries(AtOnce()), str(path), QUERY))
     assert error.reason is Reason.OVERLOADED
     assert str(tmp_path) not in error.message
 
@@ -121,7 +121,7 @@ def test_columns_that_a_file_lacks_are_absent(tmp_path: Path) -> None:
         connection.execute("INSERT INTO usage_events VALUES ('2', 'never', 'ok', 5)")
         connection.commit()
     query = UsageQuery(QUERY.since, QUERY.until, 60, By.MODEL)
-    answer = json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(str(path), query)))
+    answer = json.loads(result_of(ask_file(EventQueries(AtOnce()), str(path), query)))
     sums = {"requests": 1, "answered": 1, "failed": 0, "rejected": 0, "aborted": 0, "tokens_in": 5}
     assert answer["totals"] == sums
     assert answer["groups"] == [sums]
@@ -142,7 +142,7 @@ def test_sums_beyond_what_the_file_can_add_up_are_told_as_near_as_can_be(
     )
     table.close()
     query = UsageQuery(QUERY.since, QUERY.until, 60, by)
-    answer = json.loads(result_of(UsageFile(EventQueries(AtOnce())).answer(path, query)))
+    answer = json.loads(result_of(ask_file(EventQueries(AtOnce()), path, query)))
     for sums in (answer["totals"], *answer["series"], *answer["groups"]):
         assert sums["requests"] == 1100
         assert sums["tokens_in"] == pytest.approx(1100 * most)
@@ -153,15 +153,17 @@ def test_a_reader_sees_what_is_written_meanwhile_and_changes_nothing(file: str) 
     table = UsageTable(file)
     table.open()
     table.add([encode(event(request_id="new", time=NOW - 1.0))])
-    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3001
+    assert requests(result_of(ask_file(EventQueries(AtOnce()), file, QUERY))) == 3001
     table.close()
-    assert requests(result_of(UsageFile(EventQueries(AtOnce())).answer(file, QUERY))) == 3001
+    assert requests(result_of(ask_file(EventQueries(AtOnce()), file, QUERY))) == 3001
 
 
 def test_the_source_is_what_the_configuration_says_now(file: str, tmp_path: Path) -> None:
     hooks = [HooksSettings.model_validate({})]
-    memory = UsageMemory(lambda: NOW, lambda: succeed(None), lambda: hooks[0].sqlite is None)
-    usage = DashboardUsage(lambda: hooks[0], memory, UsageFile(EventQueries(AtOnce())), lambda: NOW)
+    sums = UsageMemory(lambda: NOW, lambda: hooks[0].sqlite is None)
+    runner = AtOnce()
+    memory = EventMemory(runner, [sums])
+    usage = DashboardUsage(lambda: hooks[0], EventQueries(runner), memory, lambda: NOW)
 
     def sqlite(path: str) -> HooksSettings:
         return HooksSettings.model_validate({"sqlite": {"path": path}})
@@ -175,6 +177,6 @@ def test_the_source_is_what_the_configuration_says_now(file: str, tmp_path: Path
     ):
         answer = asked()
         assert (usage.source, answer["source"], answer["totals"]["requests"]) == (source, source, count)
-        memory.record_all([exchange(time=NOW - 1.0)])
+        sums.record_all([exchange(time=NOW - 1.0)])
     with pytest.raises(GatewayError):
         result_of(usage.answer({"by": "day"}))

@@ -148,3 +148,24 @@ def test_the_last_hour_before_the_oldest_time_begins_there(until: str, step: str
 @pytest.mark.parametrize("by", By)
 def test_all_that_can_be_summed_by_is_known(by: By) -> None:
     assert parsed(by=by.value).by is by
+
+
+def test_filters_are_values_of_fields() -> None:
+    asked = {name: f"a {name}" for name in ("client", "provider", "model", "route", "error", "key")}
+    query = parsed(**asked, status="upstream_error", by="key", other="left alone")
+    assert query.filters == {**asked, "status": "upstream_error"}
+    assert query.by is By.KEY
+    assert parsed().filters == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("client", "", "client must not be empty; leave it out"),
+        ("status", "503", "status must be one of ok, upstream_error, client_abort, rejected"),
+    ],
+)
+def test_a_filter_that_no_event_can_match_is_refused(name: str, value: str, words: str) -> None:
+    with pytest.raises(GatewayError, match=words) as caught:
+        parsed(**{name: value})
+    assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, name)
