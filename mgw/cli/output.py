@@ -6,11 +6,14 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 Cell = str | int | float | None
 """``None``: nobody knows."""
+_LARGE: Final = 100
+"""From here on, two decimals are enough for people."""
 FORMATS: Final = ("table", "csv", "json")
 
 
@@ -25,19 +28,26 @@ def print_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], 
         sys.stderr.write(f"{nothing}\n")
 
 
+class SumsTable(NamedTuple):
+    """How a table for people shows sums."""
+
+    totals: Sequence[Cell]
+    titles: Mapping[str, str]
+    """Of the columns that it has."""
+    quiet: Collection[str] = ()
+    """Columns that it leaves out while all their values are 0."""
+    decimals: Mapping[str, int] = MappingProxyType({})
+    """To which the values of a column are rounded."""
+
+
 def write_sums(
-    form: str,
-    names: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    keys: int,
-    quiet: Collection[str] = (),
+    form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int, table: SumsTable
 ) -> str:
     """Write rows whose first columns are keys, and all others sums: a table has a line for the total.
 
     :param form: one of :data:`FORMATS`.
-    :param quiet: columns that a table leaves out while all their values are 0.
     """
-    return _sums_table(names, rows, keys, quiet) if form == "table" else _for_programs(form, names, rows)
+    return _sums_table(names, rows, keys, table) if form == "table" else _for_programs(form, names, rows)
 
 
 def write_rows(form: str, names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
@@ -49,22 +59,31 @@ def _for_programs(form: str, names: Sequence[str], rows: Iterable[Sequence[Cell]
     return _csv(names, rows) if form == "csv" else _json(names, rows)
 
 
-def _sums_table(
-    names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int, quiet: Collection[str]
-) -> str:
+def _sums_table(names: Sequence[str], rows: Sequence[Sequence[Cell]], keys: int, table: SumsTable) -> str:
     """Write columns for people; those that nobody has a value for are left out, but for that of requests."""
-    nothing = {name: (None, 0) if name in quiet else (None,) for name in names}
+    nothing = {name: (None, 0) if name in table.quiet else (None,) for name in names}
     shown = [
         index
         for index, name in enumerate(names)
-        if index <= keys or any(row[index] not in nothing[name] for row in rows)
+        if index <= keys or (name in table.titles and any(row[index] not in nothing[name] for row in rows))
     ]
-    totals: list[Cell] = ["total" if index == 0 and keys else "" for index in range(keys)]
-    for index in range(keys, len(names)):
-        found = [value for row in rows if isinstance(value := row[index], int | float)]
-        totals.append(sum(found) if found else None)
-    lines = [names, *rows, *([totals] if keys and rows else [])]
-    return _aligned([[line[index] for index in shown] for line in lines], keys)
+    head = [table.titles.get(name, name) for name in names]
+    total = ["total" if index == 0 else "" for index in range(keys)]
+    lines = [*rows, *([[*total, *table.totals]] if keys and rows else [])]
+    places = [table.decimals.get(name) for name in names]
+    return _aligned(
+        [
+            [head[index] for index in shown],
+            *([_rounded(line[index], places[index]) for index in shown] for line in lines),
+        ],
+        keys,
+    )
+
+
+def _rounded(value: Cell, decimals: int | None) -> Cell:
+    if not isinstance(value, float) or decimals is None:
+        return value
+    return round(value, decimals if value < _LARGE else min(decimals, 2))
 
 
 def _aligned(lines: Sequence[Sequence[Cell]], left: int) -> str:

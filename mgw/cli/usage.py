@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sqlite3
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -13,24 +12,44 @@ from typing import Any, Final, NamedTuple
 from mgw.cli.arguments import add_file, add_format
 from mgw.cli.event_file import EventFileError, configured_file, open_events
 from mgw.cli.moments import add_times
-from mgw.cli.output import FORMATS, Cell, write_sums
-from mgw.usage.usage_sums import SUMS, is_overflow, sum_expression, time_condition
+from mgw.cli.output import FORMATS, Cell, SumsTable, write_sums
+from mgw.usage.event import Outcome
+from mgw.usage.usage_read import (
+    FILTERS,
+    KEYS,
+    NAMES,
+    NO_SUMS,
+    Period,
+    Row,
+    UsageReader,
+    add_rows,
+    open_period,
+    read_sums,
+    shown_row,
+)
 from mgw.usage.usage_table import TABLE
 
-GROUPS: Final = MappingProxyType(
+TITLES: Final = MappingProxyType(
     {
-        "client": ("client", "client"),
-        "model": ("model", "model"),
-        "day": ("time", "substr(time, 1, 10)"),
-        "provider": ("provider", "provider"),
-        "status": ("status", "status"),
+        **{name: name for name in ("requests", "failed", "rejected", "tokens_in", "tokens_out")},
+        **{name: name for name in ("session_minutes", "cost_usd", "unpriced", "uncounted")},
+        "latency_ms_p50": "p50_ms",
+        "latency_ms_p95": "p95_ms",
+        "ttft_ms_p50": "ttft_p50",
     }
 )
-"""By what can be summed up: the column that this needs, and its value in SQL."""
+"""The columns of a table, and their titles: as many as fit into 120 characters."""
+QUIET: Final = ("rejected", "unpriced", "uncounted")
+"""Those that a table leaves out where all are 0."""
+_WORDS: Final = MappingProxyType(
+    {"key": "`key_hash`, the hash of the provider's key", "status": f"status: {', '.join(Outcome)}"}
+)
+_DECIMALS: Final = MappingProxyType({name: 0 for name in TITLES if "_ms_" in name} | {"cost_usd": 6})
 
 
 class _Found(NamedTuple):
     rows: list[list[Cell]]
+    totals: Sequence[Cell]
     last: str | None
     """The time of the last event, if it was not among those asked for."""
 
@@ -44,9 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         type=_groups,
         default="model",
-        help=f"one or more of {', '.join(GROUPS)}, separated by commas (default: %(default)s)",
+        help=f"one or more of {', '.join(KEYS)}, separated by commas (default: %(default)s)",
     )
     add_times(parser)
+    for name in FILTERS:
+        parser.add_argument(
+            f"--{name}",
+            metavar="HASH" if name == "key" else "NAME",
+            choices=tuple(Outcome) if name == "status" else None,
+            help=f"only events with this {_WORDS.get(name, name)}",
+        )
     add_format(parser, FORMATS)
 
 
@@ -65,17 +91,17 @@ def report(said: argparse.Namespace) -> int:
         since = f" in this period; the last one is from {found.last}" if found.last else f" yet in {path}"
         sys.stderr.write(f"no usage events{since}\n")
     else:
-        names, quiet = (*said.by, *SUMS), ("unpriced", "uncounted")
-        sys.stdout.write(write_sums(said.format, names, found.rows, len(said.by), quiet))
+        table = SumsTable(found.totals, TITLES, QUIET, _DECIMALS)
+        sys.stdout.write(write_sums(said.format, (*said.by, *NAMES), found.rows, len(said.by), table))
     return 0
 
 
 def _groups(text: str) -> tuple[str, ...]:
     groups = tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in groups:
-        if name not in GROUPS:
+        if name not in KEYS:
             raise argparse.ArgumentTypeError(
-                f"unknown column {name!r}; expected one or more of {', '.join(GROUPS)}"
+                f"unknown column {name!r}; expected one or more of {', '.join(KEYS)}"
             )
     return groups
 
@@ -87,38 +113,27 @@ def _query(path: Path, said: argparse.Namespace) -> _Found:
     """
     with open_events(path, is_named=bool(said.database)) as (connection, known):
         if not known:
-            return _Found([], None)
-        rows = _sums(connection, known, said)
-        if rows:
-            return _Found([_shown(row, len(said.by)) for row in rows], None)
+            return _Found([], [], None)
+        filters = {name: value for name in FILTERS if (value := getattr(said, name)) is not None}
+        connection.execute("BEGIN")  # all that follows sees the same events
+        reader = open_period(connection, Period(said.since, said.until, filters=filters))
+        sums = read_sums(reader, lambda reader: _sums(reader, said.by))
+        if sums:
+            shown = [[*keys, *shown_row(row)] for keys, row in sorted(sums.items(), key=_order)]
+            return _Found(shown, shown_row(add_rows(sums.values())), None)
         ((last,),) = connection.execute(f"SELECT max(time) FROM {TABLE}")  # noqa: S608 (a constant)
-        return _Found([], last)
+        return _Found([], [], last)
 
 
-def _sums(connection: sqlite3.Connection, known: Collection[str], said: argparse.Namespace) -> list[Any]:
-    """Return the rows of the report; Any: what SQLite has."""
-    arguments = known, said.by, said.since, said.until
-    try:
-        return connection.execute(*_statement(*arguments)).fetchall()
-    except sqlite3.Error as error:
-        if not is_overflow(error):
-            raise
-        return connection.execute(*_statement(*arguments, exact=False)).fetchall()
+def _sums(reader: UsageReader, by: Sequence[str]) -> dict[tuple[Any, ...], Row]:
+    """Return the sums of the report by their keys; Any: what SQLite has."""
+    found: dict[tuple[Any, ...], Row] = {} if by else {(): list(NO_SUMS)}
+    for _, keys, row in reader.rows([KEYS[name] for name in by]):
+        before = found.get(keys)
+        found[keys] = row if before is None else add_rows([before, row])
+    return found
 
 
-def _statement(
-    known: Collection[str], groups: Sequence[str], since: str | None, until: str | None, *, exact: bool = True
-) -> tuple[str, tuple[str, ...]]:
-    """Return the query; a column that the file does not have is unknown in each event."""
-    keys = [value if column in known else "NULL" for column, value in (GROUPS[name] for name in groups)]
-    values = ", ".join([*keys, *(sum_expression(name, known, exact=exact) for name in SUMS)])
-    where, times = time_condition(since, until)
-    numbers = ", ".join(str(number + 1) for number in range(len(groups)))
-    order = f" GROUP BY {numbers} ORDER BY {numbers}" if groups else ""
-    return f"SELECT {values} FROM {TABLE} WHERE {where}{order}", times  # noqa: S608 (nothing in it comes from outside)
-
-
-def _shown(row: Sequence[Any], keys: int) -> list[Cell]:  # Any: what SQLite has
-    """Return a row with its sums in the event's units."""
-    sums = zip(SUMS.values(), row[keys:], strict=True)
-    return [*row[:keys], *(found.shown(whole) for found, whole in sums)]
+def _order(item: tuple[tuple[Any, ...], Row]) -> list[tuple[bool, str]]:
+    """What has no key comes first, as SQLite orders it."""
+    return [(key is not None, str(key)) for key in item[0]]

@@ -15,25 +15,14 @@ from typing import Any, Final
 from msgspec.json import Encoder
 
 from mgw.dashboard.usage_query import UsageQuery, rfc3339
-from mgw.usage.usage_read import NAMES, OTHER, WIDTH, Row, shown_row
-from mgw.usage.usage_sums import SUMS
+from mgw.usage.usage_read import NAMES, NO_SUMS, OTHER, Row, add_row, add_rows, shown_row
 
 MAX_GROUPS: Final = 1000
 MAX_SERIES_GROUPS: Final = 20
 """How many keys have points of their own: those with most requests."""
-COUNTS: Final = tuple(index for index, found in enumerate(SUMS.values()) if found.is_count)
-"""The places of numbers of events in a row."""
 _ENCODER: Final = Encoder()
 
 Keyed = dict[str | None, Row]
-
-
-def add_row(total: Row, row: Sequence[int | None]) -> None:
-    """Add a row to another one; what neither has a value for stays absent."""
-    for index, value in enumerate(row):
-        if value is not None:
-            before = total[index]
-            total[index] = value if before is None else before + value
 
 
 def _add(rows: Keyed, key: str | None, row: Sequence[int | None]) -> None:
@@ -86,12 +75,7 @@ def render_usage(query: UsageQuery, source: str, rows: UsageRows) -> bytes:
 
     :param rows: which are folded.
     """
-    totals: Row = [None] * WIDTH
-    for row in rows.groups.values():
-        add_row(totals, row)
-    if not totals[0]:
-        for index in COUNTS:
-            totals[index] = 0
+    totals = add_rows(rows.groups.values()) if rows.groups else list(NO_SUMS)
     answer: dict[str, Any] = {  # Any: as JSON has it
         "source": source,
         "since": rfc3339(query.since),

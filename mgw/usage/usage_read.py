@@ -35,6 +35,8 @@ NAMES: Final = (
 """Of the values that a row is shown as."""
 _SHARES: Final = (0.5, 0.95)
 Row = list[int | None]
+NO_SUMS: Final = (*(0 if found.is_count else None for found in SUMS.values()), *[None] * (2 * len(TIMES)))
+"""The row of no events."""
 _COUNTS: Final = tuple(len(SUMS) + 2 * index + 1 for index in range(len(TIMES)))
 HOUR_SECONDS: Final = 3600
 OTHER: Final = "other"
@@ -240,6 +242,22 @@ def read_sums(reader: UsageReader, read: Callable[[UsageReader], T]) -> T:
             raise
         reader.connection.execute("ROLLBACK TO sums")  # and tables that were made meanwhile are gone
         return read(replace(reader, exact=False))
+
+
+def add_rows(rows: Iterable[Row]) -> Row:
+    """Return the sums of rows; what none has a value for stays unknown."""
+    total: Row = [None] * WIDTH
+    for row in rows:
+        add_row(total, row)
+    return total
+
+
+def add_row(total: Row, row: Sequence[int | None]) -> None:
+    """Add a row to another one."""
+    for index, value in enumerate(row):
+        if value is not None:
+            before = total[index]
+            total[index] = value if before is None else before + value
 
 
 def shown_row(row: Row) -> list[int | float | None]:

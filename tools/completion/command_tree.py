@@ -16,9 +16,9 @@ from msgspec import Struct
 from mgw.cli.example import shipped_names
 from mgw.cli.parser import ALL, COMMANDS, build_parser
 from mgw.cli.tail import KINDS
-from mgw.cli.usage import GROUPS
 from mgw.cli.wrong_calls import commands_of
 from mgw.usage.event import Outcome
+from mgw.usage.usage_read import KEYS
 
 _WORDS: Final = MappingProxyType(
     {
@@ -26,7 +26,7 @@ _WORDS: Final = MappingProxyType(
         ("mgw help", "topic"): tuple(command.name for command in COMMANDS),
         ("mgw tail", "kinds"): KINDS,
         ("mgw tail", "status"): (*Outcome, "4xx", "5xx"),
-        ("mgw usage", "by"): tuple(GROUPS),
+        ("mgw usage", "by"): tuple(KEYS),
     }
 )
 """By the command and the argument: words beside those that argparse knows."""

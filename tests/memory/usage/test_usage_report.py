@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mgw.cli.main import main
+from mgw.cli.moments import parse_moment
 from mgw.usage.event import Outcome, encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.usage import event
@@ -107,6 +108,84 @@ def test_a_time_may_be_that_long_ago(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found == [1, 2, 3]
 
 
+@pytest.mark.parametrize("weekday", range(7))
+def test_a_day_begins_at_its_midnight_in_utc(weekday: int) -> None:
+    now = datetime(2026, 2, 2 + weekday, 15, 30, tzinfo=UTC)  # the second is a Monday
+    assert parse_moment("today", now) == f"2026-02-{2 + weekday:02d}T00:00:00.000Z"
+    assert parse_moment("yesterday", now) == f"2026-02-{1 + weekday:02d}T00:00:00.000Z"
+    assert parse_moment("monday", now) == "2026-02-02T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("by", "found"),
+    [
+        ("error", [(None, 3), ("dns", 1)]),
+        ("route", [("chat", 3), ("messages", 1)]),
+        ("key", [("0123456789ab", 3), ("ab", 1)]),
+        ("hour", [("2026-01-31T12:00Z", 3), ("2026-02-01T12:00Z", 1)]),
+    ],
+)
+@pytest.mark.parametrize("closed", [False, True], ids=["events", "closed hours"])
+def test_more_can_be_summed_up_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str, found: list[tuple[Any, int]], *, closed: bool
+) -> None:
+    table = UsageTable(str(tmp_path / "usage.db"))
+    events = [event(request_id=str(number), time=FIRST + number) for number in range(3)]
+    events.append(
+        event(
+            request_id="4", time=FIRST + DAY, error="dns", route="messages", key_hash="ab", status=Outcome.OK
+        )
+    )
+    table.add([encode(each) for each in events])
+    while closed and table.roll_up("2026-03-01T00"):
+        pass
+    table.close()
+    rows = run(tmp_path / "usage.db", "--by", by, capsys=capsys)
+    assert [(row[by], row["requests"]) for row in rows] == found
+    assert rows[0]["latency_ms_p50"] == pytest.approx(1234.568, rel=0.05)
+    assert rows[0]["ttft_ms_p95"] == pytest.approx(99.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (("--provider", "other"), 1),
+        (("--model", "fast"), 3),
+        (("--status", "rejected"), 1),
+        (("--model", "fast", "--status", "ok"), 2),
+        (("--client", "nobody"), 0),
+        (("--route", "chat", "--key", "0123456789ab"), 4),
+        (("--error", "dns"), 0),
+    ],
+)
+def test_filters_are_exact(
+    database: Path, capsys: pytest.CaptureFixture[str], filters: tuple[str, ...], found: int
+) -> None:
+    (row,) = run(database, "--by", "", *filters, capsys=capsys)
+    assert row["requests"] == found
+
+
+def test_a_table_by_two_columns_fits_into_120_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = UsageTable(str(tmp_path / "usage.db"))
+    usual = {
+        "client": "code-agents",
+        "model": "claude-sonnet-4-5",
+        "cost_usd": 12.345678901,
+        "tokens_in": 10**8,
+    }
+    outcomes = [Outcome.OK] * 99 + [Outcome.UPSTREAM_ERROR, Outcome.REJECTED, Outcome.CLIENT_ABORT]
+    events = [event(request_id=str(at), **usual, status=status) for at, status in enumerate(outcomes)]
+    table.add([encode(each) for each in events])
+    table.close()
+    assert main(["usage", "--database", str(tmp_path / "usage.db"), "--by", "client,model"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 120
+    assert "p95_ms" in lines[0]
+
+
 def test_csv_has_all_columns_and_no_formula(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["usage", "--database", str(database), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
@@ -120,13 +199,26 @@ def test_the_table_has_a_total_and_no_empty_columns(
     database: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["usage", "--database", str(database), "--by", "provider"]) == 0
-    assert capsys.readouterr().out == (
-        "provider  requests  answered  failed  rejected  aborted  tokens_in  tokens_out  cost_usd  unpriced\n"
-        "-                1         0       0         1        0          -           0         -         0\n"
-        "main             2         2       0         0        0         30           3       0.3         0\n"
-        "other            1         1       0         0        0         40           4         -         1\n"
-        "total            4         3       0         1        0         70           7       0.3         1\n"
-    )
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table == [
+        [
+            *(
+                "provider",
+                "requests",
+                "failed",
+                "rejected",
+                "tokens_in",
+                "tokens_out",
+                "cost_usd",
+                "unpriced",
+            ),
+            *("p50_ms", "p95_ms", "ttft_p50"),
+        ],
+        ["-", "1", "0", "1", "-", "0", "-", "0", "-", "-", "-"],
+        ["main", "2", "0", "0", "30", "3", "0.3", "0", "1259", "1287", "100"],
+        ["other", "1", "0", "0", "40", "4", "-", "1", "1259", "1287", "100"],
+        ["total", "4", "0", "1", "70", "7", "0.3", "1", "1259", "1287", "100"],
+    ]
 
 
 def test_a_file_of_an_older_version_has_unknown_sums(
@@ -165,9 +257,9 @@ def test_reading_changes_nothing_and_waits_for_no_writer(
     [
         (
             ("--by", "colour"),
-            "unknown column 'colour'; expected one or more of client, model, day, ",
+            "unknown column 'colour'; expected one or more of client, model, provider, status, error, ",
         ),
-        (("--since", "yesterday"), "not a time: 'yesterday'; expected one such as 2026-01-31, "),
+        (("--since", "friday"), "not a time: 'friday'; expected one such as today, yesterday, monday, "),
         (("-c", "mgw.yaml"), "a configuration file and --database: name only one"),
         (("mgw.yaml",), "a configuration file and --database: name only one"),
     ],
