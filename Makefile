@@ -9,7 +9,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean
+.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -35,6 +35,7 @@ help:
 	@echo 'make bench-realtime   measure sessions over WebSockets'
 	@echo 'make bench-responses  measure what clients of Responses cost beside those of chat'
 	@echo 'make bench-fidelity   count the bytes and fields that the gateway loses: none'
+	@echo 'make bench-history    measure the queries of the dashboard with a million usage events'
 	@echo 'make bench-streams    measure what an open stream takes in memory'
 	@echo 'make bench-workers    measure workers: cost, memory, and requests while workers die or reload'
 	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
@@ -133,6 +134,9 @@ bench-rivals: .venv-bench/install.stamp .portkey/install.stamp
 
 bench-fidelity: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.fidelity
+
+bench-history: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.history
 
 bench-streams: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.streams
