@@ -34,6 +34,8 @@ MAX_QUERIES: Final = 8
 INSTRUCTIONS: Final = 1_000_000
 """So many of SQLite's, some ten milliseconds, between two looks at the time."""
 BUSY_SECONDS: Final = 1.0
+_CACHE_KIB: Final = 16 * 1024
+"""What a month's hours are sorted in; with less, SQLite writes parts of them to a temporary file."""
 
 _log: Final = Logger()
 
@@ -68,6 +70,7 @@ class EventFile:
         uri = f"file:{quote(os.path.abspath(self.path))}?mode=ro"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         with closing(connection):
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             yield connection
 
 

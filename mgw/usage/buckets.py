@@ -108,8 +108,9 @@ def _codes(text: str) -> Counter[int]:
     """Return how often each character stands in a text, by its number."""
     # Numbers are counted quicker than letters, each of which would have to be made and hashed.
     found = Counter(array("H", text.encode(_UTF_16, "surrogatepass")))
-    for code in [code for code in found if not _FIRST <= code < _END]:
-        del found[code]  # it comes from whoever else writes to the file
+    if found and not _FIRST <= min(found) <= max(found) < _END:  # somebody else writes to the file
+        for code in [code for code in found if not _FIRST <= code < _END]:
+            del found[code]
     return found
 
 

@@ -305,3 +305,19 @@ def test_hours_of_another_format_are_read_from_their_events(tmp_path: Path) -> N
         roll_up(table)
         assert closed(path) == ["2026-01-31T11"]
         assert sums(path) == sums(path, hours=False)
+
+
+def test_no_index_is_made_for_a_single_query(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    with table_of(path, [event(request_id=f"{hour}", time=NOW - hour * HOUR) for hour in range(5)]) as table:
+        roll_up(table)
+    asked: list[str] = []
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        reader = open_period(connection, Period(filters={"client": "a", "status": "ok"}))
+        connection.set_trace_callback(asked.append)
+        assert list(reader.rows([KEYS["model"]])) == []
+        connection.set_trace_callback(None)
+        plans = [row[3] for one in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {one}")]
+    assert any("USING INDEX usage_events_search" in plan for plan in plans)
+    assert not any("AUTOMATIC" in plan for plan in plans)
