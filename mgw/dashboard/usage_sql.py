@@ -3,7 +3,7 @@
 SQLite adds everything up in the thread of the queries (:mod:`mgw.dashboard.event_queries`), and hands on a
 few thousand rows at most.
 
-Where there are few keys, it is one query; where there are many:
+Where there are few keys, it is one query; where that finds many, it is given up for others:
 
 1. The keys with most requests.
 2. The sums of each step, by the first 20 of them and all others together.
@@ -56,18 +56,25 @@ def _read(query: UsageQuery, reader: UsageReader) -> UsageRows:
     if query.by is None:
         return _read_all(reader, _NO_KEY)
     key = KEYS[query.by].wrapped(_BOUNDED)
-    most = max(MAX_SERIES_GROUPS, ROWS // query.points)
-    if len(reader.values(key, most + 1)) <= most:
-        return _read_all(reader, key)
-    return _read_most_asked(reader, key)
+    rows = _read_few(reader, key, max(MAX_SERIES_GROUPS, ROWS // query.points))
+    return _read_most_asked(reader, key) if rows is None else rows
 
 
-def _read_all(reader: UsageReader, key: Key) -> UsageRows:
-    """Read the sums of each step and key."""
+def _read_few(reader: UsageReader, key: Key, most: int) -> UsageRows | None:
+    """Read the sums of each step and key; ``None``: there are too many keys for that."""
     rows = UsageRows()
     for step, (value,), row in reader.rows([key]):
         if step is not None:  # a time that is none, from who knows where
             rows.add(step, value, row)
+            if len(rows.groups) > most:
+                return None
+    return rows
+
+
+def _read_all(reader: UsageReader, key: Key) -> UsageRows:
+    """Read the sums of each step and key, of which there are few."""
+    rows = _read_few(reader, key, MAX_SERIES_GROUPS + 2)  # and "other", and none
+    assert rows is not None
     return rows
 
 

@@ -126,13 +126,6 @@ class UsageReader:
             for step, *found in self._execute(statement):
                 yield step, tuple(found[: len(keys)]), _row(found[len(keys) :])
 
-    def values(self, key: Key, most: int) -> list[Any]:
-        """Return different values of a key, in no order."""
-        found = [f"SELECT {value} AS key {source}" for value, _, source in self._sources(key)]
-        return (
-            [value for (value,) in self._execute(f"{' UNION '.join(found)} LIMIT {most:d}")] if found else []
-        )
-
     def most_asked(self, key: Key, most: int) -> list[Any]:
         """Return the values of a key that have most requests, those first."""
         found = [
