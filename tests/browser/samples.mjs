@@ -25,8 +25,8 @@ export function history() {
 }
 
 export function profiles(more = {}) {
-  const health = { state: "ok", since: at(0), last_success: at(Date.now() - 5000), requests: 40, failed: 8 };
-  const failing = { state: "failing", requests: 9, failed: 9, last_failure: { time: at(Date.now()), error: "overloaded", http_status: 529 } };
+  const health = { state: "ok", since: at(0), last_success: at(Date.now() - 5000) };
+  const failing = { state: "failing", last_failure: { time: at(Date.now()), error: "overloaded", http_status: 529 } };
   return {
     service: "mgw", version: "9.9.9", started: at(Date.now() - 3600_000), generation: 2, loaded: at(Date.now() - 60_000), draining: false,
     in_flight: 3, sessions: 1, max_sessions: 8,
@@ -75,7 +75,7 @@ export function busy(count = 900, span = 60 * MINUTE) {
 export function busyProfiles(more = {}) {
   const base = profiles();
   const key_hash = "00f8c2d1a9e4";
-  const provider = (name, kind, rest) => ({ name, kind, family: "openai", defaults: [], capabilities: ["text"], health: { state: "ok", requests: 1, failed: 0 }, credentials: { mode: "api_key", key_hash, state: "ready" }, ...rest });
+  const provider = (name, kind, rest) => ({ name, kind, family: "openai", defaults: [], capabilities: ["text"], health: { state: "ok" }, credentials: { mode: "api_key", key_hash, state: "ready" }, ...rest });
   const names = Array.from({ length: 40 }, (_, index) => ({ id: `gpt-5-${index}-mini`, provider: "main", upstream_model: `gpt-5.${index}-mini-2026-01-31`, capabilities: ["text", "tools", "vision"] }));
   return {
     ...base, prices: true, try_it: { as: "key" }, logins: [],
@@ -83,7 +83,7 @@ export function busyProfiles(more = {}) {
       ...base.providers,
       provider("vertex-frankfurt-for-the-insurance-team", "gemini", { family: "gemini", base_url: "https://europe-west3-aiplatform.googleapis.example/v1/projects/insurance-production-eu/locations/europe-west3/publishers/google", defaults: ["gemini"], capabilities: ["text", "embedding", "image_gen", "video_gen", "audio_speech", "audio_transcribe", "realtime", "platform"] }),
       provider("local", "openai_compat", { base_url: "http://10.0.0.7:8000/v1", credentials: { mode: "none", state: "ready" } }),
-      provider("spare", "openai_compat", { base_url: "https://spare.example/v1", health: { state: "unknown", requests: 0, failed: 0 } }),
+      provider("spare", "openai_compat", { base_url: "https://spare.example/v1", health: { state: "unknown" } }),
     ],
     aliases: [...base.aliases, { name: "an-alias-with-quite-a-long-name-for-the-nightly-batch", targets: ["vertex-frankfurt-for-the-insurance-team/gemini-3-pro-preview", "local/qwen3-coder-480b-a35b-instruct-fp8-with-a-long-name-that-goes-on-and-on-2026-01-31", "main/gpt-5.2-mini"] }],
     models: [

@@ -9,9 +9,9 @@ export function cacheShare(sums) {
   return (sums.cache_read_tokens ?? 0) / sums.tokens_in;
 }
 
-/** @param {any} sums @returns {number | undefined} what went to a provider and failed there */
-export function failedShare(sums) {
-  return sums.requests ? sums.failed / sums.requests : undefined;
+/** @param {any} sums @returns {number | undefined} of the requests that a provider answered or failed, those that it failed */
+export function failedShare({ answered = 0, failed: lost = 0 }) {
+  return answered + lost ? lost / (answered + lost) : undefined;
 }
 
 /** @param {any} sums @returns {number | undefined} */

@@ -35,7 +35,7 @@ export function badge(state) {
 
 /** @param {any} health of a provider @returns {HTMLElement} */
 export function healthBadge(health) {
-  if (!health || health.requests === 0) return h("span", { class: "aside" }, "No requests yet");
+  if (!health || (health.state === "unknown" && !health.last_failure)) return h("span", { class: "aside" }, "No requests yet");
   return badge(health.state === "ok" ? "healthy" : health.state ?? "unknown");
 }
 

@@ -38,7 +38,7 @@ export function providerTraffic(app, signal) {
 
   function draw() {
     const range = String(place().query);
-    const configured = providers.map(({ name, health }) => ({ name, health: { state: health?.state, requests: health?.requests }, isConfigured: true, range, group: groups.find(({ key }) => key === name) ?? NONE }));
+    const configured = providers.map(({ name, health }) => ({ name, health: { state: health?.state, last_failure: health?.last_failure !== undefined }, isConfigured: true, range, group: groups.find(({ key }) => key === name) ?? NONE }));
     const others = isAll ? groups.filter(({ key }) => key !== undefined && !app.profiles.value?.providers.some((/** @type {any} */ { name }) => name === key)) : [];
     table.setRows([...configured, ...others.map((group) => ({ name: group.key, isConfigured: false, range, group }))]);
   }

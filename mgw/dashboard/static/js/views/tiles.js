@@ -21,7 +21,7 @@ function sessionMinutes(minutes) {
 /** @type {Tile[]} */
 const OF_USAGE = [
   { label: "Requests", value: (sums) => count(sums.requests), title: (sums) => whole(sums.requests), more: (sums) => (sums.answered === undefined ? "" : `${count(sums.answered)} answered`) },
-  { label: "Failed", value: (sums) => percent(failedShare(sums)), title: () => "Sent to a provider, and failed there", more: (sums) => (sums.failed === undefined ? "" : counted(sums.failed, "request")), bad: (sums) => (failedShare(sums) ?? 0) > 0.05 },
+  { label: "Failed", value: (sums) => percent(failedShare(sums)), title: () => "Failed at a provider, as a share of the requests that were answered or failed", more: (sums) => (sums.failed === undefined ? "" : counted(sums.failed, "request")), bad: (sums) => (failedShare(sums) ?? 0) > 0.05 },
   { label: "Rejected", value: (sums) => count(sums.rejected), title: () => "Refused by the gateway", more: (sums) => share(sums, "rejected") },
   { label: "Client left", value: (sums) => count(sums.aborted), title: () => "The client disconnected before the response was complete", more: (sums) => share(sums, "aborted") },
   { label: "Latency p50", value: (sums) => milliseconds(sums.latency_ms_p50), title: () => "Of answered requests", more: (sums) => slowest(sums.latency_ms_p95) },

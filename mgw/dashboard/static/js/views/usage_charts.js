@@ -42,7 +42,7 @@ const ROWS = [
     ],
   },
   { title: "Cost", format: dollars, isSum: true, measure: (row) => row.cost_usd, whole: [["US dollars", "--line-1", (row) => row.cost_usd]] },
-  { title: "Failures", format: percent, isSum: false, measure: failedShare, ofGroup: "share of requests", whole: [["Share of requests", "--status-upstream_error", failedShare]] },
+  { title: "Failures", format: percent, isSum: false, measure: failedShare, ofGroup: "share of requests answered or failed", whole: [["Share of requests answered or failed", "--status-upstream_error", failedShare]] },
   { title: "Cache hits", format: percent, isSum: false, measure: cacheShare, ofGroup: "share of tokens in", whole: [["Share of tokens in", "--line-3", cacheShare]] },
 ];
 
