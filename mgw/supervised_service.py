@@ -268,7 +268,7 @@ class SupervisedService(GatewayService):
         event: LogEvent = {
             "log_time": line.time,
             "log_level": LogLevel.lookupByName(line.level),
-            "log_logger": line.logger,
+            "log_worker_namespace": line.logger,
             "log_system": f"worker {slot}",
             "log_worker": slot,
             "log_format": "{log_text}",

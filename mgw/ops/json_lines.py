@@ -191,7 +191,8 @@ def _quote(text: str) -> str:
 
 def _logger_of(event: LogEvent) -> str:
     """Return what an event comes from; in a worker, if it has one."""
-    return str(event.get("log_logger") or event.get("log_namespace") or event.get("log_system") or UNKNOWN)
+    names = ("log_worker_namespace", "log_namespace", "log_system")
+    return str(next((event[name] for name in names if event.get(name)), UNKNOWN))
 
 
 def _message_of(event: LogEvent) -> tuple[str, str | None]:

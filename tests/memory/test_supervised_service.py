@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
+from mgw.fleet.messages import LogText
+from mgw.ops.json_lines import message_json
 from mgw.supervised_service import SupervisedService
 from tests.support.configs import THREE_FAMILIES, config
 
@@ -35,6 +38,22 @@ def test_a_reload_during_the_start_waits_for_the_workers(log: list[str]) -> None
     _, service = made()
     service.reload()
     assert log == []
+
+
+@pytest.mark.parametrize("length", [None, 5])
+def test_a_message_of_a_worker_keeps_its_text_and_its_parts(length: int | None) -> None:
+    _, service = made()
+    seen: list[LogEvent] = []
+    service.telemetry.log_text.addObserver(seen.append)  # type: ignore[arg-type]  # any callable will do
+    line = LogText("error", 1.0, "a bug\nTraceback", logger="mgw.worker", message_length=length)
+    service.make_handler(1).on_message(line)
+    event = seen[0]
+    assert event["log_text"] == "a bug\nTraceback"
+    assert (event["log_system"], event["log_time"]) == ("worker 1", 1.0)
+    found = json.loads(message_json(event))
+    assert (found["level"], found["logger"], found["worker"]) == ("error", "mgw.worker", 1)
+    parts = (found["message"], found.get("traceback"))
+    assert parts == (("a bug\nTraceback", None) if length is None else ("a bug", "Traceback"))
 
 
 def test_when_all_workers_have_drained_the_delay_has_passed() -> None:

@@ -191,6 +191,15 @@ def test_why_it_cannot_start_is_json(tmp_path: Path, upstream: RawUpstream) -> N
     assert "Address already in use" in line["message"]
 
 
+def test_a_log_file_that_cannot_be_opened_is_json(tmp_path: Path) -> None:
+    file = write_config(tmp_path, CONFIG.format(url="http://127.0.0.1:1", closed=2, requests="both"))
+    status, data = run([TWISTD, "-n", "--pidfile=", "--logfile", "/no/such/log", "mgw", "-c", str(file)])
+    assert status == 1
+    (line,) = lines_of(data)
+    assert line["message"].startswith("mgw: the log file ")
+    assert line["level"] == "critical"
+
+
 def test_a_log_file_is_json_and_so_is_the_new_one_after_sighup(upstream: RawUpstream, tmp_path: Path) -> None:
     upstream.begin(answer)
     log, old = tmp_path / "mgw.log", tmp_path / "mgw.log.1"

@@ -45,6 +45,8 @@ class RecordingObserver:
     events: list[UsageEvent] = field(default_factory=list)
     lines: list[tuple[str | None, str | None, int]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
+    have_events: list[bool] = field(default_factory=list)
+    """Of each line: whether there is an event, too."""
     errors: list[str | None] = field(default_factory=list)
     rejections: int = 0
     broken: int = 0
@@ -56,6 +58,7 @@ class RecordingObserver:
         method, path = (
             None if value is None else value.decode("latin-1") for value in (ended.method, ended.raw_path)
         )
+        self.have_events.append(ended.has_event)
         self.lines.append((method, path, ended.status))
         self.errors.append(ended.error)
         self.ids.append(ended.request_id)

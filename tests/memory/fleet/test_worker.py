@@ -137,6 +137,12 @@ def test_a_worker_that_drains_by_itself_does_not_stand_against_a_reload(harness:
     assert harness.worker.on_question(Reload(2, 2, settings)) == Done()
 
 
+def test_a_worker_tells_where_a_message_comes_from(harness: WorkerHarness) -> None:
+    (say,) = harness.log
+    say({"log_time": 0.0, "log_text": "a bug\nT", "log_namespace": "mgw.worker", "log_message_length": 5})
+    assert b"mgw.worker" in harness.transport.take()
+
+
 def test_a_supervisor_that_hangs_is_sent_no_log_without_end(harness: WorkerHarness) -> None:
     (say,) = harness.log
     harness.transport.dataBuffer = b"x" * MAX_WAITING_BYTES

@@ -228,7 +228,7 @@ def test_a_message_of_a_worker_says_which() -> None:
         "log_time": 0.0,
         "log_level": LogLevel.info,
         "log_system": "worker 3",
-        "log_logger": "mgw.worker",
+        "log_worker_namespace": "mgw.worker",
         "log_worker": 3,
         "log_text": "x",
     }
@@ -248,7 +248,7 @@ def test_an_observer_that_fails_is_told_of_in_json() -> None:
     publisher = LogPublisher(*observers)
     publisher({"log_text": "x", "log_format": "{log_text}", "log_time": 0.0, "log_level": LogLevel.info})
     lines = [read(message_json(event)) for event in seen]
-    assert len(lines) == 2
+    assert [line["logger"] for line in lines] == ["-", "twisted.logger._observer"]
     assert CANARY not in str(lines)
 
 

@@ -236,6 +236,7 @@ def check_nothing_is_left(harness: WebServerHarness, late: Late) -> None:
     harness.pipeline.endpoint.settle()
     assert harness.received() == before
     assert len(harness.observer.events) == len(harness.observer.lines) == 1
+    assert harness.observer.have_events[-1:] == [True]
     assert settled(harness) == (0, 0, 0)
     assert not [upstream for upstream in harness.generation.upstreams.values() if upstream.active]
     gc.collect()

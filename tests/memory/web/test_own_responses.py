@@ -22,6 +22,7 @@ def test_who_has_no_key_learns_nothing_of_what_is_served(path: str) -> None:
     harness.send(get(path, method="POST"))
     assert harness.status() == 401
     assert harness.observer.rejections == 1
+    assert harness.observer.have_events == [False]
     harness = WebServerHarness()
     harness.send(get(path, KEY, method="POST"))
     assert harness.status() in (400, 404)
