@@ -150,6 +150,10 @@ async function blame(browser) {
   await gap("Without a cost").getByText(/^Add a row to prices for local\/qwen3/).waitFor();
   await gap("Streams without token counts").getByText("include_usage").waitFor();
 
+  await page.getByRole("button", { name: "Model", exact: true }).click();
+  const legend = page.locator(".chart", { has: page.locator('h2:text-is("Cost")') }).locator(".legend li", { hasText: "local/qwen3" });
+  await until("a cost that nobody knows is a dash in the chart, as it is in the table", async () => /–$/.test(await legend.innerText()));
+  assert.match(await page.locator(".groups tr", { hasText: "local/qwen3" }).innerText(), /\t–\t/);
   await page.getByRole("button", { name: "Provider key", exact: true }).click();
   await page.getByText("main: key 0123456789ab").first().waitFor();
   await page.getByRole("button", { name: "Error", exact: true }).click();

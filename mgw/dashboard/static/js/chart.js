@@ -133,7 +133,7 @@ export class Chart {
     content.lines.forEach((line, place) => {
       const value = at === undefined ? content.total?.(line.values) : line.values[/** @type {number} */ (index)];
       const element = this.legend.children[place]?.querySelector(".number");
-      if (element) setText(element, value === null || value === undefined ? (at === undefined ? "" : UNKNOWN) : content.format(value));
+      if (element) setText(element, value === undefined ? "" : value === null ? UNKNOWN : content.format(value));
     });
   }
 

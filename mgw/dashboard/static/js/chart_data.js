@@ -32,8 +32,10 @@ export function gridOf(since, until, step) {
  * @returns {(number | null)[]}
  */
 export function column(rows, times, step, measure, empty) {
+  // what is known of no event is not zero: a model without a price did not cost nothing
+  const isUnknown = rows.length > 0 && rows.every((row) => measure(row) === undefined);
   /** @type {(number | null)[]} */
-  const values = times.map(() => empty);
+  const values = times.map(() => (isUnknown ? null : empty));
   for (const row of rows) {
     const index = Math.floor((Date.parse(row.time) / 1000 - times[0]) / step);
     if (index < 0 || index >= values.length) continue;
@@ -53,8 +55,9 @@ export function leading(groups) {
   return named.slice(0, named.length > MOST_LINES ? MOST_LINES - 1 : MOST_LINES).map(keyOf);
 }
 
-/** @param {(number | null)[]} values @returns {number} */
+/** @param {(number | null)[]} values @returns {number | null} of what is known, if anything is */
 export function sum(values) {
+  if (values.every((value) => value === null)) return null;
   return values.reduce((/** @type {number} */ total, value) => total + (value ?? 0), 0);
 }
 
