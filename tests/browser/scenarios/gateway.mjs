@@ -5,10 +5,10 @@ import { columns, tile, until } from "../browser.mjs";
 
 const KEY = process.env.MGW_EDGE_KEY;
 
-async function ask(base, model, stream = false) {
+async function ask(base, model, stream = false, broken = false) {
   const headers = { "Authorization": `Bearer ${KEY}`, "Content-Type": "application/json" };
   const body = JSON.stringify({ model, stream, messages: [{ role: "user", content: "Say something." }] });
-  const answer = await fetch(`${base}/v1/chat/completions`, { method: "POST", headers, body });
+  const answer = await fetch(`${base}/v1/chat/completions`, { method: "POST", headers, body: broken ? body.slice(1) : body });
   await answer.text();
   return answer.headers.get("X-Gateway-Request-Id");
 }
@@ -33,6 +33,13 @@ async function past(browser, page, id, number) {
   await until("what was rejected", async () => (await rows.count()) === 1);
   await rows.first().getByRole("button").click();
   await details.getByText("mgw rejected the request.").waitFor();
+  await page.getByRole("button", { name: /^Remove the filter Status/ }).click();
+  await page.getByLabel("Status").selectOption("429");
+  await until("what the provider rejected", async () => (await rows.count()) === 1);
+  await rows.first().getByRole("button").click();
+  await details.getByText("The provider rejected the request.").waitFor();
+  assert.ok((await details.locator("blockquote").innerText()).length > 5, "the provider's own reason");
+  await browser.picture(page, "gateway-reason");
 }
 
 const add = (values) => values.reduce((total, value) => total + Number(value.replace(/[$,]/g, "")), 0);
@@ -41,6 +48,8 @@ export default async function scenario(browser) {
   const first = await ask(browser.base, "fast");
   for (let number = 1; number < 20; number += 1) await ask(browser.base, number % 2 ? "fast" : "main/gpt-other", number % 3 === 0);
   await ask(browser.base, "nowhere/at-all");
+  await ask(browser.base, "fast", false, true);
+  await ask(browser.base, "main/gpt-x+sim-status-429");
 
   const page = await browser.open("#/overview?by=model");
   await page.getByLabel("Key").fill("wrong");
