@@ -320,6 +320,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
 NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
     "how much is done before others take their turn": (
         "mgw.dashboard.feed.MAX_WRITE_BYTES",
+        "mgw.dashboard.model_prices.MAX_COMPARISONS",
         "mgw.exchange.body.MAX_PART_BYTES",
         "mgw.reactor.event_loop.MAX_EVENTS",
         "mgw.reactor.event_loop.MAX_POLLS",
