@@ -52,6 +52,9 @@ def add_format(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
     parser.add_argument(
         "--format", choices=forms, default=forms[0], help="the output format (default: %(default)s)"
     )
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="short for --format json"
+    )
 
 
 def settle_file(said: argparse.Namespace) -> None:

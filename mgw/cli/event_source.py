@@ -25,10 +25,10 @@ from random import random
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode
 
+from mgw.cli.gateway_address import KEY_ENV
 from mgw.cli.tail_lines import harmless
 
 PATH: Final = "/v1/dashboard/events"
-KEY_ENV: Final = "MGW_KEY"
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 45.0
 """A gateway sends something every 15."""
@@ -117,7 +117,7 @@ class EventSource:
             connection.connect()
         except (OSError, HTTPException, UnicodeError) as error:
             connection.close()
-            why = f"cannot connect: {harmless(_why(error))}"
+            why = f"cannot connect: {harmless(why_of(error))}"
             does_not_fit = isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_BROKE)
             if (does_not_fit or isinstance(error, UnicodeError)) and not self._was_connected:
                 raise TailError(f"{self._shown()}: {why}") from None
@@ -147,7 +147,7 @@ class EventSource:
                 raise TailError(f"{self._shown()} {what}") from None
             is_closed = isinstance(error, RemoteDisconnected) and self.address.scheme == "http"
             hint = "; if the gateway uses TLS, write https://" if is_closed else ""
-            raise _Away(f"no response: {harmless(_why(error))}{hint}") from None
+            raise _Away(f"no response: {harmless(why_of(error))}{hint}") from None
         kind = response.headers.get_content_type()
         if kind != "text/event-stream":
             raise TailError(f"{self._shown()} responds with {harmless(kind)}: it is not an mgw gateway")
@@ -160,13 +160,8 @@ class EventSource:
         :raises _Away: it might.
         """
         if status == 401:
-            had_key = "Authorization" in self.headers
-            what = "rejects this key" if had_key else "requires a key"
-            raise TailError(
-                f"{self._shown()} {what}: put one of dashboard.keys, or of edge_auth.keys if there are none, "
-                f"into the environment variable {KEY_ENV}, or name another variable with --key-env"
-            )
-        message = harmless(_message_of(body))
+            raise TailError(f"{self._shown()} {say_refused_key('Authorization' in self.headers)}")
+        message = harmless(message_of(body))
         if status == 404:
             raise TailError(
                 f"{self._shown()} has no dashboard: {message or f'a proxy in front of it may block {PATH}'}"
@@ -208,13 +203,22 @@ class EventSource:
         try:
             return response.readline(MAX_LINE_BYTES)
         except (OSError, HTTPException, ValueError) as error:
-            raise _Away(f"the connection broke: {harmless(_why(error))}") from None
+            raise _Away(f"the connection broke: {harmless(why_of(error))}") from None
 
     def _shown(self) -> str:
         return harmless(f"{self.address.scheme}://{self.address.netloc}{self.address.path.rstrip('/')}")
 
 
-def _message_of(body: bytes) -> str:
+def say_refused_key(had_key: bool) -> str:  # noqa: FBT001  it is said by its name
+    """Say what to do about a 401."""
+    what = "rejects this key" if had_key else "requires a key"
+    return (
+        f"{what}: put one of dashboard.keys, or of edge_auth.keys if there are none, into the environment "
+        f"variable {KEY_ENV}, or name another variable with --key-env"
+    )
+
+
+def message_of(body: bytes) -> str:
     """Return the message of an error in OpenAI's shape, or nothing."""
     try:
         found: Any = loads(body)  # Any: JSON
@@ -225,7 +229,8 @@ def _message_of(body: bytes) -> str:
     return message[:500] if isinstance(message, str) else ""
 
 
-def _why(error: BaseException) -> str:
+def why_of(error: BaseException) -> str:
+    """Say why a connection failed."""
     if isinstance(error, TimeoutError):
         return "timed out"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":

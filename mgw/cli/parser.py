@@ -133,6 +133,12 @@ def _load_usage() -> _Parts:
     return usage.add_arguments, usage.report
 
 
+def _load_requests() -> _Parts:
+    from mgw.cli import requests
+
+    return requests.add_arguments, requests.report
+
+
 def _load_tail() -> _Parts:
     from mgw.cli import tail
 
@@ -244,6 +250,16 @@ COMMANDS: Final = (
             "mgw usage --by client,day --since 7d",
             "mgw usage mgw.yaml --by model --format csv",
             "mgw usage --database usage.db",
+        ),
+    ),
+    Command(
+        "requests",
+        "list completed requests, or find one by its id",
+        _load_requests,
+        (
+            "mgw requests --status 5xx --since 24h",
+            "mgw requests --request-id req_0123456789abcdef01234567",
+            "mgw requests https://gateway.example.com --client team --json",
         ),
     ),
     Command(

@@ -6,22 +6,16 @@ import argparse
 import os
 import select
 import sys
-from collections.abc import Mapping
 from json import loads
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
 
 from mgw.cli.arguments import add_format
-from mgw.cli.event_source import KEY_ENV, EventSource, TailError
-from mgw.cli.tail_lines import EventRenderer, Filters, harmless
+from mgw.cli.event_source import EventSource, TailError
+from mgw.cli.gateway_address import DEFAULT_URL, OptionError, add_gateway, address_of, headers_of
+from mgw.cli.tail_lines import EventRenderer, Filters
 
-DEFAULT_URL: Final = "http://127.0.0.1:8787"
 KINDS: Final = ("usage", "log", "health", "session")
 _WRONG_CALL: Final = 2
-
-
-class OptionError(Exception):
-    """An option is wrong; the text says how."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "address", metavar="URL", nargs="?", help=f"the gateway's address (default: {DEFAULT_URL})"
     )
-    parser.add_argument("--url", help="the gateway's address, as an option")
-    parser.add_argument(
-        "--key-env",
-        metavar="NAME",
-        help=f"environment variable with a key for the dashboard (default: {KEY_ENV}, if it is set)",
-    )
+    add_gateway(parser)
     parser.add_argument(
         "--kinds",
         type=_kinds,
@@ -70,8 +59,8 @@ def tail(said: argparse.Namespace) -> int:
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     renderer = EventRenderer(filters, as_json=said.format == "json", colours=colours)
     try:
-        address = _address_of(_stated(said.address, said.url))
-        headers = _headers_of(said.key_env, os.environ)
+        address = address_of(_stated(said.address, said.url))
+        headers = headers_of(said.key_env, os.environ)
         source = EventSource(address, headers, said.kinds, _say, greets=sys.stderr.isatty())
         for kind, data in source.events(_check_output):
             text = _render(renderer, kind, data)
@@ -104,42 +93,13 @@ def _render(renderer: EventRenderer, kind: str, data: str) -> str:
 
 
 def _stated(argument: str | None, option: str | None) -> str:
-    """Return the address that the command line names, with a scheme; or the default."""
+    """Return the address that the command line names, or the default."""
     if argument is not None and option is not None and argument != option:
         raise OptionError("two addresses: name only one")
     url = argument or option or DEFAULT_URL
     if url.endswith((".yaml", ".yml")):
         raise OptionError(f"expected the gateway's address, not a file: mgw tail {DEFAULT_URL}")
-    return url if "://" in url else f"http://{url}"
-
-
-def _address_of(url: str) -> SplitResult:
-    try:
-        address = urlsplit(url)
-        port_is_fine = address.port is None or address.port > 0
-    except ValueError:
-        raise OptionError("--url is not an address") from None
-    if address.scheme not in ("http", "https") or not address.hostname or not port_is_fine:
-        raise OptionError(f"--url: expected an address such as {DEFAULT_URL}")
-    if "@" in address.netloc or address.query or address.fragment:
-        raise OptionError("--url: no user, password, query or fragment; a key comes from --key-env")
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise OptionError("--url: only visible ASCII characters")
-    return address
-
-
-def _headers_of(key_env: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    name = key_env or KEY_ENV
-    key = environment.get(name, "").strip()
-    if not key:
-        if key_env is not None:
-            raise OptionError(f"the environment variable {harmless(name)} is not set")
-        return {}
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise OptionError(
-            f"the environment variable {harmless(name)} contains something that cannot be a key"
-        )
-    return {"Authorization": f"Bearer {key}"}
+    return url
 
 
 def _check_output() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +19,7 @@ from tests.support.command_blocks import CommandBlock, command_blocks, is_comman
 from tests.support.commands import run_mgw
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import start_simulator
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").rglob("*.rst"))]
@@ -76,6 +78,15 @@ class Place:
         return {"mgw.yaml": str(self.gateway.config_file), "usage.db": str(self.database)}.get(word, word)
 
 
+def has_table(database: Path) -> bool:
+    """Whether the gateway's thread has made it."""
+    try:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT count(*) FROM usage_events").fetchone() is not None
+    except sqlite3.Error:
+        return False
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     database = tmp_path_factory.mktemp("usage") / "usage.db"
@@ -90,13 +101,14 @@ edge_auth: {{enabled: true, keys: [{KEY}]}}
 hooks: {{sqlite: {{path: {database}}}}}
 """
         with start_gateway(config) as gateway:
+            wait_until(lambda: has_table(database), "the table in the file")
             yield Place(gateway, database)
 
 
 def run(command: list[str], place: Place, folder: Path) -> subprocess.CompletedProcess[bytes]:
     """Run a command of a page, its names replaced."""
     if command[0] == "mgw":
-        if command[1] in ("check", "models", "usage") and not {"-c", "--database"} & set(command):
+        if command[1] in ("check", "models", "usage", "requests") and not {"-c", "--database"} & set(command):
             command = [*command, "-c", str(place.gateway.config_file)]
         return run_mgw(command[1:], folder=folder)
     return subprocess.run(

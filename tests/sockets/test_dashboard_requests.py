@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.commands import run_mgw
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -126,3 +128,39 @@ def test_a_wrong_query_is_a_400_in_openais_shape(simulator: SimulatorProcess, qu
             error = json.loads(refusal.read())["error"]
     assert error["type"] == "invalid_request_error"
     assert error["message"]
+
+
+def command(*arguments: str, key: str = "") -> list[Json]:
+    ran = run_mgw(["requests", *arguments, "--json"], environ={"MGW_KEY": key})
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def test_the_command_says_the_same_of_a_gateway_and_of_a_file(
+    simulator: SimulatorProcess, tmp_path: Path
+) -> None:
+    database = tmp_path / "usage.db"
+    dashboard = "dashboard: {keys: [canary-dashboard-key]}"
+    for hooks in ("", f", sqlite: {{path: {database}}}"):
+        with start_gateway(configuration(simulator, hooks, dashboard)) as gateway:
+            chat(gateway, "gpt-5", "gpt-5-mini", "main/")
+            events = newest_first(gateway.events(3))
+            asked = (gateway.url, "--key-env", "MGW_KEY")
+            key = "canary-dashboard-key"
+            wait_until(lambda: command(*asked, key=key) == events, "the events")  # noqa: B023  called at once
+            assert command(*asked, "--model", "gpt-5", key=key) == [
+                event for event in events if event.get("model") == "gpt-5"
+            ]
+            refused = run_mgw(["requests", gateway.url.removeprefix("http://")])
+            assert refused.returncode == 1
+            assert b"requires a key: put one of dashboard.keys" in refused.stderr
+            if hooks:
+                assert command(str(gateway.config_file)) == command("--database", str(database)) == events
+
+
+def test_the_command_says_who_cannot_be_asked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    ran = run_mgw(["requests", f"127.0.0.1:{port}"])
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"mgw requests: cannot connect to http://127.0.0.1:")

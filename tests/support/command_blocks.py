@@ -228,7 +228,7 @@ _OURS: Final[dict[str, Callable[[list[str]], str | None]]] = {
 
 # What is run ----------------------------------------------------------------------------------------------
 
-_THAT_END: Final = {"--version", "check", "example", "models", "routes", "schema", "usage"}
+_THAT_END: Final = {"--version", "check", "example", "models", "routes", "schema", "usage", "requests"}
 
 
 def is_run(words: list[str]) -> bool:

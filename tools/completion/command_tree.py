@@ -26,6 +26,7 @@ _WORDS: Final = MappingProxyType(
         ("mgw help", "topic"): tuple(command.name for command in COMMANDS),
         ("mgw tail", "kinds"): KINDS,
         ("mgw tail", "status"): (*Outcome, "4xx", "5xx"),
+        ("mgw requests", "status"): (*Outcome, "4xx", "5xx"),
         ("mgw usage", "by"): tuple(KEYS),
     }
 )

@@ -40,19 +40,19 @@ def file_of(*words: str) -> str | None:
     return file
 
 
-@pytest.mark.parametrize("command", ["run", "check", "models", "usage"])
+@pytest.mark.parametrize("command", ["run", "check", "models", "usage", "requests"])
 def test_the_file_is_an_argument_or_an_option_or_the_default(command: str) -> None:
     assert file_of(command, "a.yaml") == "a.yaml"
     assert file_of(command, "-c", "a.yaml") == file_of(command, "--config=a.yaml") == "a.yaml"
     assert file_of(command) == DEFAULT_FILE
 
 
-@pytest.mark.parametrize("command", ["run", "check", "models", "usage"])
+@pytest.mark.parametrize("command", ["run", "check", "models", "usage", "requests"])
 def test_one_file_in_both_places_is_one_file(command: str) -> None:
     assert Path(str(file_of(command, "a.yaml", "-c", "./a.yaml"))) == Path("a.yaml")
 
 
-@pytest.mark.parametrize("command", ["run", "check", "models", "usage"])
+@pytest.mark.parametrize("command", ["run", "check", "models", "usage", "requests"])
 def test_two_files_are_an_error_that_names_both(command: str, capsys: Capture) -> None:
     assert status_of(command, "a.yaml", "-c", "b.yaml") == 2
     assert capsys.readouterr().err == (
