@@ -124,6 +124,10 @@ def test_the_command_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture
     assert {key: said_of(row) for key, row in rows.items()} == EXPECTED
     assert {key: row["unpriced"] for key, row in rows.items()} == UNPRICED
     assert {key: row["uncounted"] for key, row in rows.items()} == UNCOUNTED
+    for name, (latency, ttft) in P95_SECONDS.items():
+        assert is_near(rows[name]["latency_ms_p95"] / 1000, latency)
+        assert is_near(rows[name]["ttft_ms_p95"] / 1000, ttft)
+    assert rows[None]["latency_ms_p95"] is None
 
 
 def test_the_board_says_the_same(scrape: Scrape) -> None:
