@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
@@ -88,6 +89,12 @@ class ClientConnection(RelayedConnection, Protocol):
     def deliver_to(self, receiver: ClientReceiver) -> None:
         """Have ``receiver`` take what the client has sent, and sends from now on."""
         ...
+
+
+@lru_cache(maxsize=64)
+def _markers_of(usage: bytes, error: bytes | None) -> tuple[bytes, ...]:
+    """Return both as one; sessions share it."""
+    return (usage,) if error is None else (usage, error)
 
 
 @dataclass(slots=True, eq=False, repr=False)  # what it holds holds keys
@@ -366,8 +373,8 @@ class Session:
 
     def _markers(self) -> tuple[bytes, ...]:
         """Return what stands in the provider's messages that are looked at."""
-        usage, error = self._messages.usage_marker, self._messages.error_marker
-        return (usage,) if error is None or not self.exchange.generation.error_messages else (usage, error)
+        error = self._messages.error_marker if self.exchange.generation.error_messages else None
+        return _markers_of(self._messages.usage_marker, error)
 
     def _meter(self, messages: Sequence[Message]) -> None:
         marker = self._messages.error_marker
