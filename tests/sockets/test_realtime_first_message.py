@@ -151,7 +151,7 @@ class TestRefusedByTheProvider:
     """1011, with a reason that says who and what."""
 
     def test_a_status(self, gateway: GatewayProcess, upstream: RawUpstream, traces: Traces) -> None:
-        body = json.dumps({"error": {"message": "canary"}}).encode()
+        body = json.dumps({"error": {"message": "not in your region"}}).encode()
         upstream.begin(lambda turn: turn.send(counted(body, JSON, status=403)))
         with session(gateway, LIVE) as connection:
             connection.send(setup("models/rawgem/m"))
@@ -167,6 +167,8 @@ class TestRefusedByTheProvider:
             101,
             "upstream_4xx",
         )
+        assert "region" not in reason
+        assert event["error_message"] == "not in your region"
 
     @pytest.mark.parametrize(
         ("path", "message", "error"),

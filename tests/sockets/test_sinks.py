@@ -149,4 +149,4 @@ def test_mgw_usage_reads_the_table_of_a_running_gateway(
         wait_until(lambda: set(in_table(tmp_path)) == ids, "the rows")
         assert main(["usage", "-c", str(gateway.config_file), "--by", "status", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["status"], row["requests"], row["failed"]) == ("rejected", 100, 100)
+    assert (row["status"], row["requests"], row["rejected"], row["failed"]) == ("rejected", 100, 100, 0)

@@ -67,7 +67,9 @@ def test_bytes_pass_as_they_came_in_both_directions(
         session.feed(from_client=side, data=close)
     assert session.upstream.received == b"".join(sent[True])
     assert session.client.received == b"".join(sent[False])
-    assert session.endings == [Ending(Side.CLIENT if client_closes_first else Side.UPSTREAM, 1000)]
+    assert session.endings == [
+        Ending(Side.CLIENT if client_closes_first else Side.UPSTREAM, 1000, said="done")
+    ]
     assert (session.client.ends, session.upstream.ends) == (["close"], ["close"])
     session.check_is_over()
 
@@ -196,7 +198,7 @@ def test_a_close_frame_within_a_message_passes(is_rewritten: bool) -> None:
     session.feed(from_client=True, data=data)
     assert session.upstream.received == data
     session.feed(from_client=False, data=bytes(FrameProtocol(False, []).close(1000, "enough")))
-    assert session.endings == [Ending(Side.CLIENT, 1000)]
+    assert session.endings == [Ending(Side.CLIENT, 1000, said="enough")]
     session.check_is_over()
 
 
