@@ -21,7 +21,7 @@ _BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
 _MOST_SHOWN: Final = 200
 _MOST_OF_A_PAGE: Final = 16 * 1024
 _MOST_WORDS: Final = 500
-_TITLE: Final = re.compile(r"<title[^>]*>([^<]*\S[^<]*)</title", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)</title", re.IGNORECASE)
 _UNSPOKEN: Final = re.compile(
     r"<(style|script)\b.*?(?:</\1[^>]*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
 )
@@ -142,8 +142,8 @@ def proxy_message(body: bytes) -> str:
     """
     text = body[:_MOST_OF_A_PAGE].decode("utf-8", "replace").strip()
     if text.startswith("<"):
-        title = _TITLE.search(text)
-        text = unescape(_TAG.sub(" ", _UNSPOKEN.sub(" ", text if title is None else title[1])))
+        titles = (title for title in _TITLE.findall(text) if not title.isspace())
+        text = unescape(_TAG.sub(" ", _UNSPOKEN.sub(" ", next(filter(None, titles), text))))
     elif not text or text[0] in '{["' or _CONTROL.search(text):
         return ""
     return " ".join(text.split())[:_MOST_WORDS]

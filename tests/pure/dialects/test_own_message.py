@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects import dialect_of, provider_side_of
-from mgw.dialects.refusal import MAX_OWN_MESSAGE
+from mgw.dialects.refusal import MAX_OWN_MESSAGE, proxy_message
 from mgw.vocabulary import DialectName
 from mgw.wire.sse import Event
 
@@ -136,3 +137,17 @@ JSON = st.recursive(
 def test_no_json_breaks_a_reader(name: DialectName, body: Any) -> None:
     found = refused(name, body).own_message
     assert found is None or found in json.dumps(body) or ": " in found
+
+
+@pytest.mark.parametrize("page", [b"<title>" + b"a" * 100_000, b"<title" * 20_000, b"<title>a" * 10_000])
+def test_a_page_whose_title_does_not_end_is_read_at_once(page: bytes) -> None:
+    before = time.process_time()
+    proxy_message(page)
+    assert time.process_time() - before < 0.1
+
+
+@pytest.mark.parametrize("title", [b"", b" \n "])
+def test_an_empty_title_says_nothing(title: bytes) -> None:
+    page = b"<html><title>%b</title><title lang=en>502 Bad Gateway</title><body>nginx" % title
+    assert proxy_message(page) == "502 Bad Gateway"
+    assert proxy_message(b"<html><title>%b</title><body>nginx" % title) == "nginx"
