@@ -100,8 +100,11 @@ def search_statement(
     :param indexes: of the table, by name.
     """
     conditions, values = ["time IS NOT NULL"], list[str | int]()
+    until = search.until
+    if search.after is not None and until is not None and search.after.time < until:
+        until = None  # with both, SQLite might begin at the later one, and step over all pages before
     for condition, found in (
-        time_condition(search.since, search.until),
+        time_condition(search.since, until),
         _status_condition(search.status, columns),
         *(_exact_condition(column, value, columns) for column, value in search.exact),
     ):

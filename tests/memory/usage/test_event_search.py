@@ -168,6 +168,22 @@ def test_every_search_has_an_index(table: sqlite3.Connection, asked: dict[str, A
     assert index in plan[0]
 
 
+def test_a_later_page_does_not_step_over_those_before() -> None:
+    table = filled([event(request_id=f"req_{n:05}", time=NOW - n) for n in range(5000)])
+    asked = {"since": timestamp(NOW - 9000.0), "until": timestamp(NOW + 1.0)}
+    steps: list[int] = []
+    table.set_progress_handler(lambda: steps.append(1), 100)
+    page = found(table, limit=2, after=Place(timestamp(NOW - 4900.0), "req_04900"), **asked)
+    assert page == ["req_04901", "req_04902"]
+    assert len(steps) < 20
+    table.close()
+
+
+def test_a_cursor_behind_the_end_of_the_time_finds_its_first_page(table: sqlite3.Connection) -> None:
+    after = Place(timestamp(NOW + 5.0), "req_0")
+    assert found(table, until=timestamp(NOW - 7.0), after=after) == ["req_8", "req_9", "req_x"]
+
+
 def test_a_file_without_the_indexes_is_searched_all_the_same(table: sqlite3.Connection) -> None:
     for name in INDEXES:
         table.execute(f"DROP INDEX {name}")
