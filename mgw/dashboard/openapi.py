@@ -259,14 +259,15 @@ _REQUESTS: Final = (
     "The requests in progress, oldest first, and those that have completed, newest first. The latter are "
     "usage events from the `hooks.sqlite` file, or the last 10,000 of this process without it. All filters "
     "match exactly; `status` is an outcome, an HTTP status such as 503, or a class such as 5xx. `next` is "
-    "the `cursor` of the next page, and absent on the last one; with `cursor`, `in_progress` is empty."
+    "the `cursor` of the next page, and absent on the last one; with `cursor`, `in_progress` is empty. "
+    "`limit=0` returns only the requests in progress."
 )
 _FILTERS: Final[Json] = {
     "since": _TIME,
     "until": _TIME,
     "status": _TEXT,
     **dict.fromkeys(FILTERS, _TEXT),
-    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    "limit": {"type": "integer", "minimum": 0, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     "cursor": _TEXT,
 }
 _READS: Final[tuple[tuple[str, str, Json], ...]] = (

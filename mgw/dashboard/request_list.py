@@ -52,6 +52,8 @@ class DashboardRequests:
         head = {"source": "memory" if sqlite is None else "sqlite", **self.in_progress.answer()}
         if search.after is not None:  # whoever reads on has them from the first page
             head["in_progress"] = []
+        if not search.limit:  # whoever polls what is in progress: nothing waits for events, nor do they move
+            return encode({**head, "requests": []})
         # Only now: a request that completes meanwhile is in both lists, and not in none.
         page = await self.queries.ask(events, partial(read_page, search), ADVICE)
         return encode(head)[:-1] + page

@@ -84,9 +84,9 @@ def _checksum(text: bytes) -> bytes:
 
 
 def _limit(text: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT)) and 0 < int(text) <= MAX_LIMIT:
+    if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT)) and int(text) <= MAX_LIMIT:
         return int(text)
-    raise _wrong("limit", f"limit must be a whole number from 1 to {MAX_LIMIT}")
+    raise _wrong("limit", f"limit must be a whole number from 0 to {MAX_LIMIT}")
 
 
 def _wrong(param: str | None, message: str) -> GatewayError:

@@ -159,3 +159,21 @@ def test_the_source_is_what_the_configuration_says_now(tmp_path: Path) -> None:
     assert (answer["source"], [row["request_id"] for row in answer["requests"]]) == ("memory", ["new"])
     gateway.hooks = with_file
     assert len(gateway.answer()["requests"]) == 3
+
+
+def test_whoever_asks_for_no_events_has_none_of_them_moved() -> None:
+    gateway = in_memory(events(2), Path())
+    assert gateway.answer(limit="0") == {
+        "source": "memory",
+        "in_flight": 3,
+        "in_progress": [ROW],
+        "requests": [],
+    }
+    assert gateway.recent.hand_over() is not None  # they wait still
+    assert gateway.asked == ["others"]
+
+
+def test_whoever_asks_for_no_events_needs_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    path.write_bytes(b"no database" * 100)
+    assert Gateway(str(path)).answer(limit="0")["requests"] == []

@@ -79,9 +79,9 @@ def test_a_status_that_is_none_is_refused(text: str) -> None:
     assert "ok, upstream_error, client_abort, rejected" in error.message
 
 
-@pytest.mark.parametrize("text", ["0", "501", "-1", "1.5", "9999", "٥", "many"])
+@pytest.mark.parametrize("text", ["501", "-1", "1.5", "9999", "٥", "many"])
 def test_a_limit_is_a_number_within_bounds(text: str) -> None:
-    assert refused(limit=text).message == f"limit must be a whole number from 1 to {MAX_LIMIT}"
+    assert refused(limit=text).message == f"limit must be a whole number from 0 to {MAX_LIMIT}"
 
 
 def test_times_are_whole_and_in_order() -> None:
