@@ -363,6 +363,7 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.cli.event_source.MAX_EVENT_BYTES",
     "mgw.cli.event_source.MAX_LINE_BYTES",
     "mgw.cli.event_source._MAX_ERROR_BYTES",
+    "mgw.cli.gateway_query.MAX_ANSWER_BYTES",
     "mgw.dashboard.cookies.MAX_ENDED",
     "mgw.dashboard.event_ring.MAX_TEXT_BYTES",
     "mgw.dashboard.feed.MAX_READERS",
