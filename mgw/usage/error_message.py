@@ -9,15 +9,22 @@ Source: contract 7.14.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from base64 import b64decode
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 from unicodedata import category
+from urllib.parse import unquote
 
 from mgw.secret import MIN_HIDDEN, REDACTED, Secret, redact_patterns, redact_secrets
 from mgw.usage.event import ELLIPSIS
 
 MAX_CHARACTERS: Final = 300
 """How much of a message is shown, before the ellipsis that says that there was more."""
+_WORD: Final = re.compile(rf"\S{{{MIN_HIDDEN},}}")
+_ESCAPE: Final = re.compile(r"\\(?:u00|x)([0-9A-Fa-f]{2})")
+_BASE64: Final = re.compile(r"[\w+/-]{10,}", re.ASCII)
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _ESCAPED: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Categories of Unicode: control and format characters, surrogates, private ones, separators of lines."""
 
@@ -30,11 +37,44 @@ def format_error_message(text: str, secrets: Iterable[Secret]) -> str | None:
     """
     found = list(secrets)
     text = redact_secrets(text, found)  # first: credentials that are cut look like none
-    for secret in found:
-        value = secret.reveal()
-        if len(value) >= MIN_HIDDEN:
-            text = text.replace(value, REDACTED)
-    return _cut(redact_patterns(text).strip())
+    values = {value for secret in found if len(value := secret.reveal()) >= MIN_HIDDEN}
+    for value in values:
+        text = text.replace(value, REDACTED)
+    return _cut(redact_patterns(_without_encoded(text, values)).strip())
+
+
+def _without_encoded(text: str, values: Collection[str]) -> str:
+    """Return a text without words that spell a secret in another way."""
+    readings = "\n".join(reading for word in set(_WORD.findall(text)) for reading in _readings(word))
+    hidden = [value for value in values if value in readings]
+    if not hidden:
+        return text
+
+    def shown(word: re.Match[str]) -> str:
+        spelled = "\n".join(_readings(word[0]))
+        return REDACTED if any(value in spelled for value in hidden) else word[0]
+
+    return _WORD.sub(shown, text)
+
+
+def _readings(word: str) -> Iterator[str]:
+    """Yield what a word may stand for, where that is something else: some are encoded twice, or in base64."""
+    once = unquote(word) if "%" in word else word
+    plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), once)
+    plain = unquote(plain) if "%" in plain else plain
+    if not plain.isprintable():
+        plain = "".join(filter(str.isprintable, plain))  # what is invisible may stand within a key
+    if plain != word:
+        yield plain
+    for found in _BASE64.findall(plain):
+        data = found.translate(_URL_SAFE)
+        for start in range(4):  # of what is encoded, the key may be a part
+            yield _decode_base64(data[start:])
+
+
+def _decode_base64(data: str) -> str:
+    whole = data[:-1] if len(data) % 4 == 1 else data
+    return b64decode(whole + "=" * (-len(whole) % 4)).decode("latin-1")
 
 
 def _cut(text: str) -> str | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
+from base64 import b64encode, urlsafe_b64encode
 from unicodedata import category
+from urllib.parse import quote
 
 import pytest
 from hypothesis import example, given
@@ -101,3 +104,36 @@ def test_it_is_never_long_never_controls_and_never_tells_the_secret(
     assert SECRET not in found
     assert all(category(one) not in {"Cc", "Cf", "Cs", "Zl", "Zp"} for one in found)
     assert json.loads(json.dumps(found)) == found.encode().decode()
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        quote(quote(SECRET.replace("~", "/"), safe=""), safe=""),
+        f"x{quote(SECRET.replace('~', '/'), safe='')}x",
+        SECRET.replace("~", "/").replace("c", r"\u0063"),
+        SECRET.replace("~", "/").replace("c", r"\x63"),
+        SECRET.replace("~", "/").replace("c", "%63"),
+        SECRET.replace("~", "\u200b/"),
+        *(b64encode(b"user:"[:n] + SECRET.replace("~", "/").encode()).decode() for n in range(5)),
+        urlsafe_b64encode(b"\xff\xfe:" + SECRET.replace("~", "/").encode()).decode().rstrip("="),
+    ],
+)
+def test_a_known_credential_is_overwritten_however_it_is_encoded(spelled: str) -> None:
+    assert shown(f"Not a key: {spelled} Try another.", SECRET.replace("~", "/")) == (
+        f"Not a key: {REDACTED} Try another."
+    )
+
+
+def test_words_that_spell_no_credential_stay() -> None:
+    text = "The model gpt-5-mini-2025-08-07 does not exist: 100%25 of req_011CSHoEeqs5C35K2UUqR7Fy"
+    assert shown(text, SECRET, "short", "another-credential-0123456789") == text
+
+
+def test_a_hostile_message_is_read_at_once() -> None:
+    secrets = [f"sk-test-{number:040}" for number in range(2000)]
+    shown("", *secrets)
+    for text in ("%25" * 2730, "\\u0025" * 1365, "QUJD" * 2048, "a/ " * 2730, "Zm9vYmFyZm9v " * 630):
+        before = time.process_time()
+        shown(text, *secrets)
+        assert time.process_time() - before < 0.1
