@@ -51,7 +51,7 @@ class RefusalMeter:
         self._meter = meter
         self._family = family
         self._status = status
-        self._kept: list[bytes] = []
+        self._kept = bytearray()  # not a list: pieces may be of one byte each
         self._room = MAX_BYTES
 
     def __repr__(self) -> str:  # what was kept stays out
@@ -67,7 +67,7 @@ class RefusalMeter:
         self._meter.feed(data)
         self._room -= len(data)
         if self._room >= 0:
-            self._kept.append(data)
+            self._kept += data
         else:
             self._kept.clear()
 
@@ -77,7 +77,7 @@ class RefusalMeter:
 
     def fault(self) -> Fault:
         """Return what the event says of the refusal; the copy is let go."""
-        body = b"".join(self._kept)
+        body = bytes(self._kept)
         self._kept.clear()
         return Fault(refusal_error(self._family, self._status, body), self._status)
 

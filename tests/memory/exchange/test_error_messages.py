@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -13,7 +14,8 @@ import pytest
 from bench.memory.measure import collector_off
 from mgw.config.secrets import secrets_of
 from mgw.credentials.provider import ClientKey
-from mgw.exchange.refusals import ARRIVAL_SECONDS, MAX_BYTES
+from mgw.dialects.metering import BlindMeter
+from mgw.exchange.refusals import ARRIVAL_SECONDS, MAX_BYTES, RefusalMeter
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from tests.memory.exchange.test_failures import warnings
@@ -317,3 +319,16 @@ def test_a_refusal_leaves_nothing_to_the_collector(place: str, again: bool) -> N
         "_Warning",
     }
     assert not held & set(left)
+
+
+def test_an_error_that_comes_byte_by_byte_takes_no_more_memory_than_its_bytes() -> None:
+    meter = RefusalMeter(BlindMeter(), Family.OPENAI, 429)
+    pieces = [b"m%d" % (number % 10) for number in range(MAX_BYTES // 4)]
+    tracemalloc.start()
+    try:
+        for piece in pieces:
+            meter.feed(bytes(bytearray(piece)))  # each a new object, as from a socket
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * MAX_BYTES
