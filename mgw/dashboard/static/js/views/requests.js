@@ -171,7 +171,7 @@ class RequestsView {
   }
 
   async pollProgress() {
-    this.list.noteProgress(await this.app.api.get("requests", { limit: 1 }, this.signal));
+    this.list.noteProgress(await this.app.api.get("requests", { limit: 0 }, this.signal));
     const { state, problem } = this.list;
     if (state === "failed" && problem instanceof ApiError && problem.status === 0) this.list.load();
     this.refresh();
