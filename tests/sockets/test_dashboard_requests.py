@@ -117,7 +117,7 @@ def test_a_request_of_before_a_restart_is_found(simulator: SimulatorProcess, tmp
 
 
 @pytest.mark.parametrize(
-    "query", ["status=failed", "limit=0", "cursor=x", "since=today", "whatever=1", "client="]
+    "query", ["status=failed", "limit=501", "cursor=x", "since=today", "whatever=1", "client="]
 )
 def test_a_wrong_query_is_a_400_in_openais_shape(simulator: SimulatorProcess, query: str) -> None:
     with start_gateway(configuration(simulator)) as gateway:
