@@ -106,10 +106,8 @@ def test_pages_hold_each_event_once_newest_first_while_others_arrive(
     )
     seen: list[str] = []
     after: Place | None = None
-    while True:
-        page = list(find_events(connection, EventSearch(exact=exact, after=after, limit=size)))
-        if not page:
-            break
+    while page := list(find_events(connection, EventSearch(exact=exact, after=after, limit=size))):
+        assert len(seen) <= len(rows) + len(late), "a page came again"
         seen += [each["request_id"] for each in page]
         after = Place(page[-1]["time"], page[-1]["request_id"])
         insert_lines(connection, [encode(each) for each in made("n", late)])

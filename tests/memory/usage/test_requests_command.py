@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mgw.cli.gateway_query import GatewayQuery
 from mgw.cli.main import main
 from mgw.usage.event import Outcome, UsageEvent, encode
 from mgw.usage.usage_table import UsageTable
@@ -104,6 +105,30 @@ def test_a_table_and_csv_have_a_row_for_each(capsys: pytest.CaptureFixture[str],
 def test_where_there_is_nothing_it_says_so(capsys: pytest.CaptureFixture[str], database: Path) -> None:
     assert run(capsys, "--database", str(database), "--client", "nobody") == (0, "", "no such requests\n")
     assert run(capsys, "--database", str(database), "--client", "nobody", "--json") == (0, "", "")
+
+
+def test_of_a_gateway_it_reads_as_many_pages_as_it_needs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def ask(_: GatewayQuery, path: str, parameters: dict[str, str]) -> dict[str, Any]:  # Any: JSON
+        assert path == "/v1/dashboard/requests"
+        asked.append(parameters)
+        page = int(parameters.get("cursor", "0"))
+        size = min(int(parameters["limit"]), 500)
+        rows = [{"request_id": f"req_{page + number}"} for number in range(size)]
+        return {"in_progress": [], "requests": rows, "next": str(page + size)}
+
+    monkeypatch.setattr(GatewayQuery, "ask", ask)
+    found = listed(capsys, "gateway.example:8787", "--client", "team", "--limit", "1100")
+    assert [row["request_id"] for row in found] == [f"req_{number}" for number in range(1100)]
+    client = {"client": "team"}
+    assert asked == [
+        {**client, "limit": "500"},
+        {**client, "limit": "500", "cursor": "500"},
+        {**client, "limit": "100", "cursor": "1000"},
+    ]
 
 
 def test_two_places_are_one_too_many(capsys: pytest.CaptureFixture[str], database: Path) -> None:
