@@ -18,7 +18,7 @@ from mgw.config.listen import Listen
 from mgw.config.settings import Config
 from mgw.dashboard.address import why_no_dashboard
 from mgw.service import GatewayService, StartError
-from mgw.simulator.service import SimulatorService
+from mgw_sim.service import SimulatorService
 
 _REQUESTS: Final = """\
 The gateway is running with simulated providers, so you need no keys.

@@ -21,8 +21,8 @@ def run(said: argparse.Namespace) -> int:
     """Serve until a signal; return the exit status."""
     from twisted.python.usage import UsageError  # slow to import, as are the next two
 
-    from mgw.simulator.__main__ import main as simulate
-    from mgw.simulator.daemon import parse_listen
+    from mgw_sim.__main__ import main as simulate
+    from mgw_sim.daemon import parse_listen
 
     try:
         parse_listen(said.listen)

@@ -20,7 +20,7 @@ PLACES: Final = (
     "mgw/**/*.py",
 )
 """Pages, examples, the dashboard, and the modules: their strings are messages, help and descriptions."""
-IMITATIONS: Final = frozenset({"mgw/simulator/model.py"})
+IMITATIONS: Final = frozenset({"mgw_sim/model.py"})
 """Files with sentences of a simulated model and its users, which are not the project's."""
 
 

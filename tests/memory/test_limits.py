@@ -564,7 +564,7 @@ def limits() -> Iterator[str]:
     """Every number ``MAX_...`` of a module, but for the simulator's: it is a tool for tests itself."""
     for path in sorted((ROOT / "mgw").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        if not module.startswith("mgw.simulator."):
+        if not module.startswith("mgw_sim."):
             yield from (f"{module}.{found[1]}" for found in NAME.finditer(path.read_text(encoding="utf-8")))
 
 

@@ -8,8 +8,8 @@ from google import genai
 from google.genai import errors as genai_errors
 from google.genai import types as genai_types
 
-from mgw.simulator.api import Family
-from mgw.simulator.routes import ROUTER
+from mgw_sim.api import Family
+from mgw_sim.routes import ROUTER
 from tests.support.sdk_walk.arguments import MODEL
 from tests.support.sdk_walk.calls import gemini_client, run
 from tests.support.sdk_walk.gemini import GEMINI

@@ -27,7 +27,7 @@ from mgw.daemon import Options as GatewayOptions
 from mgw.errors import GatewayError
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
-from mgw.simulator.daemon import Options as SimulatorOptions
+from mgw_sim.daemon import Options as SimulatorOptions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SHELLS: Final = {"shell", "sh", "bash", "console"}

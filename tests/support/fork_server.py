@@ -44,8 +44,8 @@ _PRELOADED: Final = (
     "mgw.cli.usage",
     "mgw.daemon",
     "mgw.service",
-    "mgw.simulator.daemon",
-    "mgw.simulator.service",
+    "mgw_sim.daemon",
+    "mgw_sim.service",
 )
 _REACTOR: Final = "twisted.internet.reactor"
 _PATIENCE: Final = 0.01

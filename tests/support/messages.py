@@ -24,11 +24,11 @@ from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext
 from mgw.dialects.models import Models
 from mgw.errors import GatewayError, Reason
-from mgw.simulator.anthropic.conversation import redact, sign
-from mgw.simulator.anthropic.messages import messages as answer_of
-from mgw.simulator.api import Request
-from mgw.simulator.faults import Faults
 from mgw.vocabulary import Family, Kind
+from mgw_sim.anthropic.conversation import redact, sign
+from mgw_sim.anthropic.messages import messages as answer_of
+from mgw_sim.api import Request
+from mgw_sim.faults import Faults
 
 CONTEXT = RequestContext("claude")
 OLD, NEW = "2023-06-01", "2026-10-21"

@@ -172,7 +172,7 @@ class SimulatorProcess:
 def start_simulator() -> Iterator[SimulatorProcess]:
     """Start a simulator on a free port; it is stopped at the end of the block."""
     process = fork_program(
-        ["-m", "mgw.simulator", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof"],
+        ["-m", "mgw_sim", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof"],
         ROOT,
         {},
         Streams(stdin=subprocess.PIPE, stderr=None),

@@ -23,7 +23,7 @@ def simulator() -> Iterator[str]:
     command = [
         sys.executable,
         "-m",
-        "mgw.simulator",
+        "mgw_sim",
         "--listen",
         "127.0.0.1:0",
         "--announce-port",

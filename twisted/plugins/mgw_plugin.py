@@ -3,4 +3,4 @@
 from twisted.application.service import ServiceMaker
 
 mgw = ServiceMaker("mgw", "mgw.daemon", "A model gateway.", "mgw")
-mgw_sim = ServiceMaker("mgw-sim", "mgw.simulator.daemon", "A simulated model provider.", "mgw-sim")
+mgw_sim = ServiceMaker("mgw-sim", "mgw_sim.daemon", "A simulated model provider.", "mgw-sim")

@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from mgw.simulator.anthropic.messages import messages
-from mgw.simulator.api import ApiError, Request
-from mgw.simulator.faults import Faults
-from mgw.simulator.gemini.content import generate_content, stream_generate_content
-from mgw.simulator.openai.chat import chat
 from mgw.vocabulary import Family
+from mgw_sim.anthropic.messages import messages
+from mgw_sim.api import ApiError, Request
+from mgw_sim.faults import Faults
+from mgw_sim.gemini.content import generate_content, stream_generate_content
+from mgw_sim.openai.chat import chat
 from tests.support.golden import (
     GOLDEN,
     WRITTEN,

@@ -11,8 +11,8 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
 from mgw.dialects.signatures import SKIP_VALIDATOR
-from mgw.simulator.gemini.conversation import check_image_signatures
 from mgw.vocabulary import DialectName, Family, Kind
+from mgw_sim.gemini.conversation import check_image_signatures
 
 CHAT, RESPONSES = DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES
 GEMINI = provider_side_of(DialectName.GEMINI)

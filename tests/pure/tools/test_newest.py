@@ -123,7 +123,7 @@ def test_the_tests_that_use_an_sdk_run_with_the_newest() -> None:
     names = {str(file.relative_to(ROOT)) for file in followers(ROOT / "tests")}
     assert {
         "tests/pure/dialects/test_models.py",
-        "tests/memory/simulator/test_routes.py",
+        "tests/memory/mgw_sim/test_routes.py",
         "tests/sockets/test_sdk_surface.py",
         "tests/sockets/test_realtime_sdks.py",
     } <= names

@@ -41,8 +41,8 @@ from mgw.dialects.anthropic.request import (
 )
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.signatures import tag_signature
-from mgw.simulator.anthropic.messages import count_tokens
 from mgw.vocabulary import Effort, Family
+from mgw_sim.anthropic.messages import count_tokens
 from tests.support.messages import (
     ADAPTIVE,
     EXTENDED,

@@ -21,8 +21,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.request import render_request
 from mgw.errors import GatewayError, Reason
-from mgw.simulator.anthropic.messages import messages as answer_of
 from mgw.vocabulary import Effort, Family
+from mgw_sim.anthropic.messages import messages as answer_of
 from tests.support.messages import (
     ADAPTIVE,
     ASSISTANT,

@@ -27,9 +27,9 @@ from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.signatures import SKIP_VALIDATOR
 from mgw.model_row import ModelRow
-from mgw.simulator.gemini.conversation import check_request
-from mgw.simulator.gemini.fields import GENERATE, validate
 from mgw.vocabulary import Family, Kind
+from mgw_sim.gemini.conversation import check_request
+from mgw_sim.gemini.fields import GENERATE, validate
 from tests.support.said import undelivered
 
 Json = dict[str, Any]

@@ -28,9 +28,9 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.errors import GatewayError, Reason
-from mgw.simulator.openai.chat_request import REQUEST, check_request
-from mgw.simulator.openai.errors import validate
 from mgw.vocabulary import ChatTemplate, Family, Kind
+from mgw_sim.openai.chat_request import REQUEST, check_request
+from mgw_sim.openai.errors import validate
 from tests.support.chat_requests import HI, OPENAI, PNG, ROW, TOOL, Json, asked, lost, rendered, said
 from tests.support.chat_requests import HOST as STRICT_HOST
 
