@@ -22,11 +22,11 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, Final
 
+from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.ops.logs import LogFile
 from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
-from mgw.service import GatewayService
 from mgw.vocabulary import DialectName
 
 _HOST: Final = "127.0.0.1"

@@ -23,10 +23,10 @@ from twisted.internet.epollreactor import EPollReactor
 from bench.memory.cases import StreamCase, cases
 from bench.memory.gateway import EDGE_KEY
 from bench.memory.reactor import LinesAtOnce
+from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.ops.logs import LogFile
 from mgw.reactor.event_loop import EventLoop
-from mgw.service import GatewayService
 
 _CONFIG: Final = """
 listen: "127.0.0.1:{port}"

@@ -72,8 +72,8 @@ def memory(name: str) -> int:
 
 
 def main() -> None:
-    from mgw.daemon import reader_of
-    from mgw.service import GatewayService
+    from mgw.app.daemon import reader_of
+    from mgw.app.service import GatewayService
 
     read = reader_of(sys.argv[1])
     service = GatewayService(read(), read, reactor, None)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mgw.check import read_or_tell, reader_of
+from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.arguments import HelpFormatter, add_file_option, examples
 from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile

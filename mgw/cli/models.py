@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Final
 
-from mgw.check import read_or_tell, reader_of
+from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.arguments import add_file, add_format
 from mgw.cli.output import FORMATS, Cell, print_rows
 from mgw.clients.client import Client, ClientRegistry

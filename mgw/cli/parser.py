@@ -90,7 +90,7 @@ def _load_run() -> _Parts:
 
 def _load_check() -> _Parts:
     def run(said: argparse.Namespace) -> int:
-        from mgw.check import check, reader_of
+        from mgw.app.check import check, reader_of
 
         return check(reader_of(said.config), "mgw check")
 

@@ -15,7 +15,7 @@ from twisted.scripts._twistd_unix import ServerOptions
 from twisted.scripts.twistd import runApp
 
 _DESCRIPTION: Final = "A gateway between clients and providers of language models."
-_GATEWAY: Final = ServiceMaker("mgw", "mgw.daemon", _DESCRIPTION, "mgw")
+_GATEWAY: Final = ServiceMaker("mgw", "mgw.app.daemon", _DESCRIPTION, "mgw")
 
 
 class _ProcessOptions(ServerOptions):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mgw.check import find_problems, read_or_tell, reader_of
+from mgw.app.check import find_problems, read_or_tell, reader_of
 from mgw.cli.output import write_rows
 from mgw.cli.running import Gateway, Processes, find_gateways
 from mgw.ops.reload_status import Phase, ReloadStatus

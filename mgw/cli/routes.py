@@ -43,7 +43,7 @@ def report(said: argparse.Namespace) -> int:
     """Print the routes; return the exit status."""
     denied: frozenset[str] = frozenset()
     if said.config is not None:
-        from mgw.check import read_or_tell, reader_of  # slow to import
+        from mgw.app.check import read_or_tell, reader_of  # slow to import
 
         config = read_or_tell(reader_of(said.config), "-c")
         if config is None:

@@ -26,7 +26,7 @@ NAMED_IN: Final = {
     "a sink of usage events": (
         r"Jsonl\w+|hooks\.jsonl",
         # `mgw check` also asks whether the file can be written; the last tells editors what goes together.
-        {"usage/sinks/jsonl.py", "config/hooks.py", "check.py", "config/schema.py"},
+        {"usage/sinks/jsonl.py", "config/hooks.py", "app/check.py", "config/schema.py"},
     ),
     "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
     "a refusal": (

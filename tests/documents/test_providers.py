@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from mgw.check import final_addresses, warnings
+from mgw.app.check import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.routing.routes import DENIABLE
 

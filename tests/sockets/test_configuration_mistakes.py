@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.memory.test_configuration_checks import MISTAKES, Mistake
+from tests.memory.app.test_configuration_checks import MISTAKES, Mistake
 from tests.support.commands import run_mgw
 from tests.support.gateway import start_gateway
 from tests.support.operations import ask

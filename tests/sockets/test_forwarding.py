@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from twisted.internet.threads import blockingCallFromThread
 
+from mgw.app.service import GatewayService
 from mgw.fleet.forwarding import forwarding_to
 from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines
 from mgw.routing.routes import GUARDED_ROUTES
-from mgw.service import GatewayService
 from mgw.web.app import EXCHANGE, Endpoint, GatewayRequest, build_app, serve_exchange
 from mgw.web.server_response import SLICE_BYTES, send_parts
 from tests.support.configs import THREE_FAMILIES, config

@@ -22,8 +22,8 @@ from urllib.parse import urlsplit
 from docutils import nodes
 from docutils.core import publish_doctree
 
+from mgw.app.daemon import Options as GatewayOptions
 from mgw.cli.parser import build_parser
-from mgw.daemon import Options as GatewayOptions
 from mgw.errors import GatewayError
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES

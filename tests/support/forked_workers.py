@@ -157,7 +157,7 @@ def main() -> None:
     from twisted.internet import reactor
 
     if "--gateway" in sys.argv:
-        import mgw.service  # noqa: F401
+        import mgw.app.service  # noqa: F401
     log: Any = open("/dev/null", "wb")  # noqa: SIM115  a file that workers must not have
     secret = open(__file__, "rb")  # noqa: SIM115  the same
     server = ForkServer.start(run_worker, reactor)

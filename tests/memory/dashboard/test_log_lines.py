@@ -34,7 +34,7 @@ class Turns:
 class Log:
     """A log whose lines are kept, and told."""
 
-    def __init__(self, namespace: str = "mgw.service") -> None:
+    def __init__(self, namespace: str = "mgw.app.service") -> None:
         self.turns = Turns()
         self.told: list[str] = []
         self.lines = LogLines(self.turns.call_later, self._publish)

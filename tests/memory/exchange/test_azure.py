@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.check import final_addresses, warnings
+from mgw.app.check import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.credentials.provider import ClientKey
 from mgw.ops.live_models import LiveModels

@@ -13,13 +13,13 @@ from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import ILogObserver, LogPublisher
 from twisted.python.failure import Failure
 
+from mgw.app.worker import Inherited, Worker
 from mgw.fleet.client_balance import LONGEST_PAUSE, ClientNumbers
 from mgw.fleet.messages import Begin, Done, Drain, Reload
 from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.rows import MAX_WAITING_BYTES
 from mgw.web.channel import GatewayChannel
 from mgw.web.ports import ListeningSocket
-from mgw.worker import Inherited, Worker
 from tests.support.channels import channel_of, post
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.fleet import ChannelTransport, open_channel
@@ -139,8 +139,8 @@ def test_a_worker_that_drains_by_itself_does_not_stand_against_a_reload(harness:
 
 def test_a_worker_tells_where_a_message_comes_from(harness: WorkerHarness) -> None:
     (say,) = harness.log
-    say({"log_time": 0.0, "log_text": "a bug\nT", "log_namespace": "mgw.worker", "log_message_length": 5})
-    assert b"mgw.worker" in harness.transport.take()
+    say({"log_time": 0.0, "log_text": "a bug\nT", "log_namespace": "mgw.app.worker", "log_message_length": 5})
+    assert b"mgw.app.worker" in harness.transport.take()
 
 
 def test_a_supervisor_that_hangs_is_sent_no_log_without_end(harness: WorkerHarness) -> None:

@@ -228,12 +228,12 @@ def test_a_message_of_a_worker_says_which() -> None:
         "log_time": 0.0,
         "log_level": LogLevel.info,
         "log_system": "worker 3",
-        "log_worker_namespace": "mgw.worker",
+        "log_worker_namespace": "mgw.app.worker",
         "log_worker": 3,
         "log_text": "x",
     }
     found = read(message_json(event))
-    assert (found["worker"], found["logger"]) == (3, "mgw.worker")
+    assert (found["worker"], found["logger"]) == (3, "mgw.app.worker")
 
 
 def test_an_observer_that_fails_is_told_of_in_json() -> None:

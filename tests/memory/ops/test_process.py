@@ -48,7 +48,7 @@ def test_a_storm_is_one_line_a_minute() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [event("EMFILE encountered", "mgw.service"), event("{log_failure}"), event("Starting")]
+    "other", [event("EMFILE encountered", "mgw.app.service"), event("{log_failure}"), event("Starting")]
 )
 def test_all_else_is_passed_on_as_it_is(other: LogEvent) -> None:
     passed: list[LogEvent] = []

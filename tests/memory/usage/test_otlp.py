@@ -268,7 +268,7 @@ def test_without_the_extra_the_operator_is_told_what_to_install(
 def test_nothing_of_opentelemetry_is_imported_without_the_sink_and_nothing_on_the_reactors_thread() -> None:
     program = """
 import sys
-import mgw.service, mgw.daemon, mgw.usage.sinks
+import mgw.app.service, mgw.app.daemon, mgw.usage.sinks
 assert not [name for name in sys.modules if name.startswith(("opentelemetry", "google.protobuf"))]
 import mgw.usage.sinks.otlp
 assert mgw.config.hooks.has_otlp_packages()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.check import warnings
+from mgw.app.check import warnings
 from mgw.config import dashboard
 from mgw.config.dashboard import DashboardSettings
 from mgw.config.load import parse

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.check import warnings_of_workers
+from mgw.app.check import warnings_of_workers
 from mgw.config import fleet
 from mgw.config.fleet import RedisAddress, has_redis_package, parse_redis
 from mgw.config.load import parse

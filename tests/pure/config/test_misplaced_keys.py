@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from mgw.check import final_addresses, warnings
+from mgw.app.check import final_addresses, warnings
 from mgw.config import yaml_document
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError

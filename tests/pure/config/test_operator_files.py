@@ -14,7 +14,7 @@ import pytest
 from docutils.core import publish_doctree
 from docutils.nodes import literal_block
 
-from mgw.check import warnings
+from mgw.app.check import warnings
 from mgw.config.checks import CREDENTIAL_HEADERS
 from mgw.config.load import parse, parse_prices
 from mgw.config.provider import CapabilitiesSettings
@@ -158,7 +158,7 @@ def test_credential_headers_are_compared_in_lower_case() -> None:
 
 def test_the_room_loads_neither_twisted_nor_the_schema() -> None:
     code = (
-        "import sys, mgw.config.load, mgw.check\n"
+        "import sys, mgw.config.load, mgw.app.check\n"
         "print({'twisted', 'zope', 'treq', 'mgw.config.schema'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.check import reader_of
+from mgw.app.check import reader_of
 from mgw.config.problems import ConfigError
 
 MAIN = "providers:\n  main:\n"

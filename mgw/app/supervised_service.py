@@ -26,6 +26,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, Logger, LogLevel
 from twisted.python.failure import Failure
 
+from mgw.app.service import GatewayService, Prepared
+from mgw.app.worker import Inherited, run_worker
 from mgw.config.settings import Config
 from mgw.dashboard.session_list import SessionChange, SessionRow
 from mgw.dashboard.switch import Surroundings
@@ -44,8 +46,6 @@ from mgw.fleet.worker_state import WorkersState
 from mgw.ops.logs import LogFile
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
 from mgw.secret import Secret, redact_secrets
-from mgw.service import GatewayService, Prepared
-from mgw.worker import Inherited, run_worker
 
 RELOAD_SECONDS: Final = 60.0
 """How long a worker may take to use another configuration."""

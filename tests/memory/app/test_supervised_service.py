@@ -9,9 +9,9 @@ import pytest
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
+from mgw.app.supervised_service import SupervisedService
 from mgw.fleet.messages import LogText
 from mgw.ops.json_lines import message_json
-from mgw.supervised_service import SupervisedService
 from tests.support.configs import THREE_FAMILIES, config
 
 SETTINGS = f"{THREE_FAMILIES}\nworkers: 2\ndrain_delay_seconds: 5\n"
@@ -45,13 +45,13 @@ def test_a_message_of_a_worker_keeps_its_text_and_its_parts(length: int | None) 
     _, service = made()
     seen: list[LogEvent] = []
     service.telemetry.log_text.addObserver(seen.append)  # type: ignore[arg-type]  # any callable will do
-    line = LogText("error", 1.0, "a bug\nTraceback", logger="mgw.worker", message_length=length)
+    line = LogText("error", 1.0, "a bug\nTraceback", logger="mgw.app.worker", message_length=length)
     service.make_handler(1).on_message(line)
     event = seen[0]
     assert event["log_text"] == "a bug\nTraceback"
     assert (event["log_system"], event["log_time"]) == ("worker 1", 1.0)
     found = json.loads(message_json(event))
-    assert (found["level"], found["logger"], found["worker"]) == ("error", "mgw.worker", 1)
+    assert (found["level"], found["logger"], found["worker"]) == ("error", "mgw.app.worker", 1)
     parts = (found["message"], found.get("traceback"))
     assert parts == (("a bug\nTraceback", None) if length is None else ("a bug", "Traceback"))
 

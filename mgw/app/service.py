@@ -22,7 +22,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw import __version__
-from mgw.check import AtStart, warnings, warnings_of_files, warnings_of_restart, warnings_of_workers
+from mgw.app.check import AtStart, warnings, warnings_of_files, warnings_of_restart, warnings_of_workers
+from mgw.app.data_plane import DataPlane, Shared, metrics_of
+from mgw.app.telemetry import Telemetry
 from mgw.clients.client import ClientRegistry
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
@@ -30,7 +32,6 @@ from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.address import describe_dashboard
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
-from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.worker_count import available_cpus
 from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
 from mgw.ops.logs import AccessObserver, LogFile
@@ -40,7 +41,6 @@ from mgw.ops.service_manager import ServiceManager, find_service_manager
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.routing.routes import GUARDED_ROUTES
 from mgw.secret import Secret
-from mgw.telemetry import Telemetry
 from mgw.usage.open_sinks import SinksByName
 from mgw.web.app import endpoint_of
 from mgw.web.edge_auth import prepare_gate

@@ -14,10 +14,10 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
+from mgw.app.service import GatewayService, StartError
 from mgw.config.listen import Listen
 from mgw.config.settings import Config
 from mgw.dashboard.address import why_no_dashboard
-from mgw.service import GatewayService, StartError
 from mgw_sim.service import SimulatorService
 
 _REQUESTS: Final = """\

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from msgspec import Struct, field
 
-from mgw.check import check, reader_of
+from mgw.app.check import check, reader_of
 
 FILE: Final = Path(__file__).parents[1] / "golden" / "configuration-checks.txt"
 LEAST: Final = 88

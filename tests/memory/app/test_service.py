@@ -22,12 +22,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 import mgw.config.dashboard
+from mgw.app.service import GatewayService, StartError
 from mgw.config.problems import ConfigError, Problem
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.ops.logs import LogFile
 from mgw.ops.reload_status import Phase
-from mgw.service import GatewayService, StartError
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import channel_of, get, post

@@ -15,15 +15,15 @@ from twisted.logger import LogLevel
 from twisted.python import usage
 
 from mgw import __version__
-from mgw.check import check, read_or_tell, reader_of
+from mgw.app.check import check, read_or_tell, reader_of
 from mgw.config.file_faults import unwritable
 from mgw.config.location import DEFAULT_FILE
 from mgw.config.log import LogFormat
 from mgw.config.settings import Config
 
 if TYPE_CHECKING:
+    from mgw.app.service import GatewayService
     from mgw.ops.logs import LogFile
-    from mgw.service import GatewayService
 
 
 class Options(usage.Options):
@@ -80,7 +80,7 @@ def makeService(options: Options) -> IService:
     if config is None:
         raise SystemExit(1)
     if options["demo"]:
-        from mgw.demo import on_free_ports  # here, as what it needs is not wanted otherwise
+        from mgw.app.demo import on_free_ports  # here, as what it needs is not wanted otherwise
 
         read = on_free_ports(read)
         config = read()
@@ -96,7 +96,7 @@ def makeService(options: Options) -> IService:
     atexit.register(_exit_if_lost, gateway)
     if not options["demo"]:
         return gateway
-    from mgw.demo import Demo
+    from mgw.app.demo import Demo
 
     return Demo(gateway, reactor)
 
@@ -120,10 +120,10 @@ def _exit_if_lost(gateway: GatewayService) -> None:
 
 def _service(config: Config, read: Callable[[], Config], reactor: Any, log: LogFile | None) -> GatewayService:
     if config.workers is None:
-        from mgw.service import GatewayService
+        from mgw.app.service import GatewayService
 
         return GatewayService(config, read, reactor, log)
-    from mgw.supervised_service import SupervisedService  # which one process alone has no use for
+    from mgw.app.supervised_service import SupervisedService  # which one process alone has no use for
 
     return SupervisedService(config, read, reactor, log)
 

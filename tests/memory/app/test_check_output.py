@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.check import check
+from mgw.app.check import check
 from mgw.config.load import parse, parse_profile
 from mgw.config.problems import ConfigError
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential

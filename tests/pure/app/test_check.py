@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.check import check, final_addresses, reader_of, warnings
+from mgw.app.check import check, final_addresses, reader_of, warnings
 from mgw.config.load import parse
 from mgw.usage.prices import PriceTable
 

@@ -19,13 +19,13 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
+from mgw.app.data_plane import DataPlane, Shared, metrics_of
 from mgw.clients.client import ClientRegistry
 from mgw.config.log import LogSettings
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, list_sessions
-from mgw.data_plane import DataPlane, Shared, metrics_of
 from mgw.fleet.channel import Channel, adopt
 from mgw.fleet.client_balance import ClientBalance, ClientNumbers
 from mgw.fleet.counts import Hub

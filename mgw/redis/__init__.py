@@ -1,0 +1,1 @@
+"""Several hosts share limits and cooldowns through Redis."""
