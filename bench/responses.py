@@ -39,7 +39,7 @@ from mgw.canonical.reply import (
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplyOptions, RequestContext
 from mgw.dialects.models import Models
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.nouns.vocabulary import DialectName, Family, Kind
 
 REQUEST: Final = Path(__file__).resolve().parents[1] / "tests" / "golden" / "codex" / "second.json"
 FACTOR: Final = 1.3

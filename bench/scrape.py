@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
+from mgw.nouns.vocabulary import DialectName
 from mgw.ops.logs import LogFile
 from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import DialectName
 
 _HOST: Final = "127.0.0.1"
 _QUIET_SECONDS: Final = 0.05

@@ -40,19 +40,19 @@ from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
 from mgw.dialects.models import Models, OverrideRow
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, DASHBOARD_ROUTES, ROUTES
-from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
 from mgw.usage.journal import FailureLog
 from mgw.usage.prices import PriceTable
-from mgw.vocabulary import Family
 
 _log: Final = Logger()
 _MAX_UNKNOWN_STOPS: Final = 64

@@ -14,8 +14,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.dialects.model_rows import FALLBACKS, ROWS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Effort, Family
 
 _PART: Final = re.compile(r"^\.\. models: (\w+)\n(?:.*\n)*?\.\. end of models$", re.MULTILINE)
 

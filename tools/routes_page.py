@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
-from mgw.families import FAMILIES
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Capability, Family
 from mgw.routing.resolve import REQUIRED
 from mgw.routing.route import ANY_METHOD, BodyStorage, ModelAt, Route, Treatment, UrlRewrite
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
-from mgw.vocabulary import Capability, Family
 
 _WIDTHS: Final = "31 33 13 12 11"
 """Of the columns, in hundredths of the page."""

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from mgw.config.field_types import SPEAKING
 from mgw.config.settings import Config
 from mgw.config.settings_base import block_in, documentation_of, file_settings, required_keys
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 _PART: Final = re.compile(r"^\.\. settings: (.+)\n(?:.*\n)*?\.\. end of settings$", re.MULTILINE)
 _WIDTH: Final = 116

@@ -14,7 +14,7 @@ from typing import Any
 from bench.fidelity.corpus import answers
 from bench.fidelity.sides import Side
 from bench.fidelity.upstream import ANSWERS, CONTENTS, Provider
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 Body = dict[str, Any]  # Any: JSON
 

@@ -16,8 +16,8 @@ from mgw.config.load import parse
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_request import TokenResponse
+from mgw.nouns.secret import Secret
 from mgw.ops.logs import LogFile
-from mgw.secret import Secret
 
 EDGE_KEY = "bench-edge-key"
 PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003, "token": 4004}

@@ -22,7 +22,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.models import Models
 from mgw.exchange.passthrough import PassthroughFilter
-from mgw.vocabulary import DialectName, Kind
+from mgw.nouns.vocabulary import DialectName, Kind
 from mgw.wire.json_spans import find_string, replace_string
 
 Work = Callable[[], bytes]

@@ -24,15 +24,15 @@ from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.dashboard.address import describe_dashboard, listening_urls
-from mgw.families import FAMILIES
 from mgw.fleet.worker_count import available_cpus
-from mgw.kinds import KINDS
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import MIN_HIDDEN
+from mgw.nouns.vocabulary import Family
 from mgw.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
-from mgw.secret import MIN_HIDDEN
 from mgw.upstream.address import call_url
 from mgw.usage.prices import PriceTable
-from mgw.vocabulary import Family
 
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""

@@ -19,6 +19,7 @@ from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation, Parts, build_in_slices
+from mgw.nouns.secret import Secret
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessObserver
 from mgw.ops.loop_delay import LoopDelay
@@ -31,7 +32,6 @@ from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.event_loop import EventLoop
 from mgw.realtime.sessions import LocalSlots, Sessions, Slots
 from mgw.routing.routes import ROUTES
-from mgw.secret import Secret
 from mgw.web.app import Endpoint, build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory, channel_limits

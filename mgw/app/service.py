@@ -34,13 +34,13 @@ from mgw.dashboard.address import describe_dashboard
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.fleet.worker_count import available_cpus
 from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
+from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.ops.process import on_signals
 from mgw.ops.reload_status import ReloadReporter
 from mgw.ops.service_manager import ServiceManager, find_service_manager
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.routing.routes import GUARDED_ROUTES
-from mgw.secret import Secret
 from mgw.usage.open_sinks import SinksByName
 from mgw.web.app import endpoint_of
 from mgw.web.edge_auth import prepare_gate

@@ -43,9 +43,9 @@ from mgw.fleet.pickled_config import pickle_config
 from mgw.fleet.supervisor import BEGIN_SECONDS, Supervisor
 from mgw.fleet.worker_count import resolve_workers
 from mgw.fleet.worker_state import WorkersState
+from mgw.nouns.secret import Secret, redact_secrets
 from mgw.ops.logs import LogFile
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
-from mgw.secret import Secret, redact_secrets
 
 RELOAD_SECONDS: Final = 60.0
 """How long a worker may take to use another configuration."""

@@ -12,6 +12,7 @@ from twisted.web.iweb import IAgent
 
 from mgw.config.log import LogFormat, LogSettings
 from mgw.config.settings import Config
+from mgw.nouns.secret import Secret
 from mgw.ops.json_lines import message_json
 from mgw.ops.logs import AccessLog, LogFile, MessageWriter, RedactingObserver, UsageLog
 from mgw.ops.metrics import Metrics
@@ -19,7 +20,6 @@ from mgw.ops.process import AcceptErrorObserver
 from mgw.ops.request_lines import RequestLog
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import UpstreamLimits
 from mgw.usage.journal import Journal

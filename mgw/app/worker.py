@@ -51,12 +51,12 @@ from mgw.fleet.shared_credentials import SupervisorTokens
 from mgw.fleet.shares import share_of
 from mgw.fleet.worker_state import collect_state
 from mgw.generation import Parts, build_generation, build_sources, make_parts
+from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver
 from mgw.ops.metrics import Metrics
 from mgw.ops.process import on_signals
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.routes import GUARDED_ROUTES
-from mgw.secret import Secret
 from mgw.usage.record_queue import RecordQueue
 from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import ListeningSocket, Ports, read_certificate

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 RETRY_SECONDS = 1.0
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.bodies.budget import RETRY_SECONDS
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 PIECE_BYTES: Final = 256 * 1024
 """How much of a body is read, written or sent at a time."""

@@ -31,7 +31,7 @@ from twisted.python.failure import Failure
 from mgw.bodies.budget import RETRY_SECONDS, BodyBudget, Budget, Reservation
 from mgw.bodies.file import SpoolFile
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
 
 WAITING_BYTES: Final = 1024 * 1024

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.vocabulary import Effort, Family
 
 JsonObject = dict[str, Any]  # Any: JSON that is carried, never looked into; its key order is the sender's
 

@@ -26,7 +26,7 @@ from mgw.configured_files import read_profiles
 from mgw.credentials.subscription.login import Way, missing_for
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
 from mgw.credentials.subscription.token_exchange import header_text
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 _WRONG_CALL: Final = 2
 _FAILED: Final = 1

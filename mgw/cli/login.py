@@ -30,7 +30,7 @@ from mgw.credentials.subscription.login import (
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import UpstreamLimits
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from mgw.cli.arguments import add_format
 from mgw.cli.output import FORMATS, Cell, print_rows
+from mgw.nouns.vocabulary import Family
 from mgw.routing.match import is_denied
 from mgw.routing.route import ANY_METHOD, Route, Treatment
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
-from mgw.vocabulary import Family
 
 COLUMNS: Final = ("method", "path", "family", "modality", "treatment", "translated_for", "name")
 _TREATMENTS: Final = MappingProxyType(

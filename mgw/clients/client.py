@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from mgw.clients.limits import ClientCounts, CountsFactory, Limits, LocalCounts, Place, Shortage
 from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
-from mgw.errors import GatewayError, Reason
-from mgw.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
 
 _MODELS = "models/"
 _CLIMBS = re.compile(r"(?:.*[/\\])?\.\.?(?:[/\\].*)?", re.DOTALL).fullmatch

@@ -18,9 +18,9 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.config.settings import Config
+from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
-from mgw.secret import KEY_HASH_DIGITS, Secret
 
 COOKIE: Final = b"mgw_try_it"
 SECURE_COOKIE: Final = b"__Host-" + COOKIE

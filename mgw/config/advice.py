@@ -19,9 +19,9 @@ from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import listed, quote, redact
 from mgw.config.settings import Config
-from mgw.kinds import KINDS
-from mgw.secret import Secret
-from mgw.vocabulary import Kind
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Kind
 
 _WILDCARD: Final = re.compile(r"[*?\[]")
 _OF_VENDORS: Final = frozenset({"models", "projects", "publishers", "tunedmodels"})

@@ -17,7 +17,7 @@ from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuth
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, GooglePlaces, Provider
 from mgw.config.settings_base import set_keys
-from mgw.kinds import KINDS, KindRow
+from mgw.nouns.kinds import KINDS, KindRow
 
 GOOGLE_FILE_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 METADATA_VARIABLE: Final = "GCE_METADATA_HOST"

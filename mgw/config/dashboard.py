@@ -14,7 +14,7 @@ from mgw import DISTRIBUTION
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import OnOff, PlainKey, Variable
 from mgw.config.settings_base import NotInFile, Omittable, Settings, UniqueList, setting
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 NEEDED_PACKAGE: Final = "itsdangerous"
 """Signs the cookies of the dashboard."""

@@ -35,7 +35,7 @@ from mgw.config.settings_base import (
     wrong_type,
     wrong_value,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 _KEYS: Final[Path] = ("edge_auth", "keys")
 _ONE_OF: Final = ("key", "key_env", "sha256")

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from mgw.config.checks import checked_key
 from mgw.config.problems import Path, Report
 from mgw.config.quoting import is_quotable, listed, quote, suggestion
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 T = TypeVar("T")
 

@@ -58,9 +58,9 @@ from mgw.config.settings_base import (
     wrong_type,
     wrong_value,
 )
-from mgw.families import FAMILIES
-from mgw.secret import Secret
-from mgw.vocabulary import (
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import (
     DEFAULT_SPELLINGS,
     KIND_SPELLINGS,
     CallIds,

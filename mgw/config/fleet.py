@@ -30,7 +30,7 @@ from mgw.config.settings_base import (
     setting,
     wrong_type,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 MAX_WORKERS: Final = 256
 AUTO: Final = "auto"

@@ -46,7 +46,7 @@ from mgw.config.settings_base import (
     wrong_type,
     wrong_value,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 OWN_HEADERS: Final = frozenset({"content-type", "idempotency-key", "x-gateway-signature"})
 """Headers of a webhook request that the gateway writes itself."""
@@ -163,7 +163,7 @@ class WebhookSettings(Settings):
             default="empty",
         ),
     )
-    """After loading, each value is a :class:`~mgw.secret.Secret`."""
+    """After loading, each value is a :class:`~mgw.nouns.secret.Secret`."""
     secret: Omittable[SigningKey] = setting(
         "Secret for signing requests; use ``secret_env`` to keep it out of this file",
         "``X-Gateway-Signature-256`` signs the time, the ``Idempotency-Key`` and the body, and "
@@ -219,7 +219,7 @@ class OtlpSettings(Settings):
             default="empty",
         ),
     )
-    """After loading, each value is a :class:`~mgw.secret.Secret`."""
+    """After loading, each value is a :class:`~mgw.nouns.secret.Secret`."""
     interval_seconds: Seconds = setting(
         "How often metrics are sent, in seconds",
         "Spans are sent after a second at most, or after this interval if it is shorter.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 
 _SEE: Final = "docs/providers.rst"
 

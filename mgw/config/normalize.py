@@ -36,8 +36,8 @@ from mgw.config.settings import (
 )
 from mgw.config.settings_base import Settings, file_settings, set_keys
 from mgw.config.translation import TranslationSettings
-from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
-from mgw.vocabulary import DEFAULT_SPELLINGS, Family, Kind
+from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
+from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, Family, Kind
 
 BlockT = TypeVar("BlockT", bound=Settings)
 

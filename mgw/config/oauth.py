@@ -24,7 +24,7 @@ from mgw.config.settings_base import (
     wrong_type,
     wrong_value,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 
 class Grant(StrEnum):

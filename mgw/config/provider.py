@@ -42,9 +42,9 @@ from mgw.config.settings_base import (
     setting,
 )
 from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFieldName, SpokenApis
-from mgw.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
-from mgw.secret import Secret
-from mgw.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
+from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
 """In the path of an address of Gemini on Vertex AI."""

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 from msgspec import Struct
 
 from mgw.config.checks import checked_host, is_placeholder
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 _BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 _ADDRESS: Final = re.compile("https?://", re.IGNORECASE)

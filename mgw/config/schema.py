@@ -24,8 +24,8 @@ from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import AuthMode
 from mgw.config.settings import Config
-from mgw.kinds import KINDS, kinds_where, of_chat
-from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
+from mgw.nouns.kinds import KINDS, kinds_where, of_chat
+from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _KEYS: Final = ("api_key", "api_key_env")
 _FILES: Final = ("token_file", "oauth", "service_account_file")

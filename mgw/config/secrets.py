@@ -1,7 +1,7 @@
 """All secrets in settings, which no log line and no response may contain.
 
 They are found by the types of fields, so that a new setting need not be named here: each
-:class:`~mgw.secret.Secret`, and each text of a field that does not print (``repr=False``), as the values of
+:class:`~mgw.nouns.secret.Secret`, and each text of a field that does not print (``repr=False``), as the values of
 headers are.
 """
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from mgw.config.profile import Profile
 from mgw.config.quoting import pieces_like_keys
 from mgw.config.settings_base import Settings
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 _CREDENTIAL_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
 """Headers in which hosts take a credential beside those that the gateway knows."""

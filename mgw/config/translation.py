@@ -42,8 +42,8 @@ from mgw.config.settings_base import (
     setting,
     wrong_value,
 )
-from mgw.model_row import ModelRow
-from mgw.vocabulary import (
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import (
     CallIds,
     ChatTemplate,
     ChatTools,

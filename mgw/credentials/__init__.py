@@ -9,7 +9,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
 from mgw.credentials.token_file import TokenFile
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 
 
 def credentials_of(

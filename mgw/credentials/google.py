@@ -40,9 +40,9 @@ from mgw.credentials.token_request import (
     parse_token_text,
     post_request,
 )
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
-from mgw.secret import Secret
 
 PROBE_SECONDS: Final = 1.0
 """How long a metadata server has to show itself: it is next door, or there is none."""

@@ -26,9 +26,9 @@ from mgw.credentials.token_request import (
     basic_authorization,
     parse_token_text,
 )
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
-from mgw.secret import Secret
 
 ENDPOINT_NAME: Final = "the provider's token endpoint"
 JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"

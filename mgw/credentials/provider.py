@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 
-from mgw.secret import Secret
-from mgw.vocabulary import Family
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 
 

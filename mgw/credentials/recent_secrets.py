@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mgw.config.secrets import parts_of, secrets_in
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 MAX_SECRETS: Final = 512
 """How many are known; the one that came first is forgotten then."""

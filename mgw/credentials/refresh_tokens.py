@@ -24,8 +24,8 @@ from twisted.logger import Logger
 from mgw.credentials.subscription.accounts import LOCK_TRY_SECONDS, STOP_SECONDS
 from mgw.credentials.subscription.store import LOCK_SECONDS, CredentialStore, StoredCredential, StoreError
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
-from mgw.secret import Secret
 
 RefreshRequest = Callable[[Secret], Coroutine[Deferred[Any], Any, TokenResponse]]
 """Sends a refresh token, and returns what comes for it."""

@@ -38,8 +38,8 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.nouns.secret import Secret
 from mgw.reactor.single_flight import SingleFlight
-from mgw.secret import Secret
 
 RENEW_SECONDS: Final = 30.0
 """How long before its end a token is renewed (contract 3.15)."""

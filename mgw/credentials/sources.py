@@ -24,8 +24,8 @@ from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
+from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import ThreadRunner
-from mgw.secret import Secret, key_hash
 
 T = TypeVar("T", bound=CredentialProvider)
 

@@ -14,9 +14,9 @@ from mgw.credentials.provider import (
     CredentialRefusal,
 )
 from mgw.credentials.state import CredentialState, State
-from mgw.errors import GatewayError, Reason
-from mgw.kinds import KindRow
-from mgw.secret import Secret, key_hash
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KindRow
+from mgw.nouns.secret import Secret, key_hash
 
 _EMPTY_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 

@@ -12,11 +12,11 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.single_flight import SingleFlight
 from mgw.regular_file import MAX_TOKEN_FILE, open_regular_file, read_up_to
-from mgw.secret import Secret, key_hash
 
 CHECK_SECONDS: Final = 1.0
 """How long a token is used before the file is checked for changes."""

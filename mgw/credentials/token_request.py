@@ -33,9 +33,9 @@ from twisted.web.iweb import IAgent
 
 from mgw import __version__
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from mgw.reactor.own_requests import OwnRequest, OwnResponse, send_request
-from mgw.secret import Secret
 
 REQUEST_SECONDS: Final = 20.0
 """For the whole of a request (contract 3.15)."""

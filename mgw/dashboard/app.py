@@ -1,6 +1,6 @@
 """The dashboard as a handler of Twisted requests: which path leads to which part.
 
-A part that is not there has no path.  What goes wrong is raised as a :class:`~mgw.errors.GatewayError`, which
+A part that is not there has no path.  What goes wrong is raised as a :class:`~mgw.nouns.errors.GatewayError`, which
 whoever serves the request renders in OpenAI's shape.
 """
 
@@ -31,7 +31,7 @@ from mgw.dashboard.session_list import SessionChange
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
 from mgw.dashboard.try_it import TryIt
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.match import unknown_endpoint
 from mgw.usage.record import SettledExchange
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from mgw.secret import KEY_HASH_DIGITS
+from mgw.nouns.secret import KEY_HASH_DIGITS
 
 if TYPE_CHECKING:
     from mgw.dashboard.cookie_signer import CookieSigner

@@ -23,7 +23,7 @@ from urllib.parse import quote
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.daemon_threads import SerialRunner
 
 T = TypeVar("T")

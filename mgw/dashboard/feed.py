@@ -28,7 +28,7 @@ from twisted.web.server import Request
 from zope.interface import implementer
 
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind, EventRing
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.record import SettledExchange
 
 MAX_READERS: Final = 100

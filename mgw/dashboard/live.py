@@ -22,7 +22,7 @@ from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES, LogLine, LogLines
 from mgw.dashboard.provider_state import HealthChange, ProviderStates
 from mgw.dashboard.responses import Answer, Query
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, SessionRow, list_sessions
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
 
 _START_BYTES = 4

@@ -36,8 +36,8 @@ from mgw.credentials.subscription.login import (
 )
 from mgw.credentials.subscription.store import StoredCredential, StoreError
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
-from mgw.errors import GatewayError, Reason
-from mgw.secret import Secret
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from mgw.usage.event import timestamp
 
 CODE_SECONDS: Final = 600.0

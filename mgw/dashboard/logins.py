@@ -20,7 +20,7 @@ from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.login import missing_for
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.dashboard.login_flow import WAYS, FlowKind, FlowState, LoginFlow, kinds_of
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 MAX_FLOWS: Final = 32
 """Of more, the first that has ended makes room; where none has, no other begins."""

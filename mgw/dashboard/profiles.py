@@ -14,7 +14,7 @@ from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.dashboard.model_prices import ModelPrices
 from mgw.dashboard.responses import Query
 from mgw.generation import Generation
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 from mgw.usage.event import timestamp
 
 Json = dict[str, Any]  # Any: JSON

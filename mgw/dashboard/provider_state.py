@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.config.provider import AuthMode, Provider
-from mgw.errors import Cause
+from mgw.nouns.errors import Cause
 from mgw.usage.event import Outcome, timestamp
 from mgw.usage.record import SettledExchange
 

@@ -16,7 +16,7 @@ from msgspec import DecodeError
 from msgspec.json import decode, encode
 
 from mgw.dashboard.usage_query import parse_time, rfc3339
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event_search import FILTERS, STATUS_HINT, EventSearch, Place, is_status
 
 DEFAULT_LIMIT: Final = 100

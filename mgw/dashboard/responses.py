@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from twisted.web.server import Request
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 Query = Mapping[str, str]

@@ -15,7 +15,7 @@ from mgw.clients.try_it import try_it_cookie
 from mgw.dashboard.access import Access
 from mgw.dashboard.cookies import SECONDS, cookie_name, set_cookie
 from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 MAX_FAILURES: Final = 10

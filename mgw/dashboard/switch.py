@@ -12,9 +12,9 @@ from twisted.web.server import Request
 from mgw.dashboard.usage_sink import DashboardSink
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.realtime.sessions import Sessions
-from mgw.secret import Secret
 from mgw.usage.journal import Sink
 
 if TYPE_CHECKING:

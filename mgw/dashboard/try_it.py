@@ -23,9 +23,9 @@ from mgw.config.settings import Config
 from mgw.dashboard.access import Access
 from mgw.dashboard.cookies import set_cookie
 from mgw.dashboard.responses import NO_STORE, send_nothing
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import DIGEST_PREFIX, Secret
 from mgw.routing.match import unknown_endpoint
-from mgw.secret import DIGEST_PREFIX, Secret
 
 _OFF = "; the page is off: to turn it on, set dashboard.try_it to true"
 _KEY_WANTED = "requests of this session require a gateway key: enter one, or send Authorization: Bearer <key>"

@@ -12,8 +12,8 @@ from typing import Final
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects import anthropic, gemini, openai, responses
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
-from mgw.families import FAMILIES
-from mgw.vocabulary import DialectName, Family
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import DialectName, Family
 
 __all__ = [
     "ClientSide",

@@ -25,10 +25,10 @@ from mgw.dialects.fields import Ledger
 from mgw.dialects.metering import UsageReader
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.stream_end import StreamEnd, StreamEvents
-from mgw.errors import GatewayError
-from mgw.kinds import KINDS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTemplate, DialectName, Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTemplate, DialectName, Family, Kind
 from mgw.wire.json_spans import JsonPath
 
 JSON: Final = b"application/json"

@@ -21,7 +21,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.features import Feature
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 _DECODER: Final = Decoder()
 _ENCODER: Final = Encoder()

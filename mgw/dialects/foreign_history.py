@@ -25,8 +25,8 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, is_tagged
-from mgw.errors import GatewayError
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_document import JsonDocument, JsonNode, are_all_siblings, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 

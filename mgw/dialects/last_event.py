@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 _TAIL: Final = 64
 """As much of the pieces before is kept as a mark may need."""

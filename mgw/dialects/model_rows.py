@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.model_row import ModelRow
-from mgw.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 _MINIMAL, _LOW, _MEDIUM, _HIGH = Effort.MINIMAL, Effort.LOW, Effort.MEDIUM, Effort.HIGH
 _TO_HIGH: Final = (_LOW, _MEDIUM, _HIGH)

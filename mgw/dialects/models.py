@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 from msgspec import UNSET, Struct, UnsetType, defstruct, structs
 
 from mgw.dialects.model_rows import FALLBACKS, ROWS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family
 
 OPERATOR: Final = "translation.models"
 """The ``source`` of a row that the operator changed."""

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from msgspec.json import Decoder
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 LAST_SECOND: Final = 253402300799
 """9999-12-31T23:59:59Z, the last that RFC 3339 can say."""

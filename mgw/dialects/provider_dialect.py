@@ -11,11 +11,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from mgw.canonical.conversation import Conversation, Thinking
-from mgw.errors import GatewayError, Reason
-from mgw.families import text_dialect
-from mgw.kinds import KINDS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, DialectName, Family, Kind, TextApi, ThroughResponses
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import text_dialect
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, DialectName, Family, Kind, TextApi, ThroughResponses
 
 
 class AskedProvider(Struct, frozen=True):

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from mgw.canonical.conversation import NO_REASONING, Reasoning
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, ForcedTools
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, Effort, ForcedTools
 
 LEAST_BUDGET: Final = 1024
 """Fewest thinking tokens of an Anthropic model, and what its answer keeps for itself where it can."""

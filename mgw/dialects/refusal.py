@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mgw.canonical.reply import Broke, UpstreamError
 from mgw.dialects.fields import Fields
-from mgw.errors import Cause, GatewayError, Reason
+from mgw.nouns.errors import Cause, GatewayError, Reason
 
 _BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
 _MOST_SHOWN: Final = 200

@@ -21,8 +21,8 @@ from msgspec.json import encode
 from mgw.canonical.reply import ReplyEvent, TokenUsage
 from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import Edit, JsonPath, NestedString, apply_edits, find_nested_strings
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024

@@ -29,7 +29,7 @@ from mgw.canonical.reply import (
     ThinkingSigned,
 )
 from mgw.dialects.stream import StreamWriter, incomplete
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 MAX_HELD: Final = 32 * 2**20
 """How much is held while another call is open, in characters and what Python takes beside them."""

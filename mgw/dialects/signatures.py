@@ -30,8 +30,8 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.canonical.conversation import Signature
-from mgw.families import FAMILIES
-from mgw.vocabulary import Family
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Family
 
 TAG: Final = "bWd3c2ln"
 """What every tagged signature begins with."""

@@ -27,7 +27,7 @@ from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 CARRIED: Final = frozenset({Feature.SYSTEM})
 """Instructions; all else that a client says is in :class:`SpeechRequest`, or unread."""

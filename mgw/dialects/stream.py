@@ -35,7 +35,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.metering import merge_usage
 from mgw.dialects.refusal import proxy_message
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.sse import escape_line_ends
 
 Document = TypeVar("Document")

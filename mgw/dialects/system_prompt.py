@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.json import encode
 
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_document import JsonDocument, JsonNode
 from mgw.wire.json_spans import Edit
 

@@ -19,10 +19,10 @@ from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.resolve import Target
 from mgw.routing.route import MODEL_LIST, ModelAt, Route, Treatment
-from mgw.vocabulary import Modality
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings

@@ -25,7 +25,6 @@ from twisted.internet.defer import Deferred
 
 from mgw.dialects import provider_side_of
 from mgw.dialects.metering import media_type
-from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough, is_encoded
 from mgw.exchange.request import ResponseChannel
@@ -46,7 +45,8 @@ from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.silence import Silence
 from mgw.exchange.translation import Translation
 from mgw.http.response_head import ResponseHead
-from mgw.secret import without
+from mgw.nouns.errors import Cause, GatewayError, Reason
+from mgw.nouns.secret import without
 from mgw.upstream.client import UpstreamResponse
 
 _FIRST_ERROR_STATUS: Final = 400

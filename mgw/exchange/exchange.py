@@ -22,13 +22,13 @@ from mgw.clients.client import Client, limit_reached
 from mgw.clients.limits import Place, Shortage
 from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
-from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
 from mgw.generation import Generation
+from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
+from mgw.nouns.secret import Secret
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.resolve import Target, is_translated
 from mgw.routing.route import Route
-from mgw.secret import Secret
 from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, limit_dropped_names

@@ -26,7 +26,6 @@ from msgspec.structs import replace
 from mgw.canonical.reply import TokenUsage, UpstreamError
 from mgw.dialects.metering import media_type
 from mgw.dialects.stream_end import StreamEvents
-from mgw.errors import Cause, GatewayError
 from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
@@ -38,8 +37,9 @@ from mgw.exchange.response import (
     with_retry_after,
 )
 from mgw.http.response_head import ResponseHead
+from mgw.nouns.errors import Cause, GatewayError
+from mgw.nouns.secret import Secret, overwritten
 from mgw.routing.resolve import Target
-from mgw.secret import Secret, overwritten
 from mgw.upstream.failure import UpstreamFailure
 from mgw.wire.headers import RawHeaders, response_headers, retry_after_of, value_of
 from mgw.wire.json_array import ElementReader

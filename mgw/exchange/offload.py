@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 
-from mgw.errors import GatewayError, Reason, forget_frames
+from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.reactor.daemon_threads import DaemonThreads
 
 T = TypeVar("T")

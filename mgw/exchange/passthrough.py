@@ -21,7 +21,6 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type, meter_whole
 from mgw.dialects.stream import incomplete
 from mgw.dialects.stream_end import StreamEnd
-from mgw.errors import Cause, GatewayError
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
@@ -38,9 +37,10 @@ from mgw.exchange.response import (
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.http.response_head import ResponseHead
+from mgw.nouns.errors import Cause, GatewayError
+from mgw.nouns.secret import Secret, overwritten
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
-from mgw.secret import Secret, overwritten
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers

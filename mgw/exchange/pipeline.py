@@ -26,7 +26,6 @@ from typing import Final
 from mgw.bodies.source import BodySource
 from mgw.canonical.reply import UpstreamError
 from mgw.credentials.provider import Credential, CredentialProvider
-from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
     Attempts,
     Step,
@@ -62,6 +61,7 @@ from mgw.exchange.response import (
 from mgw.exchange.response_translation import StreamTranslation
 from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
+from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse

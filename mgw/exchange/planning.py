@@ -11,7 +11,6 @@ from mgw.bodies.source import BodySource
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of
 from mgw.dialects.foreign_history import TAG_BYTES
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import (
@@ -36,6 +35,7 @@ from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import ModelAt, Treatment
 from mgw.upstream.client import UpstreamResponse

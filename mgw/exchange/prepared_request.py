@@ -20,14 +20,14 @@ from mgw.exchange.body import takes_list
 from mgw.exchange.request import MAX_MODEL_CHARS, MAX_VARYING, ClientRequest
 from mgw.exchange.target_resolution import MODEL
 from mgw.exchange.upstream_headers import forwarded_headers, forwarded_names, provider_headers
-from mgw.families import FAMILIES
 from mgw.generation import Generation
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Family, Modality
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
-from mgw.vocabulary import Family, Modality
 from mgw.wire.headers import RawHeaders, request_headers
 from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 

@@ -22,14 +22,14 @@ from mgw.canonical.reply import TokenUsage
 from mgw.dialects import error_reader_of
 from mgw.dialects.dialect import Meter
 from mgw.dialects.refusal import word_of
-from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange, Fault, status_error
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import Target
-from mgw.secret import Secret
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.error_message import format_error_message
 from mgw.usage.journal import ProviderFailure
-from mgw.vocabulary import Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import values_of
 

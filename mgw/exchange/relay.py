@@ -17,10 +17,10 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
-from mgw.errors import Cause, GatewayError
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.request import ResponseChannel
 from mgw.exchange.silence import Silence
+from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import UpstreamResponse
 

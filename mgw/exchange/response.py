@@ -20,12 +20,12 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
-from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header
+from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.wire.headers import RawHeaders

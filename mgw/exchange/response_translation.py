@@ -21,7 +21,6 @@ from mgw.dialects.refusal import AnswerError
 from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
     OVERLOAD_RETRY_SECONDS,
@@ -33,12 +32,13 @@ from mgw.exchange.response import (
     with_retry_after,
 )
 from mgw.exchange.stream_filter import NO_EVENTS, SILENT_EVENTS, OnUnknownStop, StreamFilter
-from mgw.families import FAMILIES
 from mgw.http.response_head import ResponseHead
-from mgw.secret import Secret, without
+from mgw.nouns.errors import Cause, GatewayError, Reason
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.secret import Secret, without
+from mgw.nouns.vocabulary import DialectName, Family
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
-from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import RawHeaders, retry_after_of, values_of
 from mgw.wire.json_document import has_more_values

@@ -14,12 +14,12 @@ from typing import Final
 
 from mgw.bodies.source import BodySource, read_all, read_pieces
 from mgw.dialects.metering import media_type
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import FORM, JSON, MAX_PART_BYTES, MODELS, RequestBody, decode_body
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SMALL_BYTES, maybe_offload
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.target_resolution import MODEL, check_query
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.wire.headers import values_of
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString

@@ -19,7 +19,6 @@ from mgw.credentials.provider import Credential
 from mgw.dialects.metering import media_type
 from mgw.dialects.renamed_tools import RestoredStream, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import GatewayError
 from mgw.exchange.exchange import Fault
 from mgw.exchange.passthrough import Passthrough, is_encoded
 from mgw.exchange.relay import BodyFilter
@@ -31,9 +30,10 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.http.response_head import ResponseHead
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import DialectName
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
-from mgw.vocabulary import DialectName
 from mgw.wire.headers import response_headers
 
 _EVENT_STREAM: Final = b"text/event-stream"

@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 
 from msgspec.json import encode
 
-from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
+from mgw.nouns.errors import GatewayError
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import UrlRewrite

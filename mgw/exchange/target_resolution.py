@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mgw.config.provider import Provider
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import MODELS, RequestBody
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Resolver, Target, check_capability
 from mgw.routing.route import MODEL_LIST, ModelAt, Route
-from mgw.vocabulary import Modality
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import NestedString
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value

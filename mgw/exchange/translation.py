@@ -39,7 +39,6 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.dialects.refusal import no_base64
 from mgw.dialects.speech import voice_for
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
 from mgw.exchange.prepared_request import PreparedHead, headers_for
@@ -56,14 +55,15 @@ from mgw.exchange.response_translation import (
 )
 from mgw.exchange.text_response import TextResponse
 from mgw.exchange.upstream_headers import secrets_sent
-from mgw.families import FAMILIES
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import ChatTools, DialectName, ThroughResponses
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
-from mgw.vocabulary import ChatTools, DialectName, ThroughResponses
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits

@@ -11,11 +11,11 @@ from mgw.config.provider import Provider
 from mgw.config.secrets import credentials_in
 from mgw.credentials.provider import Credential
 from mgw.exchange.request import ClientRequest
-from mgw.families import FAMILIES
-from mgw.kinds import KINDS
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import Target
-from mgw.secret import Secret
-from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders, request_headers
 
 

@@ -22,8 +22,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamResponse
 from mgw.upstream.connection import ResponseWaiter
 from mgw.web.app import GatewayRequest

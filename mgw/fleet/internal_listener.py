@@ -25,10 +25,10 @@ from twisted.internet.interfaces import IAddress, IListeningPort
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError
 from mgw.fleet.forwarding import ForwardedClient
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
 from mgw.usage.record import EndedRequest, SettledExchange

@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import Any
 
 from mgw.config.settings import Config
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 
 class _Pickler(pickle.Pickler):

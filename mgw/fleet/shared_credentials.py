@@ -23,7 +23,7 @@ from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.fleet.channel import Asker, ChannelError
 from mgw.fleet.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 ANSWER_SECONDS: Final = 25.0
 """How long the supervisor has to answer: longer than a token endpoint has."""

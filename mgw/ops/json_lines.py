@@ -24,8 +24,8 @@ from msgspec.json import Encoder
 from msgspec.structs import replace
 from twisted.logger import LogEvent, eventAsText
 
+from mgw.nouns.secret import redact_patterns
 from mgw.ops.logs import MAX_SHARED_PATH, UNKNOWN, UNLOGGED_PATHS, hide_credentials
-from mgw.secret import redact_patterns
 from mgw.usage.event import ELLIPSIS, MAX_NAME, timestamp
 from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SettledExchange, encode_settled
 

@@ -19,12 +19,12 @@ from twisted.internet.defer import TimeoutError as TimedOut
 from mgw.canonical.catalog import ListedModel
 from mgw.credentials.provider import ClientKey, Credential
 from mgw.dialects import lister_of
-from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
-from mgw.kinds import KINDS
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Family
 from mgw.ops.probes import PROBE_ERRORS, ModelListRequest, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
-from mgw.vocabulary import Family
 from mgw.wire.json_document import has_more_values
 
 LIMIT_SECONDS: Final = 3.0

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred, succeed
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.ops.combining import COMBINATIONS, OtherProcesses, Row, combine_family, combine_table, rows_of
 from mgw.ops.exposition import Exposition, Table, ValueTable
 from mgw.ops.loop_delay import LoopDelay

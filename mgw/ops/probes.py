@@ -17,8 +17,8 @@ from twisted.web.client import ResponseFailed
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.errors import GatewayError
 from mgw.generation import Generation
+from mgw.nouns.errors import GatewayError
 from mgw.reactor.own_requests import OwnRequest, send_request
 from mgw.upstream.address import call_target
 from mgw.upstream.agent import UpstreamAgent

@@ -20,12 +20,12 @@ from twisted.internet.defer import TimeoutError as TimedOut
 from mgw.credentials.provider import NO_CREDENTIAL
 from mgw.credentials.static import OptionalCredential
 from mgw.dialects import lister_of
-from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
-from mgw.kinds import KINDS
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Kind
 from mgw.ops.probes import PROBE_ERRORS, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
-from mgw.vocabulary import Kind
 
 CACHE_SECONDS: Final = 5.0
 _MISSING: Final = 404

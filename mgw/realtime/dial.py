@@ -8,7 +8,6 @@ from typing import Final
 from twisted.internet.task import deferLater
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
-from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
     Attempts,
     Step,
@@ -25,10 +24,11 @@ from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import FullResponse
 from mgw.exchange.target_resolution import check_allowed
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import overwritten
 from mgw.realtime.handshake import ClientHandshake
 from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal, connect_socket
 from mgw.routing.resolve import Target, check_capability
-from mgw.secret import overwritten
 from mgw.wire.headers import RawHeaders, retry_after_of
 
 _UNAUTHORIZED: Final = 401

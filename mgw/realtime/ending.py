@@ -6,8 +6,8 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
-from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
+from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
 from mgw.usage.event import Outcome
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from twisted.internet.defer import Deferred
 
 from mgw.bodies.budget import Reservation
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_FRAMING_BYTES

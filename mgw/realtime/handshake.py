@@ -24,7 +24,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders, values_of
 
 txaio.use_twisted()  # type: ignore[no-untyped-call]  # Autobahn's, as is all that follows

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.bodies.budget import Reservation
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction
 from mgw.wire.frames import FrameReader, Message, render_frame

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from os import urandom
 from typing import Final, Protocol
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.direction import Direction
 from mgw.realtime.ending import Ending, Side

@@ -24,12 +24,13 @@ from mgw.bodies.budget import Reservation
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
-from mgw.errors import Cause, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
 from mgw.exchange.target_resolution import MODEL, resolve_model
+from mgw.nouns.errors import Cause, GatewayError, Reason, forget_frames
+from mgw.nouns.vocabulary import Capability
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
 from mgw.realtime.ending import Ending, LastError, Side, settle
@@ -40,7 +41,6 @@ from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
-from mgw.vocabulary import Capability
 from mgw.wire.frames import TEXT, FrameReader, Message, render_close, render_frame
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value

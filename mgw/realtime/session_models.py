@@ -17,10 +17,10 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.dialects.dialect import SessionMessages
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.target_resolution import MODEL, check_query
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.first_message import no_model
 from mgw.realtime.messages import find_message_models, rewrite_models
 from mgw.wire.json_spans import JsonPath, NestedString, apply_edits

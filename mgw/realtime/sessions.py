@@ -10,9 +10,9 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.single_flight import SingleFlight
 from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts, labels_for
 

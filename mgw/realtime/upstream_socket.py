@@ -24,9 +24,9 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import Cause, GatewayError
 from mgw.http.response_head import ResponseHead, judge_lines, read_response_head
 from mgw.http.response_reader import MAX_HEAD_BYTES, ResponseReader
+from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.tls_transport import TlsTransport

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Capability
 from mgw.routing.resolve import REQUIRED, Resolver
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import Capability
 
 _SERVED: Final = frozenset(REQUIRED.get(route.modality) for route in ROUTES)
 """What some route is for: a catalog promises nothing else, whatever the provider can do."""

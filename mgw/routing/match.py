@@ -16,11 +16,11 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mgw.errors import GatewayError, Reason
-from mgw.families import FAMILIES, UNSAID, shown_family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import FAMILIES, UNSAID, shown_family
+from mgw.nouns.vocabulary import DialectName, Family
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, group_of
-from mgw.vocabulary import DialectName, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 

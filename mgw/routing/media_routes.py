@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.nouns.vocabulary import DialectName, Family, Modality
 from mgw.routing.route import ModelAt, Resource, Route, Treatment, routes_of
-from mgw.vocabulary import DialectName, Family, Modality
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
 """For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from mgw.families import FAMILIES
+from mgw.nouns.families import FAMILIES
 from mgw.routing.route import Route, Treatment
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from mgw.nouns.vocabulary import DialectName, Modality
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import DialectName, Modality
 
 _SERVICE: Final = "/ws/google.ai.generativelanguage.{version}.GenerativeService.{method}"
 _VERSIONS: Final = ("v1beta", "v1", "v1alpha")

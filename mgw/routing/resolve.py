@@ -17,10 +17,10 @@ from mgw.config.near_names import MAX_NAME, near_name
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.config.translation import TranslationSettings
-from mgw.errors import GatewayError, Reason
-from mgw.kinds import KINDS
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Capability, Family, Kind, Modality, TextApi
 from mgw.routing.route import Route
-from mgw.vocabulary import Capability, Family, Kind, Modality, TextApi
 
 _MODELS = "models/"
 MAX_PREFIXES: Final = 256

@@ -16,8 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.families import FAMILIES
-from mgw.vocabulary import DialectName, Family, Modality, TextApi
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import DialectName, Family, Modality, TextApi
 
 
 class ModelAt(StrEnum):

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.nouns.vocabulary import DialectName, Modality
 from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
 from mgw.routing.media_routes import MEDIA_ROUTES
@@ -17,7 +18,6 @@ from mgw.routing.openai_routes import OPENAI_ROUTES
 from mgw.routing.realtime_routes import REALTIME_ROUTES
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
 from mgw.routing.text_routes import TEXT_ROUTES
-from mgw.vocabulary import DialectName, Modality
 
 _PLATFORM: Final = Modality.PLATFORM
 _PATH: Final = ModelAt.PATH

@@ -6,8 +6,8 @@ import re
 from itertools import product
 from typing import Final
 
+from mgw.nouns.vocabulary import DialectName, Family, Modality, TextApi
 from mgw.routing.route import MESSAGE_MODELS, MODEL_LIST, ModelAt, Path, Route, Treatment
-from mgw.vocabulary import DialectName, Family, Modality, TextApi
 
 _TEXT: Final = Modality.TEXT
 _EMBEDDING: Final = Modality.EMBEDDING

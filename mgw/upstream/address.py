@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mgw.config.provider import Provider
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 from mgw.wire.target import query_value, split_target, with_parameter
 
 _PORTS: Final = {"http": 80, "https": 443}

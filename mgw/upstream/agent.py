@@ -24,7 +24,7 @@ from twisted.web.iweb import UNKNOWN_LENGTH, IAgent, IBodyProducer, IClientReque
 from zope.interface import implementer
 
 from mgw.config.proxy import ProxyAddress
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import (
     Upstream,

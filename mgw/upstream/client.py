@@ -16,8 +16,8 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from mgw.bodies.source import BodySource, body_size
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
-from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.address import Address, address_of
 from mgw.upstream.connect import describe_connect_error, dialler_to, proxy_name_of
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter

@@ -24,8 +24,8 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from mgw.config.proxy import ProxyAddress
-from mgw.errors import Cause
 from mgw.http.connect_head import authority_of
+from mgw.nouns.errors import Cause
 from mgw.upstream.address import Address
 from mgw.upstream.dial import Dialler, NameDialler, TcpDialler
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow

@@ -30,9 +30,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
-from mgw.errors import Cause, GatewayError
 from mgw.http.head_shape import HeadShapes
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
+from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PendingInput, peek_input

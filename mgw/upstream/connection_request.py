@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol, cast
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.upstream.connection import Connection
 from mgw.upstream.dial import Attempt, Dialler

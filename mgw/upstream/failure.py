@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mgw.errors import Cause, GatewayError, Reason
+from mgw.nouns.errors import Cause, GatewayError, Reason
 
 
 class Phase(Enum):

@@ -19,9 +19,9 @@ from typing import Final, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.response_head import ResponseHead
 from mgw.http.response_reader import ResponseReader
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 _log = Logger()

@@ -22,13 +22,13 @@ from twisted.internet.interfaces import IAddress, IHandshakeListener, IProtocol,
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import Cause
 from mgw.http.connect_head import ConnectReader, render_connect
 from mgw.http.response_reader import NOT_HTTP
+from mgw.nouns.errors import Cause
+from mgw.nouns.secret import Secret
 from mgw.reactor.socket_attempt import ConnectAttempt
 from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
-from mgw.secret import Secret
 from mgw.upstream.dial import Attempt, Dialler
 
 _REASONS: Final = {

@@ -16,7 +16,7 @@ from typing import Final
 from unicodedata import category
 from urllib.parse import unquote
 
-from mgw.secret import MIN_HIDDEN, REDACTED, Secret, redact_patterns, redact_secrets
+from mgw.nouns.secret import MIN_HIDDEN, REDACTED, Secret, redact_patterns, redact_secrets
 from mgw.usage.event import ELLIPSIS
 
 MAX_CHARACTERS: Final = 300

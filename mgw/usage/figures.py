@@ -17,9 +17,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import Outcome
-from mgw.vocabulary import Modality
 
 FIGURES: Final = MappingProxyType(
     {

@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 
 _GENERATE: Final = "generate_content"
 _BY_OPERATION: Final = {

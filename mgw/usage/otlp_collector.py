@@ -15,7 +15,7 @@ from twisted.web.client import ResponseFailed
 from twisted.web.iweb import IAgent
 
 from mgw import __version__
-from mgw.errors import GatewayError, forget_frames
+from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.own_requests import OwnRequest, send_request
 from mgw.usage.operation_metrics import OperationMetrics

@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
 from mgw.config.prices import PARTS, PriceRowSettings
+from mgw.nouns.vocabulary import Modality
 from mgw.usage.event import Outcome
 from mgw.usage.record import ExchangeLabels, SessionCounts
-from mgw.vocabulary import Modality
 
 UNITS: Final = 3_000_000
 """Units to the nanodollar: prices are for a million tokens, and a millisecond is a 60,000th of a minute."""

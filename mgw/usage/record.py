@@ -16,8 +16,8 @@ from msgspec import Raw, Struct
 from msgspec.json import Encoder
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.routing.route import Route, Treatment
-from mgw.secret import DIGEST_PREFIX
 from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
 from mgw.usage.figures import consumes
 from mgw.usage.trace_context import TraceContext

@@ -25,10 +25,10 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.server import Request
 
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.serving import serve
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import date_header, reason_phrase
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.route import Route
 from mgw.web.channel import GatewayChannel
 from mgw.wire.headers import RawHeaders

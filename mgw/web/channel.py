@@ -21,11 +21,11 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
 from mgw.http.head_key import HeadKey, PlainHead, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import socket_state
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PeerState

@@ -24,11 +24,11 @@ from msgspec import Struct
 from mgw.clients.client import Client, ClientRegistry
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
-from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
-from mgw.secret import Secret
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.web.hidden_keys import HiddenKeys
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value, without_parameter

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.errors import GatewayError
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.transport import RelayTransport
 

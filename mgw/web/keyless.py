@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from mgw.clients.peers import is_loopback
 from mgw.config.listen import Listen
 from mgw.config.settings import Config
-from mgw.errors import GatewayError, Reason
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES

@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import dialect_of
-from mgw.errors import GatewayError, Reason
-from mgw.families import FAMILIES
 from mgw.generation import Generation
 from mgw.http.response_writer import date_header
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
-from mgw.vocabulary import Family
 from mgw.web.app import Endpoint, GatewayRequest
 from mgw.web.server_request import ServerRequest
 from mgw.web.server_response import JSON, NO_STORE, send_parts, send_response

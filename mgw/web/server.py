@@ -21,13 +21,14 @@ from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
 from mgw.clients.client import ClientRegistry
 from mgw.dialects.refusal import word_of
-from mgw.errors import GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.planning import not_implemented
 from mgw.generation import Generation
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError, Reason, forget_frames
+from mgw.nouns.vocabulary import DialectName
 from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
@@ -35,7 +36,6 @@ from mgw.routing.route import Treatment
 from mgw.routing.routes import EXPRESS_ROUTES, GUARDED_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.usage.trace_context import trace_context_of
-from mgw.vocabulary import DialectName
 from mgw.web.admission import AdmittedHead, AdmittedHeads
 from mgw.web.app import GatewayRequest, endpoint_name
 from mgw.web.channel import GatewayChannel

@@ -27,11 +27,11 @@ from mgw.bodies.spool import SpooledBody
 from mgw.clients.peers import is_trusted
 from mgw.config.settings import Config
 from mgw.dialects.refusal import word_of
-from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.request import ClientRequest
 from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.routing.match import MatchedRoute
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel

@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred, succeed
 
 from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.request import Producer, ResponseChannel
 from mgw.http.response_writer import date_header, reason_phrase
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from mgw.web.channel import GatewayChannel
 from mgw.wire.headers import RawHeaders
 

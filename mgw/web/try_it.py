@@ -15,11 +15,11 @@ from mgw.clients.client import Client
 from mgw.clients.origins import OwnPages
 from mgw.clients.try_it import is_try_it_offered, raw_key, tokens_in, try_it_cookie
 from mgw.config.settings import Config
-from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.http.request_head import RequestHead
+from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
+from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
 from mgw.routing.match import MatchedRoute
 from mgw.routing.routes import TRY_IT_ROUTES
-from mgw.secret import KEY_HASH_DIGITS, Secret
 from mgw.wire.headers import value_of, values_of
 from mgw.wire.target import query_value
 

@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
-from mgw.errors import CLIENT_CLOSED, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
+from mgw.nouns.errors import CLIENT_CLOSED, GatewayError, Reason, forget_frames
 from mgw.reactor.transport import RelayTransport
 from mgw.realtime.session import ClientReceiver, Session
 from mgw.web.admission import AdmittedHead

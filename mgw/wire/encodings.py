@@ -16,7 +16,7 @@ from typing import Final
 import brotli  # type: ignore[import-untyped]  # it ships no types
 import zstandard
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 MAX_CODINGS: Final = 4
 MAX_MEMBERS: Final = 4096

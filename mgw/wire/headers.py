@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from mgw.families import FAMILIES
-from mgw.vocabulary import Family
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Family
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Header pairs in order, names as sent, never merged."""

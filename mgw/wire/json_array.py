@@ -19,7 +19,7 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Final
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import has_more_values
 
 MAX_ELEMENT_BYTES: Final = 32 * 1024 * 1024

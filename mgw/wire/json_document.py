@@ -25,7 +25,7 @@ from typing import Final
 from msgspec import DecodeError, Raw, Struct
 from msgspec.json import Decoder
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 Span = tuple[int, int]
 """Where something begins and where the bytes after it begin."""

@@ -26,7 +26,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
 from mgw.wire.json_spans import Edit, FoundString, JsonPath, NestedString, find_nested_strings
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_array import ElementReader
 from mgw.wire.json_document import has_more_values
 

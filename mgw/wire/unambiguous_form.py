@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
 from mgw.wire.json_spans import FoundString, JsonPath, NestedString
 from mgw.wire.multipart import MAX_VALUE_BYTES, FormReader, feed_whole, malformed_form, nested_in_part

@@ -25,7 +25,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Final
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import (
     Span,
     check_json,

@@ -12,8 +12,8 @@ import pytest
 from msgspec.json import decode
 
 from mgw.dialects import dialect_of
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 THIS: Final = Path(__file__).resolve()

@@ -85,7 +85,7 @@ def test_the_readme_names_the_index() -> None:
 
 
 def test_nothing_outside_the_table_of_kinds_asks_for_a_kind() -> None:
-    """What differs per kind is a row of :mod:`mgw.kinds`."""
+    """What differs per kind is a row of :mod:`mgw.nouns.kinds`."""
     for room in ("exchange", "web"):
         for module in (ROOT / "mgw" / room).glob("*.py"):
             assert "kind ==" not in module.read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ SOURCES: Final = {
 ERRORS: Final = {f"dialects/{name}/errors.py" for name in ("openai", "anthropic", "gemini")}
 
 NAMED_IN: Final = {
-    "a provider kind": (r"azure_openai|AZURE_OPENAI", {"kinds.py", "vocabulary.py"}),
+    "a provider kind": (r"azure_openai|AZURE_OPENAI", {"nouns/kinds.py", "nouns/vocabulary.py"}),
     "a sink of usage events": (
         r"Jsonl\w+|hooks\.jsonl",
         # `mgw check` also asks whether the file can be written; the last tells editors what goes together.
@@ -32,7 +32,7 @@ NAMED_IN: Final = {
     "a refusal": (
         r"Reason\.CAPABILITY_OFF|CAPABILITY_OFF =",
         # The last is where it is raised.
-        {"errors.py", "dialects/refusal.py", *ERRORS, "routing/resolve.py"},
+        {"nouns/errors.py", "dialects/refusal.py", *ERRORS, "routing/resolve.py"},
     ),
     "a setting": (
         r"observe_dropped_fields",

@@ -11,9 +11,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from mgw import generation
-from mgw.errors import GatewayError
 from mgw.generation import Generation, build_generation, build_in_slices, make_parts, route_table
-from mgw.vocabulary import Effort, Family, ForcedTools
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Effort, Family, ForcedTools
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TokenHosts

@@ -52,7 +52,6 @@ from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.renamed_tools import RestoredStream
 from mgw.dialects.speech import add_wave_header
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import GatewayError
 from mgw.exchange.attempts import Attempts, Step, Trouble
 from mgw.exchange.response_translation import format_dropped_fields
 from mgw.exchange.rewritten_urls import _signed_part
@@ -60,15 +59,16 @@ from mgw.generation import UnknownStopLog
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import DialectName, Family
 from mgw.ops.logs import RedactingObserver
 from mgw.realtime.messages import find_message_models
 from mgw.routing.resolve import Resolver
-from mgw.secret import Secret
 from mgw.upstream.agent import _BufferConsumer
 from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.usage.usage_read import OTHER
-from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.frames import PING, FrameReader, render_frame
 from mgw.wire.json_array import ElementReader

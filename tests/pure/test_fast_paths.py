@@ -16,7 +16,7 @@ from msgspec import Struct
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.http.body import ChunkedResponseBody
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import find_nested_strings
 from mgw.wire.sse import EventReader
 from tests.support.calls import count_calls

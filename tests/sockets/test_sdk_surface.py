@@ -19,7 +19,7 @@ import pytest
 from google import genai
 from openai.resources.evals import Evals
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.routing.match import RouteTable
 from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES

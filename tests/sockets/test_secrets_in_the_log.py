@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.google_keys import authorized_user, private_pem, service_account, write_json
 from tests.support.raw_client import RawClient, asking, chat, request

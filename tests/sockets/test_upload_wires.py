@@ -20,7 +20,7 @@ from twisted.python.threadpool import ThreadPool
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.source import BodySource, edit_source
 from mgw.bodies.spool import Spool, SpooledBody
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
 from tests.support.bodies import patterned, spooled
 from tests.support.certificates import authority, issue

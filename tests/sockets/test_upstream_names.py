@@ -18,7 +18,7 @@ from OpenSSL import SSL
 from treq.client import HTTPClient
 from twisted.internet.ssl import DefaultOpenSSLContextFactory
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream import tls
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Phase, UpstreamFailure, UpstreamLimits, UpstreamRequest, build_upstream

@@ -10,8 +10,8 @@ from treq.client import HTTPClient
 from twisted.internet.task import deferLater
 from twisted.internet.tcp import Connection as TcpConnection
 
-from mgw.errors import Reason
 from mgw.http.request_head import render_request_head
+from mgw.nouns.errors import Reason
 from mgw.reactor.socket_attempt import KEEPALIVE_SECONDS
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import (

@@ -12,8 +12,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.ssl import DefaultOpenSSLContextFactory
 from twisted.internet.task import deferLater
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.request_head import render_request_head
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import (
     Phase,
     Upstream,

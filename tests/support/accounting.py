@@ -17,10 +17,10 @@ import msgspec
 from mgw.canonical.conversation import Conversation
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, ProviderSide, RenderOptions, RequestContext
-from mgw.errors import GatewayError, Reason
-from mgw.families import text_dialect
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, DialectName, Effort, Family, ForcedTools, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import text_dialect
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, DialectName, Effort, Family, ForcedTools, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
 from tests.support.sdk_types import Json
 

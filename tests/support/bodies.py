@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
 from mgw.bodies.spool import Spool, SpooledBody
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.deferreds import result_of
 
 T = TypeVar("T")

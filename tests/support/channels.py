@@ -12,10 +12,10 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import GatewayError
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
+from mgw.nouns.errors import GatewayError
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits

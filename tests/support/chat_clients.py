@@ -10,7 +10,7 @@ import pytest
 from mgw.canonical.conversation import Conversation, Turn
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.openai.request import parse_request
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 Json = Any  # Any: JSON as a client writes it
 

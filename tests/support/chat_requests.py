@@ -10,7 +10,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.models import Models
 from mgw.dialects.openai.request import render_request
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.vocabulary import Family, Kind
 from tests.support.said import undelivered
 
 Json = Any  # Any: JSON as it was found

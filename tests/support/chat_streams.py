@@ -13,8 +13,8 @@ from mgw.canonical.reply import Candidate, Reply, ReplyEvent
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.openai.reply import collect_candidate, parse_reply
 from mgw.dialects.openai.stream_reader import ChatStreamReader
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 Json = Any  # Any: JSON as a host writes it
 

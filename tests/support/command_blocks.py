@@ -24,7 +24,7 @@ from docutils.core import publish_doctree
 
 from mgw.app.daemon import Options as GatewayOptions
 from mgw.cli.parser import build_parser
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
 from mgw_sim.daemon import Options as SimulatorOptions

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from mgw.canonical.conversation import ToolChoice, ToolMode
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.vocabulary import Effort, Family
 from tests.support.rich_requests import PNG
 
 Body = dict[str, Any]  # Any: JSON

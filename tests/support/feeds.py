@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind, EventRing
 from mgw.dashboard.feed import DELIVERY_SECONDS, Feed
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.usage.record import SettledExchange
 from mgw.web.app import GatewayRequest
 from tests.support.channels import Line, RecordedRequest, RecordingHandler, get

@@ -16,7 +16,7 @@ from mgw.canonical.conversation import Conversation, Signature
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.responses.encrypted_content import seal_thought
 from mgw.dialects.responses.request import parse_request as parse_responses_request
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from tests.support.sdk_types import (
     Choice,
     Free,

@@ -8,8 +8,8 @@ from typing import Any, Final
 from mgw.canonical.conversation import Conversation
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.gemini import PROVIDER
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 OLD: Final = ModelRow("*", Family.GEMINI, "x", budget=(1, 24_576), off=True, max_output=1000)
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from mgw.canonical.reply import ReplyEvent
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.gemini import CLIENT
 from mgw.dialects.stream import StreamWriter
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 Json = dict[str, Any]
 SSE: Final = ReplyContext("req_1", "gpt", 0)

@@ -47,13 +47,13 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
 from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_reply
-from mgw.errors import GatewayError
 from mgw.exchange.response import BufferedResponse
 from mgw.exchange.response_translation import JsonTranslation
-from mgw.families import text_dialect
 from mgw.http.response_head import judge_lines, read_response_head
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import Family, Kind
 from mgw.upstream.client import UpstreamResponse
-from mgw.vocabulary import Family, Kind
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
 SEED: Final = "golden"

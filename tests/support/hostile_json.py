@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from tests.support.accounting import TARGETS, through_responses
 
 Json = Any  # JSON of whatever type

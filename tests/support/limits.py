@@ -354,7 +354,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.usage.usage_table._MAX_INTEGER",
         "mgw.wire.frames._MAX_LENGTH",
     ),
-    "how far the causes of an error are followed to free memory": ("mgw.errors._MAX_CAUSES",),
+    "how far the causes of an error are followed to free memory": ("mgw.nouns.errors._MAX_CAUSES",),
 }
 """Why nobody could see one more, and the limits of which that is true."""
 NOT_TRIED: Final[tuple[str, ...]] = (

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.client import Upstream, UpstreamResponse
 
 

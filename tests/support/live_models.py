@@ -7,9 +7,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.provider import ClientKey
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels, Models
-from mgw.secret import Secret
-from mgw.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
 from tests.support.probes import Providers

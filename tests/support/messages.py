@@ -23,8 +23,8 @@ from mgw.canonical.conversation import (
 from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext
 from mgw.dialects.models import Models
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family, Kind
 from mgw_sim.anthropic.conversation import redact, sign
 from mgw_sim.anthropic.messages import messages as answer_of
 from mgw_sim.api import Request

@@ -18,7 +18,7 @@ import yaml
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.dashboard.app import Dashboard
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Target, check_capability
 from mgw.routing.route import Treatment

@@ -20,6 +20,7 @@ from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.request import ClientRequest, Producer
 from mgw.exchange.serving import serve
 from mgw.generation import Generation, denied_routes, families_of
+from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
@@ -29,7 +30,6 @@ from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
 from mgw.usage.prices import PriceTable
 from mgw.usage.record import SettledExchange
-from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.doors import through_door

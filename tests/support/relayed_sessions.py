@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from wsproto.frame_protocol import CloseReason, Frame, FrameProtocol, Opcode, ParseFailed
 
 from mgw.bodies.budget import BodyBudget, Reservation
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.direction import Direction
 from mgw.realtime.ending import Ending

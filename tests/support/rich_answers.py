@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from tests.support.rich_requests import PNG
 
 Body = dict[str, Any]  # Any: JSON

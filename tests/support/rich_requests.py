@@ -10,7 +10,7 @@ from mgw.dialects.responses.encrypted_content import (
     seal_text_signature,
     seal_thought,
 )
-from mgw.vocabulary import DialectName, Family
+from mgw.nouns.vocabulary import DialectName, Family
 
 Body = dict[str, Any]  # Any: JSON
 

@@ -25,10 +25,10 @@ from mgw.dialects.dialect import (
     RequestContext,
 )
 from mgw.dialects.refusal import AnswerError
-from mgw.errors import GatewayError, Reason
-from mgw.families import text_dialect
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.families import text_dialect
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 from tests.support.field_cases import Body, Client
 from tests.support.sdk_types import Shape, generate_content, of
 

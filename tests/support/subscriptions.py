@@ -16,7 +16,7 @@ from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.exchange.offload import run_inline
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.token_endpoints import TokenHosts
 
 WALL = 1_800_000_000.0

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import answered
 

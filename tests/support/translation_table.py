@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.nouns.vocabulary import DialectName, Family, Kind
 from tests.support import responses_fields
 from tests.support.accounting import (
     CHANGED,

@@ -12,7 +12,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, UpstreamResponse
 from mgw.upstream.connection import Connection, ResponseWaiter
 from mgw.upstream.dial import Dialler

@@ -19,10 +19,10 @@ from mgw.clients.client import ClientRegistry
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.http.head_key import key_of_head
+from mgw.nouns.secret import Secret
 from mgw.ops.live_models import LiveModels
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
-from mgw.secret import Secret
 from mgw.usage.event import UsageEvent
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.web.app import build_app

@@ -42,10 +42,10 @@ from mgw.credentials.subscription.store import (
 )
 from mgw.credentials.subscription.token_exchange import ProfileEndpoints
 from mgw.credentials.token_request import TokenClient, TokenRequestError
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.single_flight import SingleFlight
-from mgw.secret import Secret
 
 TICK_SECONDS: Final = 2.0
 """How soon a change of the store is noticed."""

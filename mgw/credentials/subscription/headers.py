@@ -7,7 +7,7 @@ from typing import final
 
 from mgw.config.profile import DETAIL, CloakMode, Profile
 from mgw.config.secrets import credentials_in
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from mgw.wire.headers import RawHeaders, value_of
 
 

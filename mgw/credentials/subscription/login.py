@@ -23,7 +23,7 @@ from mgw.config.profile import Profile
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import TokenRequestError
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 SLOWER: Final = 5.0
 """How much longer the interval is after each ``slow_down`` (RFC 8628 3.5)."""

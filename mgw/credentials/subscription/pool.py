@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 MAX_RESTS: Final = 4096
 """How many rests are remembered, as clients may invent models; of more, the first to end is forgotten."""

@@ -18,8 +18,8 @@ from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
+from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
-from mgw.secret import Secret
 
 T = TypeVar("T")
 

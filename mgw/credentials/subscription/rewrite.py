@@ -8,7 +8,7 @@ from mgw.config.profile import CloakMode, Profile
 from mgw.dialects.renamed_tools import RENAMING, request_edits
 from mgw.dialects.system_prompt import prepend_system
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import Edit
 
 REWRITABLE = RENAMING

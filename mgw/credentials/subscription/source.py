@@ -25,8 +25,8 @@ from mgw.credentials.subscription.headers import ProfileHeaders
 from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
 from mgw.credentials.subscription.pool import AccountPool
 from mgw.credentials.subscription.store import NEW_SECONDS, StoredCredential
-from mgw.errors import GatewayError, Reason
-from mgw.secret import Secret, key_hash
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret, key_hash
 
 REFUSED_REST_SECONDS: Final = 600.0
 """For an account whose token is refused although it is new; another token ends it."""

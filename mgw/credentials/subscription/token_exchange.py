@@ -24,7 +24,7 @@ from mgw.credentials.token_request import (
     parse_token,
     post_request,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 MAX_DETAIL_CHARACTERS: Final = 256
 DEVICE_INTERVAL: Final = 5.0

@@ -14,7 +14,7 @@ from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
 from mgw.dialects.anthropic.usage import meter, read_usage
 from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),

@@ -39,8 +39,8 @@ from mgw.dialects.media import FEATURES
 from mgw.dialects.placeholders import BETWEEN, describe_omission
 from mgw.dialects.signatures import is_altered, untag_signature
 from mgw.dialects.tool_names import ToolNames
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family
 
 BILLING_PREFIX: Final = "x-anthropic-billing-header"
 THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking"})

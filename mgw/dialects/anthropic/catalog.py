@@ -18,7 +18,7 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects.dialect import ModelLister, ModelPage
 from mgw.dialects.paging import LAST_SECOND, parse_page_size, read_list, unix_seconds
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 1000

@@ -27,7 +27,7 @@ from mgw.canonical.prompt_length import (
 )
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import make_encodable, own_message, proxy_message
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
     {

@@ -18,7 +18,7 @@ from mgw.dialects.anthropic.cache_control import last_breakpoint, parse_cache_co
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import detect_media_type, is_fetched, is_text, plain_text
 from mgw.dialects.refusal import no_addresses
-from mgw.model_row import ModelRow
+from mgw.nouns.model_row import ModelRow
 
 PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"

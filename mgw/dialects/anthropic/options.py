@@ -27,8 +27,8 @@ from mgw.dialects.anthropic.tools import is_call_required
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.reasoning import AnthropicThinking, map_to_anthropic
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Effort, ForcedTools
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Effort, ForcedTools
 
 _EFFORTS: Final = MappingProxyType(
     {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}

@@ -33,8 +33,8 @@ from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.dialects.signatures import Digest, tag_signature
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 NAMELESS_CALL: Final = "the upstream's response has a tool call without a name"
 """Breaks a response: a call that nobody can run must not end as if there had been none."""

@@ -53,8 +53,8 @@ from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.tool_names import ToolNames
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Effort
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Effort
 
 SAMPLING_VERSION: Final = "2023-06-01"
 """The version that a request states where the client stated none, and the last that has sampling."""

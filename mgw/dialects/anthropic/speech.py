@@ -15,7 +15,7 @@ from mgw.dialects.anthropic.reply import render_envelope, render_stop
 from mgw.dialects.anthropic.usage import render_usage
 from mgw.dialects.dialect import ClientOperation, ReplyContext
 from mgw.dialects.speech import parse_speech
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 _ENCODER: Final = Encoder()  # writes bytes as base64
 

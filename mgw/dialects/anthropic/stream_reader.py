@@ -42,7 +42,7 @@ from mgw.dialects.anthropic.usage import parse_usage
 from mgw.dialects.arguments import NOTHING, compact_arguments
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
 from mgw.dialects.stream import DocumentReader, incomplete
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from mgw.wire.sse import Event, EventReader
 
 

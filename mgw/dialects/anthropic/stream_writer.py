@@ -47,7 +47,7 @@ from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.serial_writer import SerialStreamWriter
 from mgw.dialects.signatures import Digest
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.wire.sse import render_event
 
 KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'

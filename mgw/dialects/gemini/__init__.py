@@ -21,7 +21,7 @@ from mgw.dialects.gemini.stream_events import STREAM_EVENTS
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
 from mgw.dialects.gemini.usage import meter, read_usage, update_session_usage
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),

@@ -37,7 +37,7 @@ from mgw.dialects.arguments import object_of
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.media import parse_media
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, untag_signature
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 _GOOGLE_TOOLS: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 """What Google's own tools did: nobody else has them."""

@@ -22,7 +22,7 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects.dialect import ModelLister, ModelPage
 from mgw.dialects.paging import parse_page_size, read_list
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 DEFAULT_PAGE_SIZE: Final = 50
 MAX_PAGE_SIZE: Final = 1000

@@ -15,7 +15,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import ClientOperation, ProviderOperation, ReplyContext, ReplySource, identity
 from mgw.dialects.gemini.request import parse_count_request, render_count_request
 from mgw.dialects.metering import Count
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 
 class _CountResponse(Struct, frozen=True, rename="camel"):

@@ -23,7 +23,7 @@ from mgw.dialects.dialect import ProviderOperation, Rendered, RenderOptions, Rep
 from mgw.dialects.gemini.request import encode_body, render_model, render_target
 from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.models import bare_model
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 _DOCUMENT: Final = "RETRIEVAL_DOCUMENT"
 _CARRIED: Final = frozenset({Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE})

@@ -38,8 +38,8 @@ from mgw.dialects.gemini.media import RESOLUTIONS, parse_resolution
 from mgw.dialects.gemini.proto_json import enum_name, parse_enum, parse_integer, parse_number
 from mgw.dialects.gemini.schema import is_enforced, parse_json_schema, parse_openapi_schema
 from mgw.dialects.reasoning import map_to_gemini
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Effort
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Effort
 
 _MODALITIES: Final = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "AUDIO")
 """``GenerationConfig.Modality`` by its numbers."""

@@ -50,8 +50,8 @@ from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, r
 from mgw.dialects.gemini.usage import parse_usage, render_usage
 from mgw.dialects.placeholders import describe_omission
 from mgw.dialects.refusal import AnswerError
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 _ENDS: Final = (
     "STOP",

@@ -26,7 +26,7 @@ from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_too
 from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
 from mgw.dialects.refusal import no_messages, no_tools
 from mgw.dialects.tool_names import ToolNames
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.target import query_value, quote_model_path
 
 _ENCODER: Final = Encoder()

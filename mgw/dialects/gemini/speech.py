@@ -44,8 +44,8 @@ from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.media import standard_base64
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.speech import ANYTHING, CARRIED, PCM, add_wave_header, audio_type, bare_type
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.wire.json_document import JsonDocument, JsonNode
 from mgw.wire.json_spans import Edit, apply_edits
 

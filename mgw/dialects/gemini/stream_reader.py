@@ -58,8 +58,8 @@ from mgw.dialects.gemini.response_types import (
 from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.dialects.stream import DocumentReader, StreamHead
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.wire.json_array import ElementReader
 from mgw.wire.sse import EventReader
 

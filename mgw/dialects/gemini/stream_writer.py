@@ -49,7 +49,7 @@ from mgw.dialects.gemini.reply import (
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
 from mgw.dialects.gemini.usage import render_usage
 from mgw.dialects.stream import StreamWriter
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_array import ArrayWriter
 from mgw.wire.sse import escape_line_ends
 

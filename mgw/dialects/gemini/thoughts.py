@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from mgw.canonical.conversation import Signature
 from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, names_reasoning_item, tag_signature
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 
 @dataclass(slots=True)

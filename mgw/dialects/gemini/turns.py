@@ -90,8 +90,8 @@ from mgw.dialects.placeholders import ATTACHED, BETWEEN, describe_document, desc
 from mgw.dialects.refusal import no_addresses
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, names_reasoning_item
 from mgw.dialects.tool_names import ToolNames
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family
 
 USER: Final = "user"
 MODEL: Final = "model"

@@ -44,7 +44,7 @@ from mgw.dialects.metering import (
     try_read_usage,
 )
 from mgw.dialects.stream_end import StreamEnd
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.wire.json_array import ElementReader
 from mgw.wire.sse import Event
 

@@ -29,7 +29,7 @@ from mgw.dialects.openai.stream_events import STREAM_EVENTS
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
 from mgw.dialects.openai.usage import meter, read_usage, update_session_usage
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),

@@ -28,7 +28,7 @@ from mgw.dialects.fields import Fields, bare_text, none_of
 from mgw.dialects.media import FEATURES
 from mgw.dialects.openai.media import MEDIA_PARSERS
 from mgw.dialects.openai.thoughts import UNSIGNED, parse_extra_content, render_extra_content
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 ContentPart = Text | Media | Thinking | Refusal
 

@@ -36,9 +36,9 @@ from mgw.dialects.openai.thoughts import parse_extra_content, render_extra_conte
 from mgw.dialects.placeholders import describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.dialects.signatures import tag_signature
-from mgw.kinds import KINDS
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Kind
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Kind
 
 _DATA_URL: Final = re.compile(r"data:([^,;]*)((?:;[^,;]*)*),", re.IGNORECASE)
 _BASE64: Final = re.compile("[A-Za-z0-9+/_-]+={0,2}")

@@ -38,8 +38,8 @@ from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.schema import fits_strict, wrap_root
 from mgw.dialects.placeholders import ANSWER_IN_JSON
 from mgw.dialects.reasoning import map_to_openai
-from mgw.kinds import KINDS
-from mgw.vocabulary import Effort
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Effort
 
 _MAX_STOP_SEQUENCES: Final = 4
 _MAX_USER_CHARS: Final = 64

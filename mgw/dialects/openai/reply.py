@@ -67,7 +67,7 @@ from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import read_usage, read_usage_object, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 
 class _Completion(Struct):

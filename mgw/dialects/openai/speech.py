@@ -38,8 +38,8 @@ from mgw.dialects.speech import (
     audio_type,
     parse_speech,
 )
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.wire.json_spans import find_model, find_string, replace_string
 from mgw.wire.sse import EventReader
 

@@ -51,7 +51,7 @@ from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import render_usage
 from mgw.dialects.stream import StreamWriter
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.sse import render_event
 
 MAX_HELD: Final = 32 * 2**20

@@ -34,7 +34,7 @@ from mgw.canonical.conversation import JsonObject, Part, Signature, Text, Thinki
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
 from mgw.dialects.signatures import is_altered, tag_signature, untag_signature
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
 """Beside the thoughts of hosts that sign nothing."""

@@ -15,8 +15,8 @@ from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.blocks import not_a_function, parse_cache_control
 from mgw.dialects.openai.schema import fits_strict, resolve_root
 from mgw.dialects.tool_names import ToolNames
-from mgw.kinds import KINDS
-from mgw.vocabulary import Kind
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Kind
 
 _MODES: Final = {
     "none": ToolMode.NONE,

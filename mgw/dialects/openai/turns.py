@@ -56,8 +56,8 @@ from mgw.dialects.openai.media import render_media, render_text
 from mgw.dialects.openai.thoughts import render_extra_content, render_host_thoughts
 from mgw.dialects.placeholders import ATTACHED, BEGIN_STRICT, BETWEEN
 from mgw.dialects.tool_names import ToolNames
-from mgw.kinds import KINDS
-from mgw.vocabulary import CallIds, Family
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import CallIds, Family
 
 _ASSISTANT: Final = Role.ASSISTANT  # a member of an enumeration is looked up in Python's slow way each time
 _SYSTEM: Final = Role.SYSTEM

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mgw.canonical.conversation import Signature
 from mgw.dialects.signatures import Digest, TagKind, open_tag, tag_preceding, tag_signature
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
 """Beside thoughts that nobody signed, as those of hosts that speak chat."""

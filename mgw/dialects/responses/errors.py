@@ -14,7 +14,7 @@ from mgw.canonical.conversation import JsonObject
 from mgw.canonical.prompt_length import CONTEXT_LENGTH_EXCEEDED, is_prompt_too_long
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.openai.errors import cut_message, parse_stream_error
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 _TOO_MANY: Final = 429
 

@@ -29,7 +29,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.options import parse_effort
 from mgw.dialects.responses.refusals import LONGEST_SHOWN, PARAMETER, unsupported
-from mgw.vocabulary import Effort
+from mgw.nouns.vocabulary import Effort
 
 _LOGPROBS: Final = "message.output_text.logprobs"
 _ENCRYPTED: Final = "reasoning.encrypted_content"

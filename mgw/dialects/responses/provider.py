@@ -11,7 +11,7 @@ from mgw.dialects.openai.errors import parse_error
 from mgw.dialects.responses.provider_reply import parse_reply
 from mgw.dialects.responses.render import render_request
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 _STATUSES: Final = frozenset({400, 404, 422})
 _ABOUT_THOUGHTS: Final = re.compile(

@@ -20,7 +20,7 @@ from mgw.dialects.openai.reply import collect_candidate
 from mgw.dialects.openai.usage import read_usage_object
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.dialects.responses.output_reader import BrokenOutputError, OutputItem, OutputReader
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)
 """What bytes raise that are no JSON of the expected shape."""

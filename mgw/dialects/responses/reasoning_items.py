@@ -13,7 +13,7 @@ from typing import Final
 
 from mgw.canonical.conversation import JsonObject, Signature
 from mgw.dialects.responses.encrypted_content import UNSIGNED
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 _SEPARATOR: Final = ":"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.dialects.fields import Fields
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 PARAMETER: Final = "unsupported_parameter"
 TOOL: Final = "unsupported_tool"

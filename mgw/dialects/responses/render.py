@@ -27,7 +27,7 @@ from mgw.dialects.reasoning import map_to_responses
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.responses.rendered_items import render_instruction, render_items
 from mgw.dialects.tool_names import ToolNames
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
 
 _TARGET: Final = b"/responses"
 _LEAST_TOKENS: Final = 16

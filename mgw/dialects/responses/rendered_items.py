@@ -53,7 +53,7 @@ from mgw.dialects.placeholders import BEGIN_STRICT, BETWEEN
 from mgw.dialects.responses.identifiers import item_id
 from mgw.dialects.responses.reasoning_items import render_thought
 from mgw.dialects.tool_names import ToolNames
-from mgw.vocabulary import CallIds
+from mgw.nouns.vocabulary import CallIds
 
 _ASSISTANT: Final = Role.ASSISTANT  # a member of an enumeration is looked up in Python's slow way each time
 _SYSTEM: Final = Role.SYSTEM

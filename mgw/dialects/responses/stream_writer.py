@@ -37,7 +37,7 @@ from mgw.dialects.responses.output_items import COMPLETED, INCOMPLETE
 from mgw.dialects.responses.output_writer import OutputWriter
 from mgw.dialects.responses.response import ResponseRenderer, is_cut, status_of
 from mgw.dialects.serial_writer import ContentEvent, SerialStreamWriter
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 KEEPALIVE: Final = b": ping\n\n"
 MAX_KEPT_BYTES: Final = 32 * 2**20

@@ -21,8 +21,8 @@ from twisted.python.failure import Failure
 
 from mgw.config.hooks import OTLP_MISSING, OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
+from mgw.nouns.secret import Secret
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.secret import Secret
 from mgw.usage.genai import ProviderFacts, facts_of, known_models
 from mgw.usage.operation_metrics import OperationMetrics
 from mgw.usage.otlp_collector import TIMEOUT_SECONDS, Collector

@@ -14,9 +14,9 @@ from twisted.web.iweb import IAgent
 
 from mgw import __version__
 from mgw.config.hooks import WebhookSettings
-from mgw.errors import GatewayError, forget_frames
+from mgw.nouns.errors import GatewayError, forget_frames
+from mgw.nouns.secret import Secret
 from mgw.reactor.own_requests import OwnRequest, send_request
-from mgw.secret import Secret
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
 from mgw.usage.sinks import SinkTools
 

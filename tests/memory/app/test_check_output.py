@@ -11,7 +11,7 @@ from mgw.app.check import check
 from mgw.config.load import parse, parse_profile
 from mgw.config.problems import ConfigError
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 KEY = "sk-canary-7f3a91"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.bodies.budget import BodyBudget, Reservation
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 
 def test_a_budget_that_is_used_up_refuses_for_a_second_and_says_where() -> None:

@@ -17,7 +17,7 @@ from twisted.internet.task import Clock
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.source import PIECE_BYTES, body_size
 from mgw.bodies.spool import THREADS, DiskThreads, Spool, SpooledBody
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import daemon_threads
 from tests.support.deferreds import result_of
 from tests.support.waiting import WAIT_SECONDS

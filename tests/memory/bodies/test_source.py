@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.bodies.source import BodyGoneError, body_size, edit_source, read_all, read_pieces
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.bodies import MemorySource, patterned
 from tests.support.deferreds import result_of
 

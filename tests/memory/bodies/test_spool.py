@@ -21,7 +21,7 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.file import DISK_SECONDS
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, read_all, read_pieces
 from mgw.bodies.spool import WAITING_BYTES, Spool
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.bodies import LARGE, Uploader, is_source, patterned, spooled
 from tests.support.deferreds import result_of
 from tests.support.reactor import in_reactor, running_reactor

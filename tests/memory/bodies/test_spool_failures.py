@@ -13,7 +13,7 @@ from twisted.logger import LogEvent, capturedLogs
 from mgw.bodies.file import DISK_SECONDS
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError
 from mgw.bodies.spool import REPORT_SECONDS, WAITING_BYTES
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.bodies import LARGE, Uploader, is_source, spooled
 from tests.support.deferreds import result_of
 

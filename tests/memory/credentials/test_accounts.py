@@ -20,8 +20,8 @@ from mgw.credentials.subscription.accounts import (
 )
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.subscription.store import LOCK_SECONDS, StoredCredential
-from mgw.errors import GatewayError, Reason
-from mgw.secret import Secret
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay
 from tests.support.usage import OnDemand

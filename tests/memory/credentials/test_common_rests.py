@@ -15,7 +15,7 @@ from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.subscription.source import REFUSED_REST_SECONDS
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.generation import Generation, build_generation
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.configs import config
 from tests.support.subscriptions import PROFILE
 from tests.support.token_endpoints import WALL, TokenHosts

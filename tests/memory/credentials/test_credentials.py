@@ -17,12 +17,12 @@ from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.offload import run_inline
-from mgw.kinds import KINDS
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import Secret, key_hash
+from mgw.nouns.vocabulary import Family, Kind
 from mgw.regular_file import MAX_TOKEN_FILE
-from mgw.secret import Secret, key_hash
-from mgw.vocabulary import Family, Kind
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import service_account, write_json

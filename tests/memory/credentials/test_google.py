@@ -16,8 +16,8 @@ from mgw.credentials.google import PROBE_SECONDS
 from mgw.credentials.google_sources import describe_google
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.token_request import TokenRequestError
-from mgw.errors import GatewayError
-from mgw.secret import key_hash
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import key_hash
 from tests.support.deferreds import result_of
 from tests.support.google_keys import (
     EMAIL,

@@ -9,7 +9,7 @@ import pytest
 
 from mgw.cli.auth import CallError, parse_import
 from mgw.credentials.subscription.store import StoredCredential
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 
 def imported(at: str | None = None, **fields: Any) -> StoredCredential:  # Any: JSON

@@ -25,7 +25,7 @@ from mgw.credentials.subscription.token_exchange import ProfileEndpoints
 from mgw.credentials.token_file import CHECK_SECONDS
 from mgw.credentials.token_request import TokenResponse
 from mgw.generation import build_generation
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import (

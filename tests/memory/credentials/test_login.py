@@ -20,7 +20,7 @@ from mgw.credentials.subscription.login import (
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import TokenRequestError
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import PROFILE, WALL, SubscriptionPlay, profile
 

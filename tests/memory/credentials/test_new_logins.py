@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 
 from mgw.credentials.subscription.accounts import LOCK_TRY_SECONDS
 from mgw.credentials.subscription.store import LOCK_SECONDS, StoredCredential, StoreError
-from mgw.errors import GatewayError
-from mgw.secret import Secret
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import WALL, SubscriptionPlay
 

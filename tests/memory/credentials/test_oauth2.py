@@ -15,7 +15,7 @@ from mgw.credentials import credentials_of
 from mgw.credentials.provider import Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS
 from mgw.credentials.token_request import TokenRequestError
-from mgw.secret import key_hash
+from mgw.nouns.secret import key_hash
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TOKEN_URL, TokenHosts

@@ -15,8 +15,8 @@ from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RETRY_SECONDS, RenewedToken
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
-from mgw.errors import GatewayError
-from mgw.secret import Secret
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import result_of
 
 UNAUTHORIZED = CredentialRefusal(401)

@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from mgw.credentials.provider import CredentialProvider
-from mgw.errors import GatewayError
 from mgw.generation import Generation, build_generation
+from mgw.nouns.errors import GatewayError
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TOKEN_URL, TokenHosts

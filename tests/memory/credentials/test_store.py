@@ -19,7 +19,7 @@ from mgw.credentials.subscription.store import (
     StoredCredential,
     StoreError,
 )
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 ENTRY = StoredCredential(
     profile="example",

@@ -15,9 +15,9 @@ from mgw.config.profile import CloakMode
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.subscription.source import REFUSED_REST_SECONDS, SubscriptionSource
 from mgw.credentials.subscription.store import NEW_SECONDS
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.upstream_headers import secrets_sent
-from mgw.secret import Secret, key_hash
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret, key_hash
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import config
 from tests.support.deferreds import result_of

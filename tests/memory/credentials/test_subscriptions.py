@@ -11,9 +11,9 @@ from twisted.internet.testing import MemoryReactorClock
 
 from mgw.credentials.provider import CredentialRefusal
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
-from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation, build_generation
-from mgw.secret import Secret
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import PROFILE

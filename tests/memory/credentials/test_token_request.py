@@ -21,8 +21,8 @@ from mgw.credentials.token_request import (
     TokenResponse,
     basic_authorization,
 )
-from mgw.errors import Reason
-from mgw.secret import Secret
+from mgw.nouns.errors import Reason
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TOKEN_URL, TokenHosts
 

@@ -14,7 +14,7 @@ import mgw.config.dashboard
 from mgw.dashboard.cookies import SECONDS, CookieSessions
 from mgw.dashboard.feed import COMMENT_SECONDS
 from mgw.dashboard.sign_in import MAX_FAILURES
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import AWAY, HERE, Address, DashboardHarness, Response

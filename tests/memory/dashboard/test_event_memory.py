@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 
 from mgw.dashboard.event_memory import MAX_WORK, EventMemory, Work
 from mgw.dashboard.event_queries import EventQueries
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import AtOnce, OnDemand
 

@@ -20,7 +20,7 @@ from mgw.dashboard.feed import (
     Feed,
     parse_kinds,
 )
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.feeds import START, FeedClient, Note, make_feed, rows
 
 OPENING = f"retry: 2000\nid: {START}-0\n\n".encode()

@@ -11,8 +11,8 @@ from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
 from mgw.dashboard.log_lines import MAX_CHARS, MAX_LINES, TOLD_CHARS, LogLine, LogLines
+from mgw.nouns.secret import REDACTED, Secret
 from mgw.ops.logs import RedactingObserver
-from mgw.secret import REDACTED, Secret
 
 
 class Turns:

@@ -15,8 +15,8 @@ from twisted.logger import LogEvent, capturedLogs, formatEvent
 
 from mgw.credentials.subscription.accounts import LOCK_TRY_SECONDS
 from mgw.dashboard.login_flow import CODE_SECONDS
-from mgw.errors import Reason
-from mgw.secret import Secret
+from mgw.nouns.errors import Reason
+from mgw.nouns.secret import Secret
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.logins import BOTH, LoginPlay, asked_of
 

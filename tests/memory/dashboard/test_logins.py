@@ -13,7 +13,7 @@ from mgw.credentials.subscription.accounts import Login
 from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.dashboard.logins import KEPT_SECONDS, MAX_FLOWS
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.logins import BOTH, CODE, DEVICE, PASTE, Json, LoginPlay
 from tests.support.subscriptions import PROFILE, WALL, profile

@@ -14,7 +14,7 @@ from mgw.dashboard.session_list import (
     SessionRows,
     list_sessions,
 )
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.realtime.sessions import SessionFacts, Sessions
 from mgw.usage.event import timestamp
 from mgw.usage.record import NO_SESSION

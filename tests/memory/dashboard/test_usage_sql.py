@@ -19,7 +19,7 @@ from mgw.dashboard.event_queries import MAX_QUERIES, EventQueries
 from mgw.dashboard.usage import DashboardUsage, ask_file
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.deferreds import refusal_of, result_of

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import MAX_ATTEMPTS, RetriesSettings
-from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.attempts import (
     MAX_PAUSE,
     Attempts,
@@ -18,9 +17,10 @@ from mgw.exchange.attempts import (
     trouble_of_error,
     trouble_of_status,
 )
+from mgw.nouns.errors import Cause, GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import Resolver
 from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
-from mgw.vocabulary import Family
 from tests.support.configs import config
 
 RULE = RetriesSettings(attempts=1)

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from mgw.app.check import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.credentials.provider import ClientKey
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
-from mgw.secret import Secret
-from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders, values_of
 from tests.support.deferreds import result_of
 from tests.support.pipelines import Pipeline, answered

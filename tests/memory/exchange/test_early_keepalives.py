@@ -11,7 +11,7 @@ from twisted.internet.error import ConnectionRefusedError as RefusedError
 
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.static import StaticCredential
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES

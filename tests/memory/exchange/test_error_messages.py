@@ -16,8 +16,8 @@ from mgw.config.secrets import secrets_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.metering import BlindMeter
 from mgw.exchange.refusals import ARRIVAL_SECONDS, MAX_BYTES, RefusalMeter
-from mgw.secret import Secret
-from mgw.vocabulary import Family
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from tests.memory.exchange.test_failures import warnings
 from tests.support.configs import config
 from tests.support.passing_streams import STREAMS, Stream, chunks, head

@@ -13,7 +13,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import provider
 
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.upstream.tls import CertificateNameError
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import Pipeline, answered

@@ -15,10 +15,10 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.bodies.source import MemoryBody
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.static import StaticCredential
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.usage.event import Outcome
 from mgw.usage.journal import FailureLog, ProviderFailure
-from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
 from tests.support.pipelines import ANSWER, Pipeline, RecordingChannel, answered
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 from mgw.exchange.response_translation import MAX_HEADER_BYTES, format_dropped_fields, gateway_headers_for
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 
 def test_names_stand_as_they_are_where_they_can() -> None:

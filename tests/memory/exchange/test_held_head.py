@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.config.edge_auth import EdgeAuthSettings
-from mgw.secret import Secret
-from mgw.vocabulary import Family
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
 from mgw.wire.headers import RawHeaders
 from tests.support.pipelines import CHAT, Pipeline

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.errors import Reason
 from mgw.exchange import response_translation, translation
 from mgw.exchange.target_resolution import MAX_MODEL_CHARS
+from mgw.nouns.errors import Reason
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
 from tests.support.translation import MESSAGE, asked, failure_of
 

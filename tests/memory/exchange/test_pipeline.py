@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.errors import Reason
 from mgw.exchange.body import RequestBody
 from mgw.exchange.request import ClientRequest
+from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.deferreds import refusal_of

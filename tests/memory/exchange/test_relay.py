@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.relay import Relay
 from mgw.exchange.request import Producer
 from mgw.exchange.silence import Silence
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import TimerWheel
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, RecordingChannel, answered

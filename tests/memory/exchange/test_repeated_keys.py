@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mgw.credentials.provider import ClientKey
 from mgw.exchange.passthrough import MAX_ERROR_BYTES
-from mgw.secret import Secret, overwritten
-from mgw.vocabulary import Family
+from mgw.nouns.secret import Secret, overwritten
+from mgw.nouns.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
 

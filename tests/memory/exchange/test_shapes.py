@@ -22,8 +22,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bench.shapes.shape import CHAT, MESSAGES, MIB, filled, numbered
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.offload import MOST_WAITING, WorkThreads, run_inline
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, answered
 

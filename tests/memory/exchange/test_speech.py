@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.errors import GatewayError, Reason
 from mgw.exchange import response
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES

@@ -12,8 +12,8 @@ import pytest
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.subscription.rewrite import BodyRewrite
-from mgw.errors import GatewayError, Reason
-from mgw.secret import Secret, key_hash
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret, key_hash
 from mgw.wire.headers import RawHeaders
 from tests.support.deferreds import refusal_of
 from tests.support.pipelines import Pipeline, RecordingChannel, answered

@@ -18,12 +18,12 @@ from twisted.internet.testing import StringTransport
 
 from mgw.config import normalize
 from mgw.config.problems import ConfigError
-from mgw.errors import GatewayError, Reason
-from mgw.kinds import KINDS as KIND_ROWS
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS as KIND_ROWS
+from mgw.nouns.vocabulary import DialectName, Modality
 from mgw.routing.resolve import Resolver, check_capability
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import DialectName, Modality
 from tests.support.configs import config
 from tests.support.grid import (
     ANTHROPIC,

@@ -9,8 +9,8 @@ import pytest
 
 from mgw.canonical.conversation import Signature
 from mgw.dialects.signatures import tag_signature
+from mgw.nouns.vocabulary import Family
 from mgw.usage.event import Outcome
-from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline, RecordingChannel, answered

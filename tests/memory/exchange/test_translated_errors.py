@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.pipelines import Pipeline, answered

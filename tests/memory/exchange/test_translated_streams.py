@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.response import SLICE_BYTES
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES

@@ -8,10 +8,10 @@ from time import process_time
 import pytest
 
 from mgw.config.edge_auth import EdgeAuthSettings
-from mgw.errors import GatewayError, Reason
 from mgw.exchange.rewritten_urls import key_of_token, upload_token
-from mgw.secret import Secret
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
 
 KEYS = (Secret("edge-1"), Secret("edge-2"))

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.ops.exposition import Exposition, HistogramTable, ValueTable
 from mgw.ops.metrics import PART_SECONDS, Metrics
 from tests.support.deferreds import result_of

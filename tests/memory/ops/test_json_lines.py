@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher
 
+from mgw.nouns.secret import REDACTED, Secret
 from mgw.ops.json_lines import MAX_LINE, access_json, joined_json, message_json, usage_json
 from mgw.ops.logs import RedactingObserver
-from mgw.secret import REDACTED, Secret
 from mgw.usage.event import ELLIPSIS
 from mgw.usage.record import EndedRequest, SettledExchange, encode_settled
 from tests.support.usage import exchange

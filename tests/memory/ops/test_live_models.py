@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mgw import __version__
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from tests.support.live_models import CLAUDE, KEYLESS, LiveModelsHarness, ids, key
 from tests.support.probes import LISTS
 

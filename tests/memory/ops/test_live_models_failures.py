@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionRefusedError as Refused
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from tests.support.live_models import CLAUDE, ONE, LiveModelsHarness, ids
 from tests.support.probes import LISTS

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from mgw.ops.provider_health import HealthError, ProviderHealth
 from tests.support.deferreds import result_of

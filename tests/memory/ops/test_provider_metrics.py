@@ -11,7 +11,7 @@ from mgw.credentials.provider import CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.static import NoCredential
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.ops.exposition import Exposition
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.upstream.client import Upstream

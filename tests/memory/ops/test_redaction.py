@@ -8,8 +8,8 @@ import pytest
 from twisted.logger import Logger, LogLevel, textFileLogObserver
 from twisted.python.failure import Failure
 
+from mgw.nouns.secret import REDACTED, Secret, redact_patterns, redact_secrets
 from mgw.ops.logs import RedactingObserver
-from mgw.secret import REDACTED, Secret, redact_patterns, redact_secrets
 
 CANARY = "canary-7f3a91"
 

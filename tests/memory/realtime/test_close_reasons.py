@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.relay import refusal_code
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from mgw.bodies.budget import BodyBudget, Reservation
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.first_message import MAX_WAITING_BYTES, FirstMessage
 from mgw.realtime.messages import MAX_FRAMING_BYTES

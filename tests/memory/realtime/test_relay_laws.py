@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.frame_protocol import FrameProtocol, Opcode
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.relay import CLOSE_SECONDS

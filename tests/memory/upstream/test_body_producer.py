@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import capturedLogs
 
 from mgw.bodies.source import PIECE_BYTES, BodySource, edit_source
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
 from tests.support.bodies import MemorySource, patterned
 from tests.support.upstreams import (

@@ -21,7 +21,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Phase, UpstreamLimits, build_upstream
 from mgw.upstream.connect import ATTEMPT_SECONDS, describe_connect_error

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import Phase
 from mgw.upstream.response import UpstreamResponse
 from tests.support.connections import CHUNKED, answering, asked, failure_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import Reason
+from mgw.nouns.errors import Reason
 from mgw.upstream.connection import UNCLAIMED_SECONDS
 from tests.support.connections import answering, asked, asked_at_length, failure_of
 from tests.support.upstreams import OK, collect_body

@@ -9,8 +9,8 @@ from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.task import Clock
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.head_shape import LEARN_AFTER
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream import pool
 from mgw.upstream.client import Phase, UpstreamFailure
 from mgw.upstream.connection import Connection, ResponseWaiter

@@ -20,9 +20,9 @@ from twisted.python.failure import Failure
 from mgw.config.load import parse
 from mgw.config.proxy import parse_proxy
 from mgw.config.secrets import secrets_of
-from mgw.errors import Cause, Reason
 from mgw.http.connect_head import MAX_CONNECT_HEAD
-from mgw.secret import Secret
+from mgw.nouns.errors import Cause, Reason
+from mgw.nouns.secret import Secret
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Phase, Upstream, UpstreamFailure
 from mgw.upstream.connect import ProxyNameError, dialler_to, proxy_name_of

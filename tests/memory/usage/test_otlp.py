@@ -18,7 +18,7 @@ from twisted.logger import capturedLogs
 
 from mgw.config.hooks import OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from mgw.usage.journal import RowSink
 from mgw.usage.outbox import DELIVERED, Result, Verdict
 from mgw.usage.record import SettledExchange

@@ -18,7 +18,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import WebhookSettings
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from mgw.usage.outbox import DELIVERED, Outbox, Result, Verdict
 from mgw.usage.sinks import SinkTools
 from mgw.usage.sinks.webhook import Webhook, WebhookSink, open_sink

@@ -19,7 +19,7 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.translation import Translation
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from mgw.upstream.client import Upstream
 from mgw.usage.event import Outcome
 from mgw.web.server_request import ServerRequest

@@ -11,8 +11,8 @@ from types import FrameType
 import pytest
 
 from mgw.config.settings import Config
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import Caller, EdgeGate
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import config

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
 from tests.support.configs import config
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mgw.errors import forget_frames
+from mgw.nouns.errors import forget_frames
 from tests.support.channels import post
 from tests.support.web_servers import WebServerHarness
 

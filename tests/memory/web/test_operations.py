@@ -10,11 +10,11 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.credentials.provider import ClientKey
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
-from mgw.secret import Secret
-from mgw.vocabulary import Family
 from mgw.web.app import GatewayRequest
 from mgw.web.operations import Operations
 from mgw.wire.headers import RawHeaders

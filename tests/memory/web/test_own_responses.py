@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES

@@ -7,7 +7,7 @@ import pytest
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.config.provider import Provider
-from mgw.vocabulary import Capability, MaxTokensField
+from mgw.nouns.vocabulary import Capability, MaxTokensField
 
 V1 = "base_url: 'https://r.openai.azure.com/openai/v1'"
 DEPLOYMENT = "base_url: 'https://r.openai.azure.com/openai/deployments/d'"

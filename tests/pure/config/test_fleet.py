@@ -15,7 +15,7 @@ from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 ONE = "providers: {main: {kind: openai}}\n"
 FORM = "expected redis://host:port/db, rediss:// for TLS, or unix:///path?db=0"

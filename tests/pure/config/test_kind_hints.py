@@ -12,7 +12,7 @@ from mgw.config import kind_hints
 from mgw.config.kind_hints import ADDRESSES, kind_hint
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
-from mgw.vocabulary import KIND_SPELLINGS, Kind
+from mgw.nouns.vocabulary import KIND_SPELLINGS, Kind
 
 PAGE: Final = (Path(__file__).parents[3] / "docs" / "providers.rst").read_text(encoding="utf-8")
 WORDS: Final = sorted(

@@ -14,7 +14,7 @@ from mgw.config.profile import Profile
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 
 CANARY = "canary-7f3a91-secret"
 

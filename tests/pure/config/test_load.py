@@ -11,9 +11,9 @@ from mgw.config.load import parse
 from mgw.config.provider import AuthMode, Provider, UpstreamTimeoutsSettings
 from mgw.config.settings import Config, HealthChecksSettings, RoutesSettings, TimeoutsSettings, TlsSettings
 from mgw.config.translation import AutoBreakpointsSettings, CacheTarget, TranslationSettings
-from mgw.kinds import KINDS
-from mgw.secret import Secret
-from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Capability, Kind
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Capability, Kind
 
 ONE = "providers: {main: {kind: openai}}\n"
 

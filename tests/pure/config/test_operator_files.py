@@ -21,10 +21,10 @@ from mgw.config.provider import CapabilitiesSettings
 from mgw.config.schema import schema_text
 from mgw.config.settings import Config
 from mgw.config.settings_base import known_keys
+from mgw.nouns.secret import Secret
+from mgw.nouns.vocabulary import Capability, Family
 from mgw.routing.routes import DENIABLE
-from mgw.secret import Secret
 from mgw.usage.prices import PriceTable
-from mgw.vocabulary import Capability, Family
 
 TABLES = ("timeouts.", "translation.models.")
 """Blocks whose keys stand in a table of their own."""

@@ -9,10 +9,10 @@ from mgw.config.problems import (
     ConfigError,
     Problem,
 )
-from mgw.kinds import KINDS
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import Capability
 from mgw.routing.resolve import REQUIRED
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import Capability
 
 ONE = "providers: {main: {kind: openai}}\n"
 

@@ -10,7 +10,7 @@ import pytest
 from mgw.config.load import parse_profile
 from mgw.config.problems import ConfigError
 from mgw.config.profile import CloakMode, Profile, ResetFormat, TokenRequestStyle
-from mgw.secret import Secret
+from mgw.nouns.secret import Secret
 from tests.support.configs import config
 from tools.settings_reference import entries
 

@@ -16,8 +16,8 @@ from mgw.config.translation import (
     StreamKeepaliveSettings,
     TranslationSettings,
 )
-from mgw.model_row import ModelRow
-from mgw.vocabulary import (
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import (
     CallIds,
     ChatTemplate,
     ChatTools,

@@ -7,7 +7,7 @@ import pytest
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.config.translation import TranslationSettings
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 ONE = "providers: {main: {kind: openai}}\n"
 A_NAME = "expected the name of a voice (in quotes if YAML would read it as a number)"

@@ -16,7 +16,7 @@ from mgw.dashboard.request_query import (
     cursor_of,
     parse_request_query,
 )
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event_search import FILTERS, EventSearch, Place
 
 

@@ -17,7 +17,7 @@ from mgw.dashboard.usage_query import (
     parse_usage_query,
     rfc3339,
 )
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 NOW = 1_769_860_812.5
 """2026-01-31T12:00:12.500Z"""

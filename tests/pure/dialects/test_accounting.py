@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from mgw.dialects.model_rows import ROWS
-from mgw.errors import GatewayError
-from mgw.model_row import ModelRow
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.model_row import ModelRow
 from tests.support.accounting import LEAST_TARGETS, TARGETS, Target, covers, outcome, sent
 from tests.support.field_cases import CLIENTS, Case, Client, cases
 from tests.support.translation_notes import NOTES, NOTHING_LOST

@@ -18,8 +18,8 @@ from mgw.canonical.speech import SpeechRequest
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ProviderSide, ReplyContext, ReplySource
 from mgw.dialects.refusal import AnswerError
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 
 DIALECTS = (
     DialectName.OPENAI_CHAT,

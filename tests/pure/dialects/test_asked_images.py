@@ -10,8 +10,8 @@ import pytest
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.models import Models
-from mgw.errors import GatewayError
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import DialectName, Family, Kind
 
 Json = dict[str, Any]  # Any: JSON
 CHAT: Final = client_side_of(DialectName.OPENAI_CHAT).text

@@ -21,8 +21,8 @@ from mgw.dialects.anthropic import plain as plain_messages
 from mgw.dialects.dialect import PLAIN, RequestContext
 from mgw.dialects.gemini import plain as plain_content
 from mgw.dialects.openai import plain as plain_chat
-from mgw.families import text_dialect
-from mgw.vocabulary import Family
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import Family
 from tests.support.accounting import Target
 from tests.support.hostile_json import WAYS, Path, paths, replaced
 

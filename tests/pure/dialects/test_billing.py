@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.metering import add_usage, merge_usage
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 FAMILIES = [DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC]
 

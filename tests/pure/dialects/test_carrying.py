@@ -39,9 +39,9 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RequestContext
-from mgw.errors import GatewayError
-from mgw.families import text_dialect
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import Effort, Family
 from tests.support.accounting import TARGETS, Target, through_responses
 from tests.support.field_cases import CLIENTS, cases
 from tests.support.said import ESSENTIAL, FEATURES, HOLDERS, INNER, OF_ANSWERS, Place

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import dialect_of
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 
 CAPABILITIES = {
     "chat": True,

@@ -14,7 +14,7 @@ from openai.types import Model
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects import ModelPage, dialect_of, lister_of
-from mgw.vocabulary import DialectName, Family
+from mgw.nouns.vocabulary import DialectName, Family
 
 OPENAI: dict[str, Any] = {"id": "gpt-5", "object": "model", "created": 1767322985, "owned_by": "openai"}
 ANTHROPIC: dict[str, Any] = {

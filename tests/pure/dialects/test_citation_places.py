@@ -9,7 +9,7 @@ import pytest
 
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CONTEXT = ReplyContext("req_1", "m", 0)
 CITED = {"type": "web_search_result_location", "url": "https://a.test", "title": "A", "cited_text": "x"}

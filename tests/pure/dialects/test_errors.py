@@ -12,8 +12,8 @@ import pytest
 from google.genai import errors as genai_errors
 
 from mgw.dialects import dialect_of
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 
 TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
     # reason: status, openai type, openai code, anthropic type, gemini status, gemini reason

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 
 def opened(body: bytes, *, snake_too: bool = False) -> Fields:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mgw.canonical.conversation import Signature
 from mgw.dialects.foreign_history import clean_history
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tag_signature
-from mgw.vocabulary import DialectName, Family
+from mgw.nouns.vocabulary import DialectName, Family
 
 Json = Any  # Any: whatever a client sends
 TAGGED = tag_signature(Signature(Family.GEMINI, "EwIB/+A=")).encode()

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from mgw_sim.anthropic.messages import messages
 from mgw_sim.api import ApiError, Request
 from mgw_sim.faults import Faults

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
-from mgw.families import text_dialect
-from mgw.vocabulary import DialectName
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import DialectName
 from tests.support.field_cases import CLIENTS, Client, cases
 from tests.support.hostile_json import (
     DEEP,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from tests.support.hostile_json import (
     ANSWERING,
     DEEP,

@@ -11,7 +11,7 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
 from mgw.dialects.signatures import SKIP_VALIDATOR
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.nouns.vocabulary import DialectName, Family, Kind
 from mgw_sim.gemini.conversation import check_image_signatures
 
 CHAT, RESPONSES = DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dialects.last_event import LastEvent
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CHAT = (
     b'data: {"choices":[{"delta":{"content":"data: [DONE]\\n"}}]}\n\n'

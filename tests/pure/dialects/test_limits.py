@@ -26,7 +26,7 @@ from mgw.dialects.openai import stream_writer as chat
 from mgw.dialects.openai.stream_events import count_choices
 from mgw.dialects.responses import stream_writer as responses
 from mgw.dialects.stream import StreamWriter
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.chat_streams import call, chunk, read
 
 CONTEXT: Final = ReplyContext("req_1", "model-1", 1_770_000_000)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.metering import meter_whole
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 JSON = b"application/json; charset=utf-8"
 SSE = b"text/event-stream"

@@ -16,8 +16,8 @@ from openai.types.shared import ChatModel, ResponsesModel
 
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.models import OPERATOR, Models, OverrideRow, bare_model
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, Effort, Family, ForcedTools, ThroughResponses
 from tools.models_page import table
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "models.rst"

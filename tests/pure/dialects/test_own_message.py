@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects import dialect_of, provider_side_of
 from mgw.dialects.refusal import MAX_OWN_MESSAGE, proxy_message
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.sse import Event
 
 WORDS = "Rate limit reached"

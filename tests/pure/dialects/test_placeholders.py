@@ -25,8 +25,8 @@ from mgw.dialects import provider_side_of
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.models import Models
 from mgw.dialects.placeholders import ATTACHED
-from mgw.errors import GatewayError
-from mgw.vocabulary import DialectName, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import DialectName, Kind
 from tests.support.said import undelivered
 
 MODELS = {

@@ -10,7 +10,7 @@ import pytest
 from mgw.canonical.reply import Broke, UpstreamError
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 CHAT, RESPONSES = DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES
 MESSAGES, GEMINI = DialectName.ANTHROPIC, DialectName.GEMINI

@@ -7,8 +7,8 @@ import pytest
 from mgw.canonical.conversation import Conversation, Role, Text, Tool, Turn
 from mgw.dialects.models import Models
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName, Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName, Family, Kind
 
 PLAIN = Conversation((Turn(Role.USER, (Text("hi"),)),))
 WITH_TOOLS = Conversation(PLAIN.turns, tools=(Tool("f"),))

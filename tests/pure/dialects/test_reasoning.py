@@ -19,8 +19,8 @@ from mgw.dialects.reasoning import (
     map_to_gemini,
     map_to_openai,
 )
-from mgw.model_row import ModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, Effort, Family, ForcedTools
 
 DEFAULT = 8192
 OPUS = "claude-opus-5-5"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mgw.dialects import renamed_tools
 from mgw.dialects.renamed_tools import RENAMING, RestoredStream, request_edits, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import apply_edits
 
 NAMES = ToolNameMap({"shell": "Bash"}, "x_")

@@ -23,8 +23,8 @@ from mgw.canonical.conversation import (
 )
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
-from mgw.families import text_dialect
-from mgw.vocabulary import Family
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
 from tests.support.drawn_requests import (
     CHAT,

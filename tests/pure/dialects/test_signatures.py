@@ -21,7 +21,7 @@ from mgw.dialects.signatures import (
     tag_signature,
     untag_signature,
 )
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 FAMILIES = st.sampled_from(Family)
 VALUES = (

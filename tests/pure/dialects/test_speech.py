@@ -12,7 +12,7 @@ import pytest
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.speech import add_wave_header, audio_type, parse_speech
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 SAMPLES = bytes(range(240)) * 2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mgw.errors import GatewayError
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Family
 from tests.support.accounting import covers
 from tests.support.field_cases import Case, Client, cases
 from tests.support.sdk_types import Json

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.gemini.speech import add_audio_modality
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.hostile_json import WRONG, paths, random_json, replaced
 from tests.support.laws import examples
 from tests.support.speech_cases import sent, told

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from openai.types.audio.speech_create_params import Voice
 
 from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI, voice_for
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 OF_EVERY_MODEL = {"alloy", "ash", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer"}
 """What ``tts-1`` takes, too (https://developers.openai.com/api/docs/guides/text-to-speech)."""

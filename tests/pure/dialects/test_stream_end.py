@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mgw.dialects import dialect_of
 from mgw.dialects.stream_end import StreamEnd
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.sse import Event
 
 DIALECTS: Final = list(DialectName)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.dialects.system_prompt import prepend_system
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import apply_edits
 
 CHAT, MESSAGES, RESPONSES = DialectName.OPENAI_CHAT, DialectName.ANTHROPIC, DialectName.OPENAI_RESPONSES

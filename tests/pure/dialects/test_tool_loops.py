@@ -13,8 +13,8 @@ from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, RequestContext
 from mgw.dialects.models import Models
-from mgw.model_row import ModelRow
-from mgw.vocabulary import DialectName, Kind
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import DialectName, Kind
 
 STEPS: Final = 12
 CHAT: Final = DialectName.OPENAI_CHAT

@@ -10,8 +10,8 @@ from httptools import HttpParserError, HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody
+from mgw.nouns.errors import GatewayError
 
 HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = st.just(b"\r\n") | st.sampled_from([b"\r\n", b"\n", b"\r", b"\n\r", b" \r\n", b""])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError
 from mgw.http.head_key import MAX_KEY_BYTES, HeadKey, PlainHead, key_of_head
 from mgw.http.request_head import RequestHead, RequestHeadReader
+from mgw.nouns.errors import GatewayError
 
 HEAD = b"POST /v1/x HTTP/1.1\r\nHost: gateway\r\nContent-Length: %b\r\nX: 1\r\n\r\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
 from mgw.http.request_head import render_request_head
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 HOST = b"api.example:8080"

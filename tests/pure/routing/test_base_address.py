@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import Family
 
 TABLE = RouteTable(ROUTES)
 

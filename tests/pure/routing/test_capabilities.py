@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.translation import TranslationSettings
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.resolve import Resolver, check_capability
 from mgw.routing.text_routes import TEXT_ROUTES
 from tests.support.configs import config

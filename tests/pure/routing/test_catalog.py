@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.canonical.catalog import ListedModel
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
 from tests.support.configs import THREE_FAMILIES, config

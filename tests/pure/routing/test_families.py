@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.routing.match import MatchedRoute, RouteTable
 from mgw.routing.route import Treatment
 from mgw.routing.routes import DENIABLE, OPEN_ROUTES, ROUTES
-from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 
 TABLE = RouteTable(ROUTES)

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from mgw.routing.match import MatchedRoute, RouteTable
 from mgw.routing.route import ANY_METHOD, Route
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import DialectName
 from mgw.wire.headers import RawHeaders
 
 TABLE = RouteTable(ROUTES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import MAX_PREFIXES, Resolver
-from mgw.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES, config
 
 RESOLVER = Resolver(config())

@@ -29,9 +29,9 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
+from mgw.nouns.vocabulary import Family
 from mgw.tokens.estimate import PER_CALL, PER_MESSAGE, PRIMING, UNSEEN_IMAGE, estimate_tokens
 from mgw.tokens.text import MAX_READ_CHARS, estimate_text_tokens
-from mgw.vocabulary import Family
 
 CORPUS = Path(__file__).parents[3] / "bench/corpus"
 COUNTS: dict[str, dict[str, int]] = json.loads((CORPUS / "counts.json").read_text(encoding="utf-8"))

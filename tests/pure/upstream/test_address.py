@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.provider import Provider
+from mgw.nouns.vocabulary import Kind
 from mgw.upstream.address import call_target, call_url
-from mgw.vocabulary import Kind
 
 
 def provider(base_url: str, kind: Kind = Kind.OPENAI) -> Provider:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.secret import REDACTED, Secret
+from mgw.nouns.secret import REDACTED, Secret
 from mgw.usage.error_message import MAX_CHARACTERS, format_error_message
 
 SECRET = "canary~key~7f3a91"

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mgw.config.prices import PriceRowSettings
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, encode
 from mgw.usage.figures import FIGURES, consumes
 from mgw.usage.prices import PriceTable, Unpriced
 from mgw.usage.usage_sums import SUMS, sum_expression, time_value
 from mgw.usage.usage_table import COLUMNS, UsageTable
-from mgw.vocabulary import Modality
 from tests.support.usage import event, settled_as
 
 ALL = frozenset(COLUMNS)

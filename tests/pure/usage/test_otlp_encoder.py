@@ -20,6 +20,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from mgw import __version__
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import Outcome
@@ -29,7 +30,6 @@ from mgw.usage.otlp_encoder import SLICE, OtlpEncoder
 from mgw.usage.otlp_span import MAX_TEXT, encode_attribute
 from mgw.usage.sinks.otlp import line_of
 from mgw.usage.trace_context import TraceContext
-from mgw.vocabulary import Modality
 from tests.support.otlp import attributes_of, histograms_of, otlp_config, resource_of, spans_of
 from tests.support.usage import EVENT, event, settled_as
 

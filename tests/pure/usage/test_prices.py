@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.config.prices import PriceRowSettings
+from mgw.nouns.vocabulary import Modality
 from mgw.usage.event import Outcome
 from mgw.usage.prices import UNITS, PriceRow, PriceTable, Quantities, Unpriced, round_to_nanodollars
 from mgw.usage.record import ExchangeLabels, SessionCounts
-from mgw.vocabulary import Modality
 
 DOLLARS = st.decimals(0, 1000, places=9)
 COUNTS = st.integers(0, 2**53)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from mgw.wire.headers import (
     RawHeaders,
     reduce_accept_encoding,

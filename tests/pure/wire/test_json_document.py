@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import JsonDocument, JsonNode, Span, are_all_siblings, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 

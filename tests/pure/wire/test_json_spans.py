@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_spans import MAX_CANDIDATES, MAX_STATED, find_string, replace_string
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------

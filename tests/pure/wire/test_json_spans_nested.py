@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
 from mgw.wire.json_spans import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
 from tests.support.laws import examples

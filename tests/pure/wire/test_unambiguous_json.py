@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_spans import JsonPath, find_nested_strings, next_member_pattern
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 

@@ -18,8 +18,8 @@ from mgw.canonical.conversation import (
     Thinking,
 )
 from mgw.dialects.signatures import tag_signature
-from mgw.errors import GatewayError
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Family
 from tests.support.messages import (
     parse,
     parse_or_refuse,

@@ -7,7 +7,7 @@ import pytest
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.anthropic import CLIENT, PROVIDER
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 
 
 def test_counts_of_a_prompt_are_parsed_and_rendered() -> None:

@@ -24,8 +24,8 @@ from mgw.canonical.history import CONTINUE
 from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.models import Models, OverrideRow
-from mgw.errors import GatewayError
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Family, Kind
 from tests.support.messages import (
     ADAPTIVE,
     ASSISTANT,

@@ -12,7 +12,7 @@ from mgw.canonical.conversation import (
     Tool,
 )
 from mgw.canonical.features import Feature
-from mgw.vocabulary import Effort
+from mgw.nouns.vocabulary import Effort
 from tests.support.messages import (
     ADAPTIVE,
     EXTENDED,

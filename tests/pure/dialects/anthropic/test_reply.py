@@ -26,8 +26,8 @@ from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.signatures import tag_signature
 from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_reply
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.grammar import check_message
 
 ANSWERING = ReplyContext("req_1", "claude", 0)

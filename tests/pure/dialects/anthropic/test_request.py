@@ -41,7 +41,7 @@ from mgw.dialects.anthropic.request import (
 )
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.signatures import tag_signature
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.vocabulary import Effort, Family
 from mgw_sim.anthropic.messages import count_tokens
 from tests.support.messages import (
     ADAPTIVE,

@@ -30,8 +30,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import RequestContext
-from mgw.errors import GatewayError
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Effort, Family
 from mgw_sim.anthropic.messages import messages as answer_of
 from mgw_sim.api import ApiError as Refused
 from tests.support.messages import (

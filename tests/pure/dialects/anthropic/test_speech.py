@@ -11,7 +11,7 @@ from mgw.canonical.reply import StopReason, TokenUsage
 from mgw.canonical.speech import SpeechReply
 from mgw.dialects.anthropic.speech import CLIENT
 from mgw.dialects.dialect import ReplyContext
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 ANSWERING = ReplyContext("req_1", "tts-x", 0)
 

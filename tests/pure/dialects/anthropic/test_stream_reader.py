@@ -38,8 +38,8 @@ from mgw.dialects.anthropic.reply import parse_reply
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.refusal import UNREADABLE_EVENT
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 OWN = Signature(Family.ANTHROPIC, "c2ln")
 HIDDEN = Signature(Family.ANTHROPIC, "cmVk", redacted=True)

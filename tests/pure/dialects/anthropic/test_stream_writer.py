@@ -52,8 +52,8 @@ from mgw.dialects.anthropic.reply import render_reply
 from mgw.dialects.anthropic.stream_writer import MAX_BLANK, MessagesStreamWriter
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tag_signature
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.grammar import check_messages_stream
 
 ANSWERING = ReplyContext("req_1", "claude", 0)

@@ -17,7 +17,7 @@ from mgw.canonical.conversation import (
     ToolMode,
 )
 from mgw.canonical.features import Feature
-from mgw.vocabulary import Effort
+from mgw.nouns.vocabulary import Effort
 from tests.support.messages import (
     ASSISTANT,
     EXTENDED,

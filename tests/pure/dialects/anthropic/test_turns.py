@@ -20,8 +20,8 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.request import render_request
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Effort, Family
 from mgw_sim.anthropic.messages import messages as answer_of
 from tests.support.messages import (
     ADAPTIVE,

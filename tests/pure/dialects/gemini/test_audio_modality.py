@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dialects.gemini.speech import add_audio_modality
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 CONTENTS = b'"contents" : [{"parts":[{"text":"say \\u007b\\"generationConfig\\""}]}]'
 

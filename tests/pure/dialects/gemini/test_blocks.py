@@ -22,7 +22,7 @@ from mgw.canonical.conversation import (
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.gemini import CLIENT
 from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 Json = dict[str, Any]
 CONTEXT: Final = RequestContext("m")

@@ -12,9 +12,9 @@ from mgw.canonical.conversation import Conversation, Role, Text, Tool, Turn
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini.count import CLIENT, PROVIDER
-from mgw.errors import GatewayError
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 HELLO: Final = (Turn(Role.USER, (Text("Hello"),)),)
 CONTENTS: Final = [{"role": "user", "parts": [{"text": "Hello"}]}]

@@ -12,9 +12,9 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Rendered, RenderOptions, ReplySource
 from mgw.dialects.gemini.embedding import PROVIDER
-from mgw.errors import GatewayError
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 OLD: Final = "gemini-embedding-001"
 NEW: Final = "gemini-embedding-2-preview"

@@ -27,7 +27,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.gemini import CLIENT
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.gemini_requests import OLD, body_of, render
 from tests.support.said import undelivered
 

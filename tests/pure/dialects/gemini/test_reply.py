@@ -35,8 +35,8 @@ from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.gemini.reply import FAILURES
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 Json = dict[str, Any]
 ANSWERING: Final = ReplyContext("req_1", "gpt", 0)

@@ -33,9 +33,9 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.gemini import CLIENT
-from mgw.errors import GatewayError, Reason
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Effort, Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Effort, Family
 from tests.support.gemini_requests import OLD, Json, body_of, model
 
 NEW: Final = ModelRow(

@@ -26,7 +26,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import Parsed, ReplyContext, RequestContext
 from mgw.dialects.gemini import CLIENT
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 ANSWERING: Final = ReplyContext("req_1", "gpt", 0)
 SIGNATURE: Final = Signature(Family.ANTHROPIC, "c2ln")

@@ -14,9 +14,9 @@ from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini.speech import CLIENT, PROVIDER
 from mgw.dialects.refusal import AnswerError
-from mgw.errors import GatewayError, Reason
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 Json = Any  # JSON of whatever type
 SETTING = RenderOptions("gem-tts", Kind.GEMINI, ModelRow("*", Family.GEMINI, "x"))

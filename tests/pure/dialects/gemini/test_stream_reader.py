@@ -36,8 +36,8 @@ from mgw.dialects.dialect import ReplySource
 from mgw.dialects.gemini import PROVIDER
 from mgw.dialects.gemini.reply import FAILURES
 from mgw.dialects.refusal import UNREADABLE_EVENT
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 
 Json = dict[str, Any]
 OWN: Final = Signature(Family.GEMINI, "c2ln")

@@ -33,8 +33,8 @@ from mgw.canonical.reply import (
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini import stream_writer as module
 from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.gemini_streams import (
     ARRAY,
     FOREIGN,

@@ -20,9 +20,9 @@ from mgw.canonical.conversation import (
 )
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
-from mgw.errors import GatewayError, Reason
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 Json = dict[str, Any]
 OLD: Final = ModelRow("*", Family.GEMINI, "x", budget=(1, 24_576), off=True, max_output=1000)

@@ -26,8 +26,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.signatures import SKIP_VALIDATOR
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 from mgw_sim.gemini.conversation import check_request
 from mgw_sim.gemini.fields import GENERATE, validate
 from tests.support.said import undelivered

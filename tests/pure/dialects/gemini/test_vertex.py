@@ -12,7 +12,7 @@ from mgw.config.load import parse
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.gemini import PROVIDER
 from mgw.dialects.models import Models, OverrideRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.vocabulary import Family, Kind
 
 OLD = "gemini-2.5-flash"
 NEW = "gemini-3-pro-preview"

@@ -17,7 +17,7 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Parsed, ReplyContext, ReplyOptions, RequestContext
 from mgw.dialects.openai.embedding import MAX_INPUTS, MAX_TITLE_CHARS, parse_request, render_reply
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 CONTEXT = RequestContext("m")
 

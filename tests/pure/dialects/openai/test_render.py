@@ -27,8 +27,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.openai.request import parse_request, render_request
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import ChatTemplate, Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import ChatTemplate, Family, Kind
 from mgw_sim.openai.chat_request import REQUEST, check_request
 from mgw_sim.openai.errors import validate
 from tests.support.chat_requests import HI, OPENAI, PNG, ROW, TOOL, Json, asked, lost, rendered, said

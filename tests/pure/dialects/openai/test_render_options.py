@@ -26,8 +26,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.models import Models
 from mgw.dialects.openai.request import render_request
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import ChatTools, Effort, Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import ChatTools, Effort, Family, Kind
 from tests.support.chat_requests import HI, HOST, OPENAI, PNG, ROW, TOOL, Json, asked, lost, rendered, said
 
 

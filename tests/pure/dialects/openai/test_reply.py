@@ -13,7 +13,7 @@ from mgw.canonical.reply import StopReason, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.openai.reply import parse_reply
 from mgw.dialects.refusal import AnswerError
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.chat_streams import UNSIGNED, Json, broken, call, deltas, odd, whole
 
 

@@ -27,8 +27,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.signatures import tag_signature
-from mgw.errors import GatewayError
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Family
 from tests.support.chat_clients import HI, TOOL, Json, parsed, refused, turns
 
 SEAL = Signature(Family.ANTHROPIC, "c2VhbA==")

@@ -14,7 +14,7 @@ from bench.memory.measure import collector_off
 from mgw.canonical.conversation import Text, ToolCall, ToolResult
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.openai.request import parse_request
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.chat_clients import HI, Json, refused, turns
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.canonical.conversation import OutputFormat, OutputKind, Reasoning, Tool, ToolChoice, ToolMode
-from mgw.vocabulary import Effort
+from mgw.nouns.vocabulary import Effort
 from tests.support.chat_clients import HI, TOOL, Json, parsed, refused
 
 

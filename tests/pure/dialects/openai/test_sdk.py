@@ -13,7 +13,7 @@ from mgw.canonical.reply import Candidate, Reply, StopReason, TextAdded, TokenUs
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.stream_writer import ChatStreamWriter
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 ANSWERING = ReplyContext("req_1", "m", 1_770_000_000, ReplyOptions(include_usage=True))
 PARTS = (

@@ -12,9 +12,9 @@ from mgw.canonical.reply import TokenUsage
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource
 from mgw.dialects.openai.speech import CLIENT, PROVIDER
-from mgw.errors import GatewayError, Reason
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Family, Kind
 
 SETTING = RenderOptions("tts-x", Kind.OPENAI, ModelRow("*", Family.OPENAI, "x"))
 ASKED = SpeechRequest("Hello", "nova", "Whisper.", "pcm")

@@ -22,7 +22,7 @@ from mgw.canonical.reply import (
     TokenUsage,
 )
 from mgw.dialects.openai.reply import collect_candidate
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from tests.support.chat_streams import DONE, UNSIGNED, Json, answer, call, chunk, read, sse
 
 

@@ -18,7 +18,7 @@ from mgw.canonical.reply import (
     TokenUsage,
 )
 from mgw.dialects.openai.stream_reader import ChatStreamReader
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.chat_streams import DONE, Json, answer, call, chunk, read, sse, whole
 
 

@@ -17,7 +17,7 @@ from mgw.canonical.reply import (
     TextAdded,
     UpstreamError,
 )
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 from tests.support.chat_streams import DONE, broken, call, chunk, read, sse
 
 BROKE = "the upstream's stream ended with an error"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mgw.canonical.reply import ArgumentsAdded, Began, Broke, CallBegan, CallEnded, Counted, Ended, ReplyEvent
 from mgw.dialects.openai.calls import ArgumentsScanner
 from mgw.dialects.openai.stream_reader import ChatStreamReader
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.chat_streams import DONE, deltas, odd, sse
 
 choices = st.fixed_dictionaries(

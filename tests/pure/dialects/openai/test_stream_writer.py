@@ -54,8 +54,8 @@ from mgw.dialects.openai import stream_writer
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.openai.stream_writer import ChatStreamWriter
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.grammar import check_chat, check_chat_stream
 
 PLAIN = ReplyContext("req_1", "model-1", 1_770_000_000)

@@ -14,7 +14,7 @@ from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason, TokenUsa
 from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.openai.usage import read_usage, render_usage, update_session_usage
-from mgw.vocabulary import DialectName
+from mgw.nouns.vocabulary import DialectName
 
 
 def of_chat(completion: Any, reasoning: Any, **fields: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
 from mgw.dialects.models import Models
 from mgw.dialects.responses.request import parse_request
 from mgw.dialects.signatures import TAG
-from mgw.errors import GatewayError
-from mgw.families import text_dialect
-from mgw.vocabulary import Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import Family, Kind
 from tests.support.codex_requests import FIRST, SECOND
 
 FUNCTIONS: Final = [

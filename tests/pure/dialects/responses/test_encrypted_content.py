@@ -16,7 +16,7 @@ from mgw.dialects.responses.encrypted_content import (
     unseal,
 )
 from mgw.dialects.signatures import TagKind
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 
 SIGNATURES = st.builds(Signature, st.sampled_from(Family), st.text(max_size=40))
 

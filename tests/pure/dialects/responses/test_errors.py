@@ -6,7 +6,7 @@ import pytest
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.responses.errors import render_failure
-from mgw.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from openai.types.responses.input_token_count_params import InputTokenCountParam
 
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.responses.count import COUNT
-from mgw.errors import GatewayError
+from mgw.nouns.errors import GatewayError
 from tests.support.accounting import TARGETS, Sent, Target, covers, sent
 from tests.support.field_cases import ABSENT, RESPONSES, Case, cases, least
 from tests.support.responses_fields import (

@@ -43,8 +43,8 @@ from mgw.dialects.openai.reply import collect_candidate
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.responses.provider_reply import parse_reply
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
-from mgw.errors import GatewayError
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Family
 from tests.support.laws import examples
 from tests.support.responses_streams import (
     Json,

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from mgw.vocabulary import Family
+from mgw.nouns.vocabulary import Family
 from tests.support.accounting import LEAST_TARGETS, TARGETS, Target, outcome, through_responses
 from tests.support.field_cases import CLIENTS, Client, cases
 from tests.support.translation_table import silent

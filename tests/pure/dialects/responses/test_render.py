@@ -35,9 +35,9 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.responses.provider import PROVIDER
 from mgw.dialects.responses.render import render_request
-from mgw.errors import GatewayError
-from mgw.model_row import ModelRow
-from mgw.vocabulary import Effort, Family, Kind
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import Effort, Family, Kind
 
 Json = Any  # Any: JSON of whatever type
 

@@ -30,8 +30,8 @@ from mgw.dialects.responses.encrypted_content import (
     seal_thought,
 )
 from mgw.dialects.responses.request import parse_request
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import DialectName, Effort, Family, Kind
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName, Effort, Family, Kind
 
 JsonObject = dict[str, Any]  # Any: JSON
 

@@ -19,8 +19,8 @@ from mgw.dialects.responses.encrypted_content import (
     seal_thought,
 )
 from mgw.dialects.responses.request import parse_request
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.accounting import TARGETS, sent
 from tests.support.field_cases import RESPONSES
 from tests.support.hostile_json import paths, replaced

@@ -32,8 +32,8 @@ from mgw.dialects import serial_writer
 from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
 from mgw.dialects.responses import item_events, stream_writer
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.grammar.responses import check_responses_stream, final_response
 
 TOOLS = {

@@ -56,8 +56,8 @@ from mgw.dialects.responses.encrypted_content import Sealed, unseal
 from mgw.dialects.responses.reply import render_reply
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
 from mgw.dialects.signatures import TagKind
-from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.vocabulary import Family
 from tests.support.grammar.responses import check_response, check_responses_stream, final_response
 from tests.support.laws import examples
 

@@ -13,8 +13,8 @@ from mgw.canonical.reply import Reply, ReplyEvent
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, RequestContext
 from mgw.dialects.responses.render import render_request
-from mgw.model_row import ModelRow
-from mgw.vocabulary import DialectName, Effort, Family, Kind
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import DialectName, Effort, Family, Kind
 from tests.support.responses_streams import Json, function_call, message, read, reasoning, stream, whole
 
 ROW: Final = ModelRow("*", Family.OPENAI, "-", efforts=(Effort.LOW,), default=Effort.MEDIUM)

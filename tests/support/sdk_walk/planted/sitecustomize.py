@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from mgw.nouns.vocabulary import DialectName
 from mgw.routing import routes
-from mgw.vocabulary import DialectName
 
 WRONG: Final[dict[str, dict[str, Any]]] = {  # fields of a row, by name
     "evals_retrieve": {"dialect": DialectName.ANTHROPIC},

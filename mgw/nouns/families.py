@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, DialectName, Family
+from mgw.nouns.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, DialectName, Family
 
 AUTHORIZATION: Final = b"authorization"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.secret import MIN_HIDDEN, Secret, overwritten, without
+from mgw.nouns.secret import MIN_HIDDEN, Secret, overwritten, without
 
 KEY = "sk-canary-7f3a91"
 KEYS = st.text(

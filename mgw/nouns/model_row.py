@@ -16,7 +16,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from mgw.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
+from mgw.nouns.vocabulary import CallIds, ChatTools, Effort, Family, ForcedTools, ThroughResponses
 
 
 def _says(description: str) -> Meta:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from mgw.config.provider import Provider
-from mgw.families import FAMILIES, shown_family
-from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.nouns.families import FAMILIES, shown_family
+from mgw.nouns.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.nouns.vocabulary import KIND_SPELLINGS, Family, Kind
 from mgw.upstream.address import call_target
-from mgw.vocabulary import KIND_SPELLINGS, Family, Kind
 
 ROOT = Path(__file__).resolve().parents[2] / "mgw"
 DECIDES = re.compile(r"\b(?:is|is not|==|!=) (Family|Kind)\.(\w+)")

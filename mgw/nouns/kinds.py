@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import Capability, Family, Kind, MaxTokensField
+from mgw.nouns.vocabulary import Capability, Family, Kind, MaxTokensField
 
 
 class KindRow(Struct, frozen=True, kw_only=True):
