@@ -29,7 +29,7 @@ from mgw.nouns.families import FAMILIES
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import MIN_HIDDEN
 from mgw.nouns.vocabulary import Family
-from mgw.regular_file import open_regular_file
+from mgw.reactor.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
 from mgw.upstream.address import call_url
 from mgw.usage.prices import PriceTable

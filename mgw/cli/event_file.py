@@ -16,7 +16,7 @@ from mgw.config.load import read_text
 from mgw.config.location import AS_WHOM, describe_unreadable
 from mgw.config.problems import ConfigError, Report
 from mgw.config.yaml_document import read
-from mgw.regular_file import open_regular_file, read_up_to
+from mgw.reactor.regular_file import open_regular_file, read_up_to
 from mgw.usage.usage_table import TABLE
 
 _SQLITE: Final = b"SQLite format 3"

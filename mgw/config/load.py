@@ -38,7 +38,7 @@ from mgw.config.settings_base import (
 from mgw.config.unknown_keys import note_unknown_key, places_of
 from mgw.config.value_hints import list_hint, mapping_hint, value_hint
 from mgw.config.yaml_document import MAX_CHARACTERS, Value, YamlDocument, read
-from mgw.regular_file import read_regular_file
+from mgw.reactor.regular_file import read_regular_file
 
 S = TypeVar("S", bound=Settings)
 

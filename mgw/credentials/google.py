@@ -42,7 +42,7 @@ from mgw.credentials.token_request import (
 )
 from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
-from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
+from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
 PROBE_SECONDS: Final = 1.0
 """How long a metadata server has to show itself: it is next door, or there is none."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mgw.config.checks import checked_token_url
 from mgw.nouns.secret import Secret
-from mgw.regular_file import open_regular_file, read_up_to
+from mgw.reactor.regular_file import open_regular_file, read_up_to
 
 MAX_FILE_BYTES: Final = 64 * 1024
 CLOUD_PLATFORM: Final = "https://www.googleapis.com/auth/cloud-platform"

@@ -28,7 +28,7 @@ from mgw.credentials.token_request import (
 )
 from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
-from mgw.regular_file import MAX_TOKEN_FILE, read_regular_file
+from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
 ENDPOINT_NAME: Final = "the provider's token endpoint"
 JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"

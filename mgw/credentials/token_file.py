@@ -15,8 +15,8 @@ from mgw.credentials.state import CredentialState, State
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.reactor.regular_file import MAX_TOKEN_FILE, open_regular_file, read_up_to
 from mgw.reactor.single_flight import SingleFlight
-from mgw.regular_file import MAX_TOKEN_FILE, open_regular_file, read_up_to
 
 CHECK_SECONDS: Final = 1.0
 """How long a token is used before the file is checked for changes."""

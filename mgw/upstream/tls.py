@@ -27,8 +27,8 @@ from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identit
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
 
+from mgw.reactor.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 from mgw.reactor.tls_transport import TlsTransport
-from mgw.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 from mgw.upstream.dial import Attempt, Dialler
 
 _CIPHERS: Final = (

@@ -20,7 +20,7 @@ from zope.interface import implementer
 from mgw.config.file_faults import unreadable
 from mgw.config.quoting import redact
 from mgw.config.settings import TlsSettings
-from mgw.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
+from mgw.reactor.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 
 
 @implementer(IOpenSSLServerConnectionCreator)

@@ -64,14 +64,14 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/test_try_it.py::test_a_few_cookies_of_the_name_are_looked_at": (
         "mgw.clients.try_it.MAX_TOKENS",
     ),
-    "tests/pure/test_regular_file.py::test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
+    "tests/pure/reactor/test_regular_file.py::test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
         "mgw.config.load.MAX_FILE_BYTES",
         "mgw.credentials.google_files.MAX_FILE_BYTES",
-        "mgw.regular_file.MAX_TOKEN_FILE",
+        "mgw.reactor.regular_file.MAX_TOKEN_FILE",
     ),
-    "tests/pure/test_regular_file.py::"
+    "tests/pure/reactor/test_regular_file.py::"
     "test_certificates_of_the_largest_size_are_read_and_larger_ones_are_not": (
-        "mgw.regular_file.MAX_CERTIFICATE_FILE",
+        "mgw.reactor.regular_file.MAX_CERTIFICATE_FILE",
     ),
     "tests/pure/dashboard/test_request_query.py::test_a_limit_is_a_number_within_bounds": (
         "mgw.dashboard.request_query.MAX_LIMIT",

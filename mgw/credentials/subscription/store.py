@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from mgw.nouns.secret import Secret
-from mgw.regular_file import open_regular_file, read_up_to
+from mgw.reactor.regular_file import open_regular_file, read_up_to
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 LOCK_SECONDS: Final = 90.0

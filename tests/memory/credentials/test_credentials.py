@@ -22,7 +22,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret, key_hash
 from mgw.nouns.vocabulary import Family, Kind
-from mgw.regular_file import MAX_TOKEN_FILE
+from mgw.reactor.regular_file import MAX_TOKEN_FILE
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import service_account, write_json

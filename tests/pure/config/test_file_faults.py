@@ -11,7 +11,7 @@ from shutil import rmtree
 import pytest
 
 from mgw.config.file_faults import shown_path, unreadable, unusable_folder, unwritable, user_name
-from mgw.regular_file import read_regular_file
+from mgw.reactor.regular_file import read_regular_file
 
 NOBODY = 65534
 

@@ -19,7 +19,7 @@ from mgw.credentials import google_files
 from mgw.credentials.google_files import read_google_file
 from mgw.credentials.oauth2 import read_token
 from mgw.credentials.token_request import TokenRequestError
-from mgw.regular_file import MAX_CERTIFICATE_FILE, MAX_TOKEN_FILE, read_regular_file
+from mgw.reactor.regular_file import MAX_CERTIFICATE_FILE, MAX_TOKEN_FILE, read_regular_file
 from mgw.upstream.tls import client_context
 from mgw.web.tls import Certificate
 from tests.support.certificates import authority, issue
@@ -39,7 +39,7 @@ OTHER_FILES: Final = MappingProxyType(
         "fleet/worker_count.py": "files of the kernel",
         "fleet/worker_state.py": "files of the kernel",
         "ops/logs.py": "twistd's --logfile, for writing",
-        "regular_file.py": "the one place",
+        "reactor/regular_file.py": "the one place",
         "usage/batch_files.py": "files of the gateway's own, in a directory for it alone",
         "usage/output.py": "an output, which may be a pipe and is opened without blocking",
         "usage/usage_table.py": "makes the database, and looks whether it is a regular file",
@@ -155,4 +155,4 @@ def test_no_module_opens_a_configured_file_in_another_way() -> None:
         for path in SOURCES.rglob("*.py")
         if "simulator" not in path.parts and any(opened(ast.parse(path.read_text())))
     }
-    assert found == OTHER_FILES.keys(), "read it with mgw.regular_file, or say here what it is"
+    assert found == OTHER_FILES.keys(), "read it with mgw.reactor.regular_file, or say here what it is"
