@@ -49,7 +49,7 @@ from mgw.web.ports import Ports, read_certificate
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
-    from mgw.fleet.redis_fleet import Fleet
+    from mgw.redis.hosts import Fleet
     from mgw.web.tls import Certificate
 
 _log: Final = Logger()
@@ -377,7 +377,7 @@ class GatewayService(Service):
         """Join the hosts that share limits, where the configuration has some."""
         if config.fleet.redis is None:
             return None
-        from mgw.fleet.redis_fleet import open_fleet  # which a host alone has no use for
+        from mgw.redis.hosts import open_fleet  # which a host alone has no use for
 
         fleet = open_fleet(config, self._reactor, random, self._on_rest_elsewhere)
         self.telemetry.metrics.fleet = fleet.tables

@@ -16,8 +16,8 @@ from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
 from mgw.clients.limits import Limits, Place, Shortage
-from mgw.fleet.redis_counts import RedisCounts
-from mgw.fleet.redis_fleet import Fleet, open_fleet
+from mgw.redis.counts import RedisCounts
+from mgw.redis.hosts import Fleet, open_fleet
 from tests.support.certificates import authority, issue
 from tests.support.reactor import in_reactor, running_reactor
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 from hiredis import Reader
 
-from mgw.fleet.redis_scripts import BEGIN
+from mgw.redis.scripts import BEGIN
 from tests.support.fake_redis import Command, commands_in, usual
 from tests.support.gateway import start_gateway
 from tests.support.raw_client import RawClient, chat

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from hiredis import Reader, pack_command
 
-from mgw.fleet.redis_scripts import BEGIN, COARSE_MS, END, FINE_MS, HEARTBEAT, HOST_MS, REST, RESTS, Script
+from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_MS, HEARTBEAT, HOST_MS, REST, RESTS, Script
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
 
 pytestmark = needs_redis

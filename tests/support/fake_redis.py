@@ -10,7 +10,7 @@ from hiredis import Reader
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.testing import StringTransport
 
-from mgw.fleet.redis_scripts import BEGIN, HEARTBEAT, RESTS, SCRIPTS
+from mgw.redis.scripts import BEGIN, HEARTBEAT, RESTS, SCRIPTS
 
 Command = list[bytes]
 OK: Final = b"+OK\r\n"

@@ -76,13 +76,13 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/dashboard/test_request_query.py::test_a_limit_is_a_number_within_bounds": (
         "mgw.dashboard.request_query.MAX_LIMIT",
     ),
-    "tests/pure/fleet/test_redis_replies.py::test_exactly_so_much_is_taken_and_one_more_is_not": (
-        "mgw.fleet.redis_replies.MAX_DEPTH",
-        "mgw.fleet.redis_replies.MAX_ELEMENTS",
-        "mgw.fleet.redis_replies.MAX_HOSTS",
-        "mgw.fleet.redis_replies.MAX_REPLY_BYTES",
-        "mgw.fleet.redis_replies.MAX_REST_MS",
-        "mgw.fleet.redis_replies.MAX_WAIT_MS",
+    "tests/pure/redis/test_replies.py::test_exactly_so_much_is_taken_and_one_more_is_not": (
+        "mgw.redis.replies.MAX_DEPTH",
+        "mgw.redis.replies.MAX_ELEMENTS",
+        "mgw.redis.replies.MAX_HOSTS",
+        "mgw.redis.replies.MAX_REPLY_BYTES",
+        "mgw.redis.replies.MAX_REST_MS",
+        "mgw.redis.replies.MAX_WAIT_MS",
     ),
     "tests/memory/realtime/test_session_models.py::test_so_many_values_of_a_message_are_looked_at": (
         "mgw.realtime.session_models._MAX_VALUES",
@@ -377,9 +377,9 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.fleet.forked_process.MAX_MESSAGE_BYTES",
     "mgw.fleet.internal_listener.MAX_LINE_BYTES",
     "mgw.fleet.internal_listener.MAX_PATH_BYTES",
-    "mgw.fleet.redis_counts._MAX_AWAY_SECONDS",
-    "mgw.fleet.redis_link.MAX_RETRY_SECONDS",
-    "mgw.fleet.redis_rests.MAX_KEPT",
+    "mgw.redis.counts._MAX_AWAY_SECONDS",
+    "mgw.redis.link.MAX_RETRY_SECONDS",
+    "mgw.redis.cooldowns.MAX_KEPT",
     "mgw.fleet.rows.MAX_MESSAGE_BYTES",
     "mgw.fleet.rows.MAX_WAITING_BYTES",
     "mgw.ops.live_models.MAX_CACHED_MODELS",

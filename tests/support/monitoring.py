@@ -16,13 +16,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.config.fleet import RedisSettings
-from mgw.fleet.redis_fleet import open_fleet
 from mgw.fleet.worker_state import WorkersState
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
+from mgw.redis.hosts import open_fleet
 from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
 from mgw.usage.prices import Unpriced

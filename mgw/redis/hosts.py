@@ -11,10 +11,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from mgw.clients.limits import ClientCounts, Limits
 from mgw.config.fleet import RedisSettings
 from mgw.config.settings import Config
-from mgw.fleet.redis_counts import RedisCounts, RedisSlots
-from mgw.fleet.redis_link import RedisLink
-from mgw.fleet.redis_rests import OnRest, RedisRests
 from mgw.ops.exposition import Table, ValueTable
+from mgw.redis.cooldowns import OnRest, RedisRests
+from mgw.redis.counts import RedisCounts, RedisSlots
+from mgw.redis.link import RedisLink
 
 
 @dataclass(slots=True, eq=False)

@@ -14,10 +14,10 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.msgpack import Decoder, Encoder
 from twisted.python.failure import Failure
 
-from mgw.fleet.redis_link import RedisLink
-from mgw.fleet.redis_protocol import RedisError
-from mgw.fleet.redis_replies import MAX_REST_MS
-from mgw.fleet.redis_scripts import REST, RESTS
+from mgw.redis.link import RedisLink
+from mgw.redis.protocol import RedisError
+from mgw.redis.replies import MAX_REST_MS
+from mgw.redis.scripts import REST, RESTS
 
 MAX_KEPT: Final = 1000
 """How many are kept while Redis is away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.clients.limits import Limits
-from mgw.fleet.redis_counts import share_of_limits
+from mgw.redis.counts import share_of_limits
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, Final, Generic, TypeVar
 
-from mgw.fleet.redis_replies import read_beat, read_begun, read_count, read_rests
+from mgw.redis.replies import read_beat, read_begun, read_count, read_rests
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import Limits, LocalCounts, LocalPlace, Place, Shortage
-from mgw.fleet.redis_link import GIVEN_UP, RedisLink
-from mgw.fleet.redis_protocol import UNREADABLE, RedisError
-from mgw.fleet.redis_replies import Begun
-from mgw.fleet.redis_scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS
+from mgw.redis.link import GIVEN_UP, RedisLink
+from mgw.redis.protocol import UNREADABLE, RedisError
+from mgw.redis.replies import Begun
+from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS
 
 _UNBOUNDED: Final = 2**53
 _MAX_AWAY_SECONDS: Final = 60.0

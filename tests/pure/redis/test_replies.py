@@ -10,7 +10,7 @@ from hiredis import ProtocolError, Reader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.fleet.redis_replies import (
+from mgw.redis.replies import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     MAX_HOSTS,

@@ -19,7 +19,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.fleet.redis_replies import ReplyGuard, UnreadableReplyError
+from mgw.redis.replies import ReplyGuard, UnreadableReplyError
 
 _CODE: Final = re.compile("[A-Z]{2,20}")
 

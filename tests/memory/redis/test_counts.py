@@ -8,9 +8,9 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import Limits, Place, Shortage
-from mgw.fleet.redis_counts import RedisCounts, RedisSlots
-from mgw.fleet.redis_link import RedisLink
-from mgw.fleet.redis_replies import Begun
+from mgw.redis.counts import RedisCounts, RedisSlots
+from mgw.redis.link import RedisLink
+from mgw.redis.replies import Begun
 
 
 @dataclass

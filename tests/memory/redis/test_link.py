@@ -14,11 +14,11 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, LogLevel, capturedLogs
 
 from mgw.clients.limits import Limits, Place, Shortage
-from mgw.fleet import redis_link
-from mgw.fleet.redis_counts import RedisCounts
-from mgw.fleet.redis_fleet import Fleet, open_fleet
-from mgw.fleet.redis_link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
-from mgw.fleet.redis_scripts import BEGIN, END, HEARTBEAT
+from mgw.redis import link as redis_link
+from mgw.redis.counts import RedisCounts
+from mgw.redis.hosts import Fleet, open_fleet
+from mgw.redis.link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
+from mgw.redis.scripts import BEGIN, END, HEARTBEAT
 from tests.support.configs import config
 from tests.support.fake_redis import Command, FakeRedis, usual
 

@@ -24,8 +24,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.config.fleet import RedisAddress
-from mgw.fleet.redis_protocol import UNREADABLE, Argument, RedisError, RedisProtocol
-from mgw.fleet.redis_replies import (
+from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.redis.protocol import UNREADABLE, Argument, RedisError, RedisProtocol
+from mgw.redis.replies import (
     Beat,
     UnreadableReplyError,
     read_beat,
@@ -35,8 +36,7 @@ from mgw.fleet.redis_replies import (
     read_ok,
     read_subscribed,
 )
-from mgw.fleet.redis_scripts import HEARTBEAT, HOST_MS, SCRIPTS, Script
-from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.redis.scripts import HEARTBEAT, HOST_MS, SCRIPTS, Script
 from mgw.upstream.address import Address
 from mgw.upstream.connect import dialler_to
 from mgw.upstream.dial import Attempt, Dialler, EndpointDialler
@@ -221,7 +221,7 @@ class RedisLink:
         return RedisProtocol(self, secure=self.address is not None and self.address.secure)
 
     def on_lost(self, protocol: RedisProtocol) -> None:
-        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
+        """As in :class:`mgw.redis.protocol.Listener`."""
         if protocol is self._protocol:
             self._lost(_words(protocol.error))
 
@@ -250,7 +250,7 @@ class RedisLink:
             self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "the TLS handshake timed out")
 
     def on_made(self, protocol: RedisProtocol) -> None:
-        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
+        """As in :class:`mgw.redis.protocol.Listener`."""
         if protocol is not self._protocol:
             return  # the attempt is about to say the same
         self._cancel_timer()
@@ -327,7 +327,7 @@ class RedisLink:
             self._lost(GIVEN_UP)
 
     def on_push(self, push: list[Any]) -> None:  # Any: what Redis pushes
-        """As in :class:`mgw.fleet.redis_protocol.Listener`."""
+        """As in :class:`mgw.redis.protocol.Listener`."""
         message = read_message(push)
         if message is not None and self._is_up:
             if message == _JOINED:
