@@ -24,7 +24,6 @@ from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.dashboard.address import describe_dashboard, listening_urls
-from mgw.fleet.worker_count import available_cpus
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import MIN_HIDDEN
@@ -33,6 +32,7 @@ from mgw.reactor.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
 from mgw.upstream.address import call_url
 from mgw.usage.prices import PriceTable
+from mgw.workers.worker_count import available_cpus
 
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""

@@ -32,7 +32,6 @@ from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.address import describe_dashboard
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
-from mgw.fleet.worker_count import available_cpus
 from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
@@ -47,6 +46,7 @@ from mgw.web.edge_auth import prepare_gate
 from mgw.web.listener import ChannelFactory
 from mgw.web.ports import Ports, read_certificate
 from mgw.web.server import WebServer
+from mgw.workers.worker_count import available_cpus
 
 if TYPE_CHECKING:
     from mgw.redis.hosts import Fleet

@@ -31,21 +31,21 @@ from mgw.app.worker import Inherited, run_worker
 from mgw.config.settings import Config
 from mgw.dashboard.session_list import SessionChange, SessionRow
 from mgw.dashboard.switch import Surroundings
-from mgw.fleet.channel import Channel, ChannelError, adopt
-from mgw.fleet.client_balance import ClientNumbers
-from mgw.fleet.counts import HubCounts
-from mgw.fleet.delegate import WorkerView
-from mgw.fleet.fork_server import ForkServer
-from mgw.fleet.hub import HubParts, WorkerConnection
-from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines, socket_directories
-from mgw.fleet.messages import AccountRests, Begin, Drain, Failed, LogText, Reload
-from mgw.fleet.pickled_config import pickle_config
-from mgw.fleet.supervisor import BEGIN_SECONDS, Supervisor
-from mgw.fleet.worker_count import resolve_workers
-from mgw.fleet.worker_state import WorkersState
 from mgw.nouns.secret import Secret, redact_secrets
 from mgw.ops.logs import LogFile
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
+from mgw.workers.channel import Channel, ChannelError, adopt
+from mgw.workers.client_balance import ClientNumbers
+from mgw.workers.counts import HubCounts
+from mgw.workers.delegate import WorkerView
+from mgw.workers.fork_server import ForkServer
+from mgw.workers.hub import HubParts, WorkerConnection
+from mgw.workers.internal_listener import InternalListener, WithoutAccessLines, socket_directories
+from mgw.workers.messages import AccountRests, Begin, Drain, Failed, LogText, Reload
+from mgw.workers.pickled_config import pickle_config
+from mgw.workers.supervisor import BEGIN_SECONDS, Supervisor
+from mgw.workers.worker_count import resolve_workers
+from mgw.workers.worker_state import WorkersState
 
 RELOAD_SECONDS: Final = 60.0
 """How long a worker may take to use another configuration."""

@@ -26,12 +26,22 @@ from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, list_sessions
-from mgw.fleet.channel import Channel, adopt
-from mgw.fleet.client_balance import ClientBalance, ClientNumbers
-from mgw.fleet.counts import Hub
-from mgw.fleet.fork_server import WorkerStart
-from mgw.fleet.forwarding import Forwarding, forwarding_to
-from mgw.fleet.messages import (
+from mgw.generation import Parts, build_generation, build_sources, make_parts
+from mgw.nouns.secret import Secret
+from mgw.ops.logs import AccessObserver
+from mgw.ops.metrics import Metrics
+from mgw.ops.process import on_signals
+from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.routing.routes import GUARDED_ROUTES
+from mgw.usage.record_queue import RecordQueue
+from mgw.web.edge_auth import prepare_gate
+from mgw.web.ports import ListeningSocket, Ports, read_certificate
+from mgw.workers.channel import Channel, adopt
+from mgw.workers.client_balance import ClientBalance, ClientNumbers
+from mgw.workers.counts import Hub
+from mgw.workers.fork_server import WorkerStart
+from mgw.workers.forwarding import Forwarding, forwarding_to
+from mgw.workers.messages import (
     AccountRests,
     Begin,
     ChannelMessage,
@@ -45,21 +55,11 @@ from mgw.fleet.messages import (
     StateQuestion,
     WorkerState,
 )
-from mgw.fleet.pickled_config import unpickle_config
-from mgw.fleet.rows import MAX_WAITING_BYTES, RowWriter
-from mgw.fleet.shared_credentials import SupervisorTokens
-from mgw.fleet.shares import share_of
-from mgw.fleet.worker_state import collect_state
-from mgw.generation import Parts, build_generation, build_sources, make_parts
-from mgw.nouns.secret import Secret
-from mgw.ops.logs import AccessObserver
-from mgw.ops.metrics import Metrics
-from mgw.ops.process import on_signals
-from mgw.reactor.daemon_threads import DaemonThreads
-from mgw.routing.routes import GUARDED_ROUTES
-from mgw.usage.record_queue import RecordQueue
-from mgw.web.edge_auth import prepare_gate
-from mgw.web.ports import ListeningSocket, Ports, read_certificate
+from mgw.workers.pickled_config import unpickle_config
+from mgw.workers.rows import MAX_WAITING_BYTES, RowWriter
+from mgw.workers.shared_credentials import SupervisorTokens
+from mgw.workers.shares import share_of
+from mgw.workers.worker_state import collect_state
 
 if TYPE_CHECKING:
     from mgw.web.tls import Certificate

@@ -12,9 +12,9 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.config.schema import schema_text
-from mgw.fleet.worker_state import WorkersState
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent
+from mgw.workers.worker_state import WorkersState
 from tests.support.deferreds import result_of
 from tests.support.monitoring import fleet_tables, labels_by_name, metrics_with_everything, page_of
 

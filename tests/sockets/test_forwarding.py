@@ -14,11 +14,11 @@ import pytest
 from twisted.internet.threads import blockingCallFromThread
 
 from mgw.app.service import GatewayService
-from mgw.fleet.forwarding import forwarding_to
-from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines
 from mgw.routing.routes import GUARDED_ROUTES
 from mgw.web.app import EXCHANGE, Endpoint, GatewayRequest, build_app, serve_exchange
 from mgw.web.server_response import SLICE_BYTES, send_parts
+from mgw.workers.forwarding import forwarding_to
+from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.reactor import in_reactor, running_reactor
 from tests.support.waiting import WAIT_SECONDS, wait_until

@@ -88,7 +88,7 @@ def listening(said: list[str]) -> Iterator[None]:
 
     @implementer(ILogObserver)
     def hear(event: dict[str, Any]) -> None:
-        if event.get("log_namespace", "").startswith("mgw.fleet.redis"):
+        if event.get("log_namespace", "").startswith("mgw.workers.redis"):
             said.append(event["log_format"].format(**event))
 
     globalLogPublisher.addObserver(hear)

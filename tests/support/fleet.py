@@ -10,8 +10,8 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from mgw.fleet.channel import Channel, Handler
-from mgw.fleet.messages import ChannelMessage, Done
+from mgw.workers.channel import Channel, Handler
+from mgw.workers.messages import ChannelMessage, Done
 
 
 def _done(question: ChannelMessage) -> ChannelMessage:

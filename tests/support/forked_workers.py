@@ -18,10 +18,10 @@ from twisted.internet.stdio import StandardIO
 from twisted.protocols.basic import LineReceiver
 from twisted.python.failure import Failure
 
-from mgw.fleet.channel import Channel, Handler, adopt
-from mgw.fleet.fork_server import ForkServer, WorkerStart
-from mgw.fleet.messages import ChannelMessage, Done, Drain, LogText, TakePlace
-from mgw.fleet.supervisor import Supervisor
+from mgw.workers.channel import Channel, Handler, adopt
+from mgw.workers.fork_server import ForkServer, WorkerStart
+from mgw.workers.messages import ChannelMessage, Done, Drain, LogText, TakePlace
+from mgw.workers.supervisor import Supervisor
 
 
 def say(text: str) -> None:

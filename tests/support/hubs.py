@@ -15,11 +15,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.config.edge_auth import EdgeAuthSettings
-from mgw.fleet.forwarding import Forwarding
-from mgw.fleet.internal_listener import InternalListener, WithoutAccessLines
 from mgw.routing.routes import GUARDED_ROUTES
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
+from mgw.workers.forwarding import Forwarding
+from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
 from tests.support.dashboards import AWAY, Address, DashboardHarness, Response
 from tests.support.web_servers import WebServerHarness
 

@@ -90,9 +90,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/usage/test_otlp_encoder.py::test_a_text_of_the_largest_size_is_whole": (
         "mgw.usage.otlp_span.MAX_TEXT",
     ),
-    "tests/memory/fleet/test_channel.py::"
+    "tests/memory/workers/test_channel.py::"
     "test_a_frame_that_would_be_too_long_closes_the_channel_before_it_has_come": (
-        "mgw.fleet.channel.MAX_FRAME_BYTES",
+        "mgw.workers.channel.MAX_FRAME_BYTES",
     ),
     "tests/memory/upstream/test_pool.py::test_a_waiter_beyond_the_line_is_told_to_come_back_at_once": (
         "mgw.upstream.pool.MAX_WAITERS",
@@ -338,7 +338,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.exchange.request.MAX_PREPARED",
         "mgw.exchange.request.MAX_VARYING",
         "mgw.dashboard.usage_spans.MAX_SPANS",
-        "mgw.fleet.rows.MAX_LABELS",
+        "mgw.workers.rows.MAX_LABELS",
         "mgw.http.head_key._MAX_DIGITS",
         "mgw.http.head_shape._MAX_BYTES",
         "mgw.ops.logs.MAX_SHARED_PATH",
@@ -373,15 +373,15 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.requests.MAX_REQUESTS",
     "mgw.exchange.attempts.MAX_REASON_BYTES",
     "mgw.exchange.response.MAX_BUFFERED_BYTES",
-    "mgw.fleet.client_balance.MAX_WORKERS",
-    "mgw.fleet.forked_process.MAX_MESSAGE_BYTES",
-    "mgw.fleet.internal_listener.MAX_LINE_BYTES",
-    "mgw.fleet.internal_listener.MAX_PATH_BYTES",
+    "mgw.workers.client_balance.MAX_WORKERS",
+    "mgw.workers.forked_process.MAX_MESSAGE_BYTES",
+    "mgw.workers.internal_listener.MAX_LINE_BYTES",
+    "mgw.workers.internal_listener.MAX_PATH_BYTES",
     "mgw.redis.counts._MAX_AWAY_SECONDS",
     "mgw.redis.link.MAX_RETRY_SECONDS",
     "mgw.redis.cooldowns.MAX_KEPT",
-    "mgw.fleet.rows.MAX_MESSAGE_BYTES",
-    "mgw.fleet.rows.MAX_WAITING_BYTES",
+    "mgw.workers.rows.MAX_MESSAGE_BYTES",
+    "mgw.workers.rows.MAX_WAITING_BYTES",
     "mgw.ops.live_models.MAX_CACHED_MODELS",
     "mgw.ops.live_models.MAX_FAILURES",
     "mgw.upstream.connection.MAX_UNWATCHED_BYTES",

@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.config.fleet import RedisSettings
-from mgw.fleet.worker_state import WorkersState
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
@@ -27,6 +26,7 @@ from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
 from mgw.usage.prices import Unpriced
 from mgw.usage.record import SessionCounts
+from mgw.workers.worker_state import WorkersState
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay

@@ -10,8 +10,8 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from mgw.app.supervised_service import SupervisedService
-from mgw.fleet.messages import LogText
 from mgw.ops.json_lines import message_json
+from mgw.workers.messages import LogText
 from tests.support.configs import THREE_FAMILIES, config
 
 SETTINGS = f"{THREE_FAMILIES}\nworkers: 2\ndrain_delay_seconds: 5\n"

@@ -14,12 +14,12 @@ from twisted.logger import ILogObserver, LogPublisher
 from twisted.python.failure import Failure
 
 from mgw.app.worker import Inherited, Worker
-from mgw.fleet.client_balance import LONGEST_PAUSE, ClientNumbers
-from mgw.fleet.messages import Begin, Done, Drain, Reload
-from mgw.fleet.pickled_config import pickle_config
-from mgw.fleet.rows import MAX_WAITING_BYTES
 from mgw.web.channel import GatewayChannel
 from mgw.web.ports import ListeningSocket
+from mgw.workers.client_balance import LONGEST_PAUSE, ClientNumbers
+from mgw.workers.messages import Begin, Done, Drain, Reload
+from mgw.workers.pickled_config import pickle_config
+from mgw.workers.rows import MAX_WAITING_BYTES
 from tests.support.channels import channel_of, post
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.fleet import ChannelTransport, open_channel

@@ -6,10 +6,10 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
-from mgw.fleet.counts import HubCounts
-from mgw.fleet.hub import HubParts, WorkerConnection
-from mgw.fleet.messages import ChannelMessage, SessionNews
 from mgw.realtime.sessions import LocalSlots
+from mgw.workers.counts import HubCounts
+from mgw.workers.hub import HubParts, WorkerConnection
+from mgw.workers.messages import ChannelMessage, SessionNews
 from tests.support.token_endpoints import WALL, TokenHosts
 
 

@@ -1,6 +1,6 @@
 """The messages between the supervisor and its workers, as values that msgpack encodes.
 
-A message is told, or asked and answered with another one; :mod:`mgw.fleet.channel` does either.
+A message is told, or asked and answered with another one; :mod:`mgw.workers.channel` does either.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class WorkerState(ChannelMessage, frozen=True):
 
 
 class Rows(ChannelMessage, frozen=True):
-    """Requests that have ended, in order; :mod:`mgw.fleet.rows` writes and reads them."""
+    """Requests that have ended, in order; :mod:`mgw.workers.rows` writes and reads them."""
 
     labels: list[tuple[int, tuple[bytes | None, ...]]]
     """Labels that the reader does not have, each with the number that stands for it."""

@@ -12,8 +12,6 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
-from mgw.fleet.messages import AnyMessage, ChannelMessage, Rows
-from mgw.fleet.rows import MAX_LABELS, MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, RowReader, RowWriter
 from mgw.ops.logs import usage_line
 from mgw.usage.event import MAX_LINE_BYTES, Outcome
 from mgw.usage.prices import Unpriced
@@ -26,6 +24,8 @@ from mgw.usage.record import (
     encode_settled,
 )
 from mgw.usage.trace_context import TraceContext
+from mgw.workers.messages import AnyMessage, ChannelMessage, Rows
+from mgw.workers.rows import MAX_LABELS, MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, RowReader, RowWriter
 from tests.support.laws import examples
 from tests.support.usage import event, settled_as
 

@@ -18,12 +18,12 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from twisted.internet.defer import Deferred
 
 from mgw.dashboard.session_list import SessionRow
-from mgw.fleet.channel import Asker, ChannelError
-from mgw.fleet.messages import StateQuestion, WorkerState
 from mgw.ops.combining import COMBINATIONS, Combination, Row
 from mgw.ops.exposition import Labels
 from mgw.ops.metrics import Metrics
 from mgw.reactor.single_flight import gather
+from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.messages import StateQuestion, WorkerState
 
 ANSWER_SECONDS: Final = 1.0
 """How long a worker has to answer; one that has not keeps the numbers it gave before."""
@@ -42,7 +42,7 @@ def collect_state(
 
     :param facts: how many requests and sessions are under way.
     :param requests: rows of those under way, as the dashboard shows them, likewise ``sessions``.
-    :param dropped: the records that could not be sent (:attr:`mgw.fleet.rows.RowWriter.dropped`).
+    :param dropped: the records that could not be sent (:attr:`mgw.workers.rows.RowWriter.dropped`).
     """
     tables = [
         (name, [(labels, tuple(map(float, numbers))) for labels, numbers in rows])

@@ -20,8 +20,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
-from mgw.fleet.channel import Asker, ChannelError
-from mgw.fleet.messages import (
+from mgw.realtime.sessions import Slots
+from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.messages import (
     ChannelMessage,
     FreeSlot,
     LeavePlace,
@@ -32,7 +33,6 @@ from mgw.fleet.messages import (
     TakePlace,
     TakeSlot,
 )
-from mgw.realtime.sessions import Slots
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
-from mgw.fleet.internal_listener import (
+from mgw.workers.internal_listener import (
     MAX_PATH_BYTES,
     InternalListener,
     make_socket_path,

@@ -14,11 +14,11 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.fleet.messages import ChannelMessage, Rows
 from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome
 from mgw.usage.prices import Unpriced
 from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
 from mgw.usage.trace_context import TraceContext
+from mgw.workers.messages import ChannelMessage, Rows
 
 MAX_LABELS: Final = 1024
 """How many labels either end remembers; a process shares half as many among its records."""

@@ -12,11 +12,11 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
-from mgw.fleet.channel import Channel, ChannelError, Handler
-from mgw.fleet.delegate import Stage
-from mgw.fleet.fork_server import ForkedProcess, ForkError, ProcessEnding
-from mgw.fleet.messages import Done, Drain
-from mgw.fleet.supervisor import Supervisor, WorkerStartError
+from mgw.workers.channel import Channel, ChannelError, Handler
+from mgw.workers.delegate import Stage
+from mgw.workers.fork_server import ForkedProcess, ForkError, ProcessEnding
+from mgw.workers.messages import Done, Drain
+from mgw.workers.supervisor import Supervisor, WorkerStartError
 from tests.support.deferreds import result_of
 from tests.support.fleet import RecordingHandler, open_channel
 

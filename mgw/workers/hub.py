@@ -14,8 +14,10 @@ from twisted.logger import Logger
 
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.session_list import SessionPhase
-from mgw.fleet.counts import HubCounts
-from mgw.fleet.messages import (
+from mgw.usage.event import timestamp
+from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.workers.counts import HubCounts
+from mgw.workers.messages import (
     AccountRests,
     ChannelMessage,
     Done,
@@ -31,10 +33,8 @@ from mgw.fleet.messages import (
     TokenQuestion,
     WorkerState,
 )
-from mgw.fleet.rows import RowReader
-from mgw.fleet.shared_credentials import answer_token_question
-from mgw.usage.event import timestamp
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.workers.rows import RowReader
+from mgw.workers.shared_credentials import answer_token_question
 
 _log: Final = Logger()
 

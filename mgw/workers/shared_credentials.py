@@ -21,9 +21,9 @@ from twisted.internet.defer import Deferred
 from mgw.credentials.renewed_token import SharedFetch, TokenFetch, token_digest
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
-from mgw.fleet.channel import Asker, ChannelError
-from mgw.fleet.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
 from mgw.nouns.secret import Secret
+from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
 
 ANSWER_SECONDS: Final = 25.0
 """How long the supervisor has to answer: longer than a token endpoint has."""

@@ -15,9 +15,9 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
-from mgw.fleet import channel as channel_module
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import (
+from mgw.workers import channel as channel_module
+from mgw.workers.channel import ChannelError
+from mgw.workers.messages import (
     ChannelMessage,
     Done,
     Drain,

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
-from mgw.fleet.channel import Channel, Handler
-from mgw.fleet.fork_server import ForkedProcess, ProcessEnding
+from mgw.workers.channel import Channel, Handler
+from mgw.workers.fork_server import ForkedProcess, ProcessEnding
 
 
 class Stage(StrEnum):
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 
 
 class Forks(Protocol):
-    """Gives processes and tells of their ends: :class:`~mgw.fleet.fork_server.ForkServer`."""
+    """Gives processes and tells of their ends: :class:`~mgw.workers.fork_server.ForkServer`."""
 
     def listen(self, on_exit: Callable[[int, ProcessEnding], None], on_lost: Callable[[], None]) -> None:
         """Call these when a process has ended, and when there will be no more of them."""

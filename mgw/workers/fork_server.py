@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.fleet.forked_process import MAX_MESSAGE_BYTES, WorkerStart, find_reactor_names, serve_forks
+from mgw.workers.forked_process import MAX_MESSAGE_BYTES, WorkerStart, find_reactor_names, serve_forks
 
 __all__ = ["ForkError", "ForkServer", "ForkedProcess", "ProcessEnding", "WorkerStart"]
 

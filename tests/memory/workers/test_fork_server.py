@@ -8,7 +8,7 @@ import threading
 import pytest
 from twisted.internet.task import Clock
 
-from mgw.fleet.fork_server import ForkServer, ProcessEnding
+from mgw.workers.fork_server import ForkServer, ProcessEnding
 
 
 def test_it_is_not_forked_once_there_are_threads(monkeypatch: pytest.MonkeyPatch) -> None:

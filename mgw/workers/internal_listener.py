@@ -1,7 +1,7 @@
 """The private UNIX socket on which the hub receives requests that workers forward.
 
 It lies in a directory that only the user of the service may enter, and whoever connects is asked for his user
-once more.  So what a connection says of its client is believed (:mod:`mgw.fleet.forwarding`): the server sees
+once more.  So what a connection says of its client is believed (:mod:`mgw.workers.forwarding`): the server sees
 the client's address, whether it speaks TLS, and the id of its request as if it had come directly.
 """
 
@@ -25,7 +25,6 @@ from twisted.internet.interfaces import IAddress, IListeningPort
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.python.failure import Failure
 
-from mgw.fleet.forwarding import ForwardedClient
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import GatewayError
@@ -37,6 +36,7 @@ from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits, RequestReceiver
 from mgw.web.listener import BACKLOG, ChannelFactory
 from mgw.web.server import RequestObserver, WebServer
+from mgw.workers.forwarding import ForwardedClient
 
 MAX_PATH_BYTES: Final = 107
 """What the kernel takes (``sun_path``, unix(7))."""

@@ -6,7 +6,7 @@ import os
 
 from twisted.internet.task import Clock
 
-from mgw.fleet.client_balance import LONGEST_PAUSE, PAUSE_SECONDS, ClientBalance, ClientNumbers
+from mgw.workers.client_balance import LONGEST_PAUSE, PAUSE_SECONDS, ClientBalance, ClientNumbers
 
 
 class Ports:

@@ -13,13 +13,13 @@ from twisted.internet.defer import Deferred
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import MAX_SESSIONS_SHOWN, SessionRow, list_sessions
 from mgw.exchange.exchange import Exchange
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import AnyMessage, ChannelMessage, StateQuestion, WorkerState
-from mgw.fleet.worker_state import ANSWER_SECONDS, WorkersState, collect_state
 from mgw.ops.combining import COMBINATIONS
 from mgw.ops.metrics import Metrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.realtime.sessions import Sessions
+from mgw.workers.channel import ChannelError
+from mgw.workers.messages import AnyMessage, ChannelMessage, StateQuestion, WorkerState
+from mgw.workers.worker_state import ANSWER_SECONDS, WorkersState, collect_state
 from tests.support.deferreds import result_of
 from tests.support.monitoring import metrics_with_everything, page_of
 

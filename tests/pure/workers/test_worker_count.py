@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.fleet.worker_count import available_cpus, resolve_workers
+from mgw.workers.worker_count import available_cpus, resolve_workers
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 from twisted.internet.error import ConnectError
 from twisted.internet.testing import StringTransport
 
-from mgw.fleet.forwarding import LIMITS
-from mgw.fleet.internal_listener import LINE_SECONDS, MAX_LINE_BYTES
 from mgw.web.server import RequestIds
+from mgw.workers.forwarding import LIMITS
+from mgw.workers.internal_listener import LINE_SECONDS, MAX_LINE_BYTES
 from tests.memory.dashboard.test_access import BEARER, KEY, LOCAL, NO_KEYS, OWN_KEYS, PATH, WITH_KEYS
 from tests.support.dashboards import AWAY, HERE, Address, Response
 from tests.support.hubs import PIPE_BYTES, WorkerHarness

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from mgw.config.settings import Config
-from mgw.fleet.pickled_config import pickle_config, unpickle_config
-from mgw.fleet.shares import share_of
+from mgw.workers.pickled_config import pickle_config, unpickle_config
+from mgw.workers.shares import share_of
 from tests.support.configs import config
 
 _TEXT = """

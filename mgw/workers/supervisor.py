@@ -19,10 +19,10 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.fleet.channel import Channel, Handler, adopt
-from mgw.fleet.delegate import Delegate, Forks, Stage, WorkerView
-from mgw.fleet.fork_server import ForkedProcess, ProcessEnding
-from mgw.fleet.messages import ChannelMessage, Ping
+from mgw.workers.channel import Channel, Handler, adopt
+from mgw.workers.delegate import Delegate, Forks, Stage, WorkerView
+from mgw.workers.fork_server import ForkedProcess, ProcessEnding
+from mgw.workers.messages import ChannelMessage, Ping
 
 BEGIN_SECONDS: Final = 60.0
 """Who does not serve after so long is killed."""

@@ -11,9 +11,10 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
 from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.counts import ANSWER_SECONDS, Hub, HubCounts
-from mgw.fleet.messages import (
+from mgw.realtime.sessions import LocalSlots
+from mgw.workers.channel import ChannelError
+from mgw.workers.counts import ANSWER_SECONDS, Hub, HubCounts
+from mgw.workers.messages import (
     ChannelMessage,
     FreeSlot,
     LeavePlace,
@@ -24,7 +25,6 @@ from mgw.fleet.messages import (
     TakePlace,
     TakeSlot,
 )
-from mgw.realtime.sessions import LocalSlots
 
 LIMITS = Limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
 

@@ -19,7 +19,7 @@ from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.fleet.messages import AnyMessage, ChannelMessage, Done, Failed, Ping
+from mgw.workers.messages import AnyMessage, ChannelMessage, Done, Failed, Ping
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 """A longer frame is not sent, and loses the channel of whoever gets one."""

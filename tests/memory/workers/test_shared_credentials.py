@@ -16,9 +16,9 @@ from mgw.credentials import credentials_of
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RenewedToken
 from mgw.credentials.token_request import TokenRequestError
-from mgw.fleet.channel import ChannelError
-from mgw.fleet.messages import AnyMessage, ChannelMessage, Done, TokenAnswer, TokenQuestion
-from mgw.fleet.shared_credentials import SupervisorTokens, answer_token_question
+from mgw.workers.channel import ChannelError
+from mgw.workers.messages import AnyMessage, ChannelMessage, Done, TokenAnswer, TokenQuestion
+from mgw.workers.shared_credentials import SupervisorTokens, answer_token_question
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import service_account, write_json
