@@ -26,7 +26,7 @@ from bench.memory.reactor import LinesAtOnce
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.ops.logs import LogFile
-from mgw.reactor.event_loop import EventLoop
+from mgw.reactor.twisted_fast.event_loop import EventLoop
 
 _CONFIG: Final = """
 listen: "127.0.0.1:{port}"

@@ -29,7 +29,7 @@ from mgw.ops.process import collect_rarely, return_large_blocks
 from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
-from mgw.reactor.event_loop import EventLoop
+from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import LocalSlots, Sessions, Slots
 from mgw.routing.routes import ROUTES
 from mgw.web.app import Endpoint, build_app

@@ -28,9 +28,9 @@ from mgw.http.response_head import ResponseHead, judge_lines, read_response_head
 from mgw.http.response_reader import MAX_HEAD_BYTES, ResponseReader
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.reactor.eager_writer import EagerWriter
-from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.realtime.handshake import ClientHandshake, HandshakeError
 from mgw.upstream.client import Upstream
 from mgw.upstream.dial import Attempt

@@ -34,11 +34,11 @@ from mgw.http.head_shape import HeadShapes
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PendingInput, peek_input
-from mgw.reactor.tcp_transport import close_quiet
-from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
+from mgw.reactor.twisted_fast.tcp_transport import close_quiet
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 from mgw.upstream.request import BodyProducer, UpstreamLimits
 from mgw.upstream.response import UpstreamResponse

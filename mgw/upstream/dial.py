@@ -2,7 +2,7 @@
 
 Twisted's endpoints cost each connection several Deferreds and a timer, a name is resolved in a thread each
 time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object:
-a :class:`mgw.reactor.socket_attempt.SocketAttempt`, or, where the reactor or the address are not of the kind
+a :class:`mgw.reactor.twisted_fast.socket_attempt.SocketAttempt`, or, where the reactor or the address are not of the kind
 for that, one that is Twisted's factory while the connection is made, takes the protocol's place for the
 moment in which it stands, and then gives it to the protocol.
 
@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.reactor.socket_attempt import (
+from mgw.reactor.twisted_fast.socket_attempt import (
     ConnectAttempt,
     SocketAttempt,
     can_connect_sockets,

@@ -19,8 +19,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, body_size
-from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.wire.headers import RawHeaders
 
 _log: Final = Logger()

@@ -28,7 +28,7 @@ from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
 
 from mgw.reactor.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
-from mgw.reactor.tls_transport import TlsTransport
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.dial import Attempt, Dialler
 
 _CIPHERS: Final = (

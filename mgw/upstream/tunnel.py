@@ -26,9 +26,9 @@ from mgw.http.connect_head import ConnectReader, render_connect
 from mgw.http.response_reader import NOT_HTTP
 from mgw.nouns.errors import Cause
 from mgw.nouns.secret import Secret
-from mgw.reactor.socket_attempt import ConnectAttempt
-from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.socket_attempt import ConnectAttempt
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.dial import Attempt, Dialler
 
 _REASONS: Final = {

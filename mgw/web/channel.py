@@ -27,9 +27,9 @@ from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import socket_state
-from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, ChannelState, ClosingChannel
 from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
 

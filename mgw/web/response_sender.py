@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody
 from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
-from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.web.interfaces import ServerContext
 from mgw.wire.headers import RawHeaders
 

@@ -1,4 +1,4 @@
-"""The promises of mgw.reactor.socket_attempt."""
+"""The promises of mgw.reactor.twisted_fast.socket_attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twisted.internet.main import CONNECTION_LOST
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from mgw.reactor.socket_attempt import SocketAttempt, can_connect_sockets
+from mgw.reactor.twisted_fast.socket_attempt import SocketAttempt, can_connect_sockets
 from tests.support.reactor import in_reactor, running_reactor
 
 

@@ -27,7 +27,7 @@ from twisted.internet.threads import deferToThread
 
 from mgw.http.head_shape import HeadShapes
 from mgw.reactor.deadline import TimerWheel
-from mgw.reactor.tls_transport import TlsTransport
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
 from mgw.upstream.connect import dialler_to

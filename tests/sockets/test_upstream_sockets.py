@@ -12,7 +12,7 @@ from twisted.internet.tcp import Connection as TcpConnection
 
 from mgw.http.request_head import render_request_head
 from mgw.nouns.errors import Reason
-from mgw.reactor.socket_attempt import KEEPALIVE_SECONDS
+from mgw.reactor.twisted_fast.socket_attempt import KEEPALIVE_SECONDS
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import (
     Phase,

@@ -207,7 +207,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/memory/reactor/test_tcp_transport.py::"
     "test_a_burst_of_clients_comes_after_the_data_of_those_who_are_there": (
-        "mgw.reactor.tcp_transport.MAX_ACCEPTS",
+        "mgw.reactor.twisted_fast.tcp_transport.MAX_ACCEPTS",
     ),
     "tests/memory/upstream/test_pool.py::test_no_more_connections_rest_than_allowed_and_the_oldest_goes": (
         "mgw.upstream.pool.MAX_IDLE",
@@ -322,9 +322,9 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dashboard.feed.MAX_WRITE_BYTES",
         "mgw.dashboard.model_prices.MAX_COMPARISONS",
         "mgw.exchange.body.MAX_PART_BYTES",
-        "mgw.reactor.event_loop.MAX_EVENTS",
-        "mgw.reactor.event_loop.MAX_POLLS",
-        "mgw.reactor.event_loop.MAX_WAIT",
+        "mgw.reactor.twisted_fast.event_loop.MAX_EVENTS",
+        "mgw.reactor.twisted_fast.event_loop.MAX_POLLS",
+        "mgw.reactor.twisted_fast.event_loop.MAX_WAIT",
         "mgw.upstream.connection.MAX_JOINED_BYTES",
     ),
     "how much is kept to be faster: without it the same comes, later": (

@@ -1,4 +1,4 @@
-"""A TLS server in memory, opposite to a :class:`mgw.reactor.tls_transport.TlsTransport`."""
+"""A TLS server in memory, opposite to a :class:`mgw.reactor.twisted_fast.tls_transport.TlsTransport`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.reactor.tls_transport import TlsTransport
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from tests.support.certificates import Authority, Issued
 
 

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
 
-from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 
 
 @dataclass

@@ -26,7 +26,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.reactor.event_loop import EventLoop
+from mgw.reactor.twisted_fast.event_loop import EventLoop
 from tests.support.waiting import WAIT_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -377,7 +377,7 @@ IN_A_PROCESS: Final = """
 import os, signal, sys
 from twisted.internet import reactor
 from twisted.internet.protocol import Factory, Protocol
-from mgw.reactor.event_loop import EventLoop
+from mgw.reactor.twisted_fast.event_loop import EventLoop
 
 class Stopping(Protocol):
     def dataReceived(self, data):

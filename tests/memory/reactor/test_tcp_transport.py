@@ -1,4 +1,4 @@
-"""The promises of mgw.reactor.tcp_transport, on a reactor whose turns the test takes."""
+"""The promises of mgw.reactor.twisted_fast.tcp_transport, on a reactor whose turns the test takes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.reactor.event_loop import EventLoop
-from mgw.reactor.tcp_transport import (
+from mgw.reactor.twisted_fast.event_loop import EventLoop
+from mgw.reactor.twisted_fast.tcp_transport import (
     MAX_ACCEPTS,
     TcpTransport,
     accept_clients,

@@ -1,4 +1,4 @@
-"""The promises of mgw.reactor.tls_transport."""
+"""The promises of mgw.reactor.twisted_fast.tls_transport."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 
-from mgw.reactor.tls_transport import TlsTransport
+from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from tests.support.certificates import Authority, Issued, authority, issue
 from tests.support.tls_peers import RecordingProtocol, TlsPair
 

@@ -3,7 +3,7 @@
 For every event the stock reactor makes a logging context, a dict copied from another, and calls through
 four layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common
 event, "a connection has input", calls the transport's ``doRead`` at once.  Clients who want to connect come
-last in a turn, and few at a time (:mod:`mgw.reactor.tcp_transport`), so that those who are there wait for no
+last in a turn, and few at a time (:mod:`mgw.reactor.twisted_fast.tcp_transport`), so that those who are there wait for no
 burst of them.  All else goes Twisted's own way: output, errors, hang-ups, pipes and the wakers of threads and
 signals.  So does whatever follows from an error, with Twisted's words in the log.
 
@@ -31,7 +31,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.log import callWithLogger, err
 
-from mgw.reactor.tcp_transport import MAX_ACCEPTS, TcpTransport, accept_clients
+from mgw.reactor.twisted_fast.tcp_transport import MAX_ACCEPTS, TcpTransport, accept_clients
 
 MAX_EVENTS: Final = 256
 """In one turn, so that timers need not wait for thousands of connections."""

@@ -25,7 +25,7 @@ from twisted.internet.interfaces import IProtocol, IProtocolFactory, IWriteDescr
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.reactor.tcp_transport import transport_of
+from mgw.reactor.twisted_fast.tcp_transport import transport_of
 
 KEEPALIVE_SECONDS: Final = 30
 

@@ -27,8 +27,8 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 
 _RECORD_BYTES: Final = 16 * 1024
 """The most that one record holds (RFC 8446 5.1), and what OpenSSL is given at once: its buffers never shrink,
