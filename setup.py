@@ -113,8 +113,8 @@ setup(
         ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
         ("share/doc/mgw/images", [f"docs/images/{path.name}" for path in PICTURES]),
     ],
-    packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
-    package_data={"mgw": ["py.typed", "dashboard/static/**"]},
+    packages=[*find_packages(include=["mgw", "mgw.*", "mgw_sim", "mgw_sim.*"]), "twisted.plugins"],
+    package_data={"mgw": ["py.typed", "dashboard/static/**"], "mgw_sim": ["py.typed"]},
     include_package_data=True,
     install_requires=[
         "autobahn>=26.10.2,<27",

@@ -31,7 +31,7 @@ def layers() -> list[list[str]]:
     settings = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     found = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return [layer.split(" | ") for layer in found]
+    return [re.split(r" [|:] ", layer) for layer in found]
 
 
 def _list() -> Iterator[str]:

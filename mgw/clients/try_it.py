@@ -19,8 +19,6 @@ from msgspec import Struct
 
 from mgw.config.settings import Config
 from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
-from mgw.routing.match import is_denied
-from mgw.routing.routes import DASHBOARD_ROUTES
 
 COOKIE: Final = b"mgw_try_it"
 SECURE_COOKIE: Final = b"__Host-" + COOKIE
@@ -31,7 +29,6 @@ MAX_TOKENS: Final = 8
 """How many cookies of the name are looked at: pages of other ports may have set some."""
 _TOKEN: Final = re.compile(rb"([0-9a-f]{%d})-([0-9]{1,12})-([0-9a-f]{64})" % KEY_HASH_DIGITS)
 _PURPOSE: Final = b"mgw try it"
-_API: Final = next(route for route in DASHBOARD_ROUTES if route.name == "dashboard_api")
 
 
 class Token(Struct, frozen=True):
@@ -52,10 +49,13 @@ class Token(Struct, frozen=True):
         return f"Token({self.key_hash!r}, {self.expires})"
 
 
-def is_try_it_offered(config: Config) -> bool:
-    """Whether the dashboard has the page, and requests with its cookie are accepted."""
+def is_try_it_offered(config: Config, *, is_api_denied: bool) -> bool:
+    """Whether the dashboard has the page, and requests with its cookie are accepted.
+
+    :param is_api_denied: whether the configuration denies the routes of the dashboard's API.
+    """
     dashboard = config.dashboard
-    if not dashboard.is_served or is_denied(_API, config.routes.deny):
+    if not dashboard.is_served or is_api_denied:
         return False
     if dashboard.try_it is not None:
         return dashboard.try_it

@@ -1,8 +1,8 @@
 """All secrets in settings, which no log line and no response may contain.
 
 They are found by the types of fields, so that a new setting need not be named here: each
-:class:`~mgw.nouns.secret.Secret`, and each text of a field that does not print (``repr=False``), as the values of
-headers are.
+:class:`~mgw.nouns.secret.Secret`, and each text of a field that does not print (``repr=False``), as the
+values of headers are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The dashboard as a handler of Twisted requests: which path leads to which part.
 
-A part that is not there has no path.  What goes wrong is raised as a :class:`~mgw.nouns.errors.GatewayError`, which
-whoever serves the request renders in OpenAI's shape.
+A part that is not there has no path.  What goes wrong is raised as a
+:class:`~mgw.nouns.errors.GatewayError`, which whoever serves the request renders in OpenAI's shape.
 """
 
 from __future__ import annotations

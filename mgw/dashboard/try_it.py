@@ -26,6 +26,7 @@ from mgw.dashboard.responses import NO_STORE, send_nothing
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, Secret
 from mgw.routing.match import unknown_endpoint
+from mgw.routing.routes import is_dashboard_api_denied
 
 _OFF = "; the page is off: to turn it on, set dashboard.try_it to true"
 _KEY_WANTED = "requests of this session require a gateway key: enter one, or send Authorization: Bearer <key>"
@@ -47,7 +48,9 @@ class TryIt:
 
     def use(self, config: Config) -> None:
         """Follow another configuration from now on."""
-        self._is_offered, self._needs_key = is_try_it_offered(config), config.edge_auth.enabled
+        is_denied = is_dashboard_api_denied(config.routes.deny)
+        self._is_offered = is_try_it_offered(config, is_api_denied=is_denied)
+        self._needs_key = config.edge_auth.enabled
         self._clients = {}
         if not self._is_offered or not self._needs_key:
             return

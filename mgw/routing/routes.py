@@ -6,6 +6,7 @@ documents and the tests read this table.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from mgw.nouns.vocabulary import DialectName, Modality
 from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
+from mgw.routing.match import is_denied
 from mgw.routing.media_routes import MEDIA_ROUTES
 from mgw.routing.openai_routes import OPENAI_ROUTES
 from mgw.routing.realtime_routes import REALTIME_ROUTES
@@ -93,3 +95,9 @@ DENIABLE: Final = frozenset(
     name for route in ROUTES for name in (route.name, route.group) if name and route.name not in OPEN_ROUTES
 )
 """What ``routes.deny`` may name beside a family: a row, or the rows of a resource."""
+
+
+def is_dashboard_api_denied(denied: Collection[str]) -> bool:
+    """Whether an operator switches off the API of the dashboard."""
+    api = next(route for route in DASHBOARD_ROUTES if route.name == "dashboard_api")
+    return is_denied(api, denied)

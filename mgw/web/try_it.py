@@ -19,7 +19,7 @@ from mgw.http.request_head import RequestHead
 from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
 from mgw.routing.match import MatchedRoute
-from mgw.routing.routes import TRY_IT_ROUTES
+from mgw.routing.routes import TRY_IT_ROUTES, is_dashboard_api_denied
 from mgw.wire.headers import value_of, values_of
 from mgw.wire.target import query_value
 
@@ -82,7 +82,8 @@ def try_it_gate(
     config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]
 ) -> TryItGate | None:
     """Return the rules; ``None`` where the page is not offered, or sends its requests without a key."""
-    is_needed = config.edge_auth.enabled and is_try_it_offered(config)
+    is_denied = is_dashboard_api_denied(config.routes.deny)
+    is_needed = config.edge_auth.enabled and is_try_it_offered(config, is_api_denied=is_denied)
     return TryItGate(config, clients, wall) if is_needed else None
 
 

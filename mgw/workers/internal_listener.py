@@ -1,8 +1,8 @@
 """The private UNIX socket on which the hub receives requests that workers forward.
 
 It lies in a directory that only the user of the service may enter, and whoever connects is asked for his user
-once more.  So what a connection says of its client is believed (:mod:`mgw.workers.forwarding`): the server sees
-the client's address, whether it speaks TLS, and the id of its request as if it had come directly.
+once more.  So what a connection says of its client is believed (:mod:`mgw.workers.forwarding`): the server
+sees the client's address, whether it speaks TLS, and the id of its request as if it had come directly.
 """
 
 from __future__ import annotations

@@ -15,9 +15,7 @@ import pytest
 
 MGW: Final = Path(__file__).resolve().parents[2] / "mgw"
 SOURCES: Final = {
-    path.relative_to(MGW).as_posix(): path.read_text(encoding="utf-8")
-    for path in MGW.rglob("*.py")
-    if "simulator" not in path.parts
+    path.relative_to(MGW).as_posix(): path.read_text(encoding="utf-8") for path in MGW.rglob("*.py")
 }
 ERRORS: Final = {f"dialects/{name}/errors.py" for name in ("openai", "anthropic", "gemini")}
 

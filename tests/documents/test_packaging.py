@@ -45,7 +45,12 @@ def test_the_wheel_holds_each_example(made: Path, name: str) -> None:
 
 def test_the_wheel_holds_every_module_and_the_plugin(made: Path) -> None:
     plugin = ROOT / "twisted/plugins/mgw_plugin.py"
-    for file in (*(ROOT / "mgw").rglob("*.py"), ROOT / "mgw/py.typed", plugin):
+    for file in (
+        *(ROOT / "mgw").rglob("*.py"),
+        *(ROOT / "mgw_sim").rglob("*.py"),
+        ROOT / "mgw/py.typed",
+        plugin,
+    ):
         assert (made / "lib" / file.relative_to(ROOT)).is_file(), file
 
 

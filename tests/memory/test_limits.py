@@ -561,11 +561,10 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
 
 
 def limits() -> Iterator[str]:
-    """Every number ``MAX_...`` of a module, but for the simulator's: it is a tool for tests itself."""
+    """Every number ``MAX_...`` of a module."""
     for path in sorted((ROOT / "mgw").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        if not module.startswith("mgw_sim."):
-            yield from (f"{module}.{found[1]}" for found in NAME.finditer(path.read_text(encoding="utf-8")))
+        yield from (f"{module}.{found[1]}" for found in NAME.finditer(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("name", CASES)

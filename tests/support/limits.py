@@ -64,7 +64,8 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/test_try_it.py::test_a_few_cookies_of_the_name_are_looked_at": (
         "mgw.clients.try_it.MAX_TOKENS",
     ),
-    "tests/pure/reactor/test_regular_file.py::test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
+    "tests/pure/reactor/test_regular_file.py::"
+    "test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
         "mgw.config.load.MAX_FILE_BYTES",
         "mgw.credentials.google_files.MAX_FILE_BYTES",
         "mgw.reactor.regular_file.MAX_TOKEN_FILE",

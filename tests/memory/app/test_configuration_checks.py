@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from mgw.app.check import check, reader_of
 
-FILE: Final = Path(__file__).parents[1] / "golden" / "configuration-checks.txt"
+FILE: Final = Path(__file__).parents[2] / "golden" / "configuration-checks.txt"
 LEAST: Final = 88
 """Mistakes that the table has to have."""
 PLACE: Final = re.compile(

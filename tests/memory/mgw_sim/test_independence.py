@@ -22,5 +22,4 @@ def test_it_imports_nothing_of_the_gateway() -> None:
     [folder] = mgw_sim.__path__
     files = sorted(Path(folder).rglob("*.py"))
     assert len(files) > 40
-    ours = {name for path in files for name in _imported(path) if name.partition(".")[0] == "mgw"}
-    assert {name for name in ours if not name.startswith("mgw_sim.")} == set()
+    assert "mgw" not in {name.partition(".")[0] for path in files for name in _imported(path)}

@@ -18,6 +18,7 @@ from mgw.clients.try_it import (
     tokens_in,
 )
 from mgw.exchange.rewritten_urls import upload_token
+from mgw.routing.routes import is_dashboard_api_denied
 from tests.support.configs import THREE_FAMILIES, config
 
 NOW = 1_800_000_000.0
@@ -101,4 +102,5 @@ OFFERED = {
 
 @pytest.mark.parametrize(("more", "offered"), OFFERED.values(), ids=OFFERED)
 def test_the_page_is_offered_where_strangers_cannot_use_it(more: str, offered: bool) -> None:
-    assert is_try_it_offered(config(THREE_FAMILIES + more)) is offered
+    made = config(THREE_FAMILIES + more)
+    assert is_try_it_offered(made, is_api_denied=is_dashboard_api_denied(made.routes.deny)) is offered

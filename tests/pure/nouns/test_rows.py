@@ -11,7 +11,7 @@ from mgw.nouns.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.nouns.vocabulary import KIND_SPELLINGS, Family, Kind
 from mgw.upstream.address import call_target
 
-ROOT = Path(__file__).resolve().parents[2] / "mgw"
+ROOT = Path(__file__).resolve().parents[3] / "mgw"
 DECIDES = re.compile(r"\b(?:is|is not|==|!=) (Family|Kind)\.(\w+)")
 ALLOWED = {
     # Anthropic alone signs thoughts that may travel beside a call.

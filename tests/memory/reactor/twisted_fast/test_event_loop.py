@@ -29,7 +29,7 @@ from zope.interface import implementer
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from tests.support.waiting import WAIT_SECONDS
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[4]
 NAMES: Final = ("doPoll", "doIteration", "iterate")
 BAD: Final = b"bad"
 
