@@ -7,8 +7,8 @@ beside twistd's own and not through its observers, which take ten times as long.
 quote, ``=`` or anything that does not print is written as a JSON string, and none is longer than 256
 characters, so a line can be taken apart at its blanks.
 
-A key of ours lives in a :class:`~mgw.nouns.secret.Secret` and does not print.  What redaction guards
-against is text made elsewhere: an exception of a library that quotes an address with ``?key=``, or a header.  The
+A key of ours lives in a :class:`~mgw.nouns.secret.Secret` and does not print.  What redaction guards against
+is text made elsewhere: an exception of a library that quotes an address with ``?key=``, or a header.  The
 observer here formats each event itself and passes on the finished text alone, so that no observer behind it
 can print a field that was not looked at.  Tracebacks are those without local variables.
 """

@@ -1,10 +1,10 @@
 """Open TCP connections to one host cheaply, for a thousand streams a second.
 
 Twisted's endpoints cost each connection several Deferreds and a timer, a name is resolved in a thread each
-time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object:
-a :class:`mgw.reactor.twisted_fast.socket_attempt.SocketAttempt`, or, where the reactor or the address are not
-of the kind for that, one that is Twisted's factory while the connection is made, takes the protocol's place for the
-moment in which it stands, and then gives it to the protocol.
+time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object: a
+:class:`mgw.reactor.twisted_fast.socket_attempt.SocketAttempt`, or, where the reactor or the address are not
+of the kind for that, one that is Twisted's factory while the connection is made, takes the protocol's place
+for the moment in which it stands, and then gives it to the protocol.
 
 A host name has the full treatment, resolution and all its addresses in turn (RFC 8305), unless one of them
 was connected to within the last :data:`ADDRESS_SECONDS`.  That one is dialled alone; if it fails or takes

@@ -36,17 +36,17 @@ def test_the_package_has_the_version_of_the_gateway() -> None:
 
 
 def test_the_service_has_time_for_the_usual_drain() -> None:
-    [seconds] = settings("mgw.app.service")["TimeoutStopSec"]
+    [seconds] = settings("mgw.service")["TimeoutStopSec"]
     assert float(seconds) > Config.model_fields["drain_seconds"].default + SECONDS_BEHIND_DRAIN
 
 
 def test_the_service_may_have_the_memory_that_tls_needs() -> None:
-    assert "MemoryDenyWriteExecute" not in settings("mgw.app.service")
+    assert "MemoryDenyWriteExecute" not in settings("mgw.service")
 
 
 def test_the_first_process_decides_what_becomes_of_workers() -> None:
     """It drains them when it is asked to stop, and replaces the one that the kernel has killed."""
-    unit = settings("mgw.app.service")
+    unit = settings("mgw.service")
     assert (unit["KillMode"], unit["OOMPolicy"]) == (["mixed"], ["continue"])
 
 
@@ -58,7 +58,7 @@ def test_the_package_uses_every_core() -> None:
 
 
 def test_the_service_reads_the_files_that_the_package_installs() -> None:
-    unit, installed = settings("mgw.app.service"), (DEBIAN / "mgw.install").read_text(encoding="utf-8")
+    unit, installed = settings("mgw.service"), (DEBIAN / "mgw.install").read_text(encoding="utf-8")
     assert unit["ExecStart"] == ["/usr/bin/mgw run -c /etc/mgw.yaml"]
     assert unit["EnvironmentFile"] == ["-/etc/default/mgw"]
     assert installed.splitlines()[:2] == ["etc/mgw.yaml etc/", "debian/default/mgw etc/default/"]
@@ -66,7 +66,7 @@ def test_the_service_reads_the_files_that_the_package_installs() -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_the_exposure_of_the_service_is_low() -> None:
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(DEBIAN / "mgw.app.service")]
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(DEBIAN / "mgw.service")]
     found = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
     [exposure] = re.findall(r"Overall exposure level for mgw\.service: ([0-9.]+)", found.stdout)
     assert float(exposure) < 2.0

@@ -171,7 +171,7 @@ def test_the_dockerfile_says_what_the_image_without_docker_says() -> None:
 
 
 def test_an_image_starts_the_command_of_the_service() -> None:
-    unit = (SHIPPED.parents[1] / "debian" / "mgw.app.service").read_text(encoding="utf-8")
+    unit = (SHIPPED.parents[1] / "debian" / "mgw.service").read_text(encoding="utf-8")
     assert f"ExecStart={' '.join([*RUNNING['Entrypoint'], *RUNNING['Cmd']])}\n" in unit
 
 

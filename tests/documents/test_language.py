@@ -18,6 +18,7 @@ PLACES: Final = (
     "mgw/dashboard/static/**/*.html",
     "mgw/dashboard/static/**/*.js",
     "mgw/**/*.py",
+    "mgw_sim/**/*.py",
 )
 """Pages, examples, the dashboard, and the modules: their strings are messages, help and descriptions."""
 IMITATIONS: Final = frozenset({"mgw_sim/model.py"})

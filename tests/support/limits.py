@@ -206,7 +206,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/ops/test_request_lines.py::test_what_waits_is_bounded_and_the_oldest_is_written": (
         "mgw.ops.request_lines.MAX_HELD",
     ),
-    "tests/memory/reactor/test_tcp_transport.py::"
+    "tests/memory/reactor/twisted_fast/test_tcp_transport.py::"
     "test_a_burst_of_clients_comes_after_the_data_of_those_who_are_there": (
         "mgw.reactor.twisted_fast.tcp_transport.MAX_ACCEPTS",
     ),

@@ -1,11 +1,11 @@
 """A shorter path from the kernel's event to the protocol, on Twisted's own epoll reactor.
 
-For every event the stock reactor makes a logging context, a dict copied from another, and calls through
-four layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common
-event, "a connection has input", calls the transport's ``doRead`` at once.  Clients who want to connect come
-last in a turn, and few at a time (:mod:`mgw.reactor.twisted_fast.tcp_transport`), so that those who are
-there wait for no burst of them.  All else goes Twisted's own way: output, errors, hang-ups, pipes and the wakers of threads and
-signals.  So does whatever follows from an error, with Twisted's words in the log.
+For every event the stock reactor makes a logging context, a dict copied from another, and calls through four
+layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common event,
+"a connection has input", calls the transport's ``doRead`` at once.  Clients who want to connect come last in
+a turn, and few at a time (:mod:`mgw.reactor.twisted_fast.tcp_transport`), so that those who are there wait
+for no burst of them.  All else goes Twisted's own way: output, errors, hang-ups, pipes and the wakers of
+threads and signals.  So does whatever follows from an error, with Twisted's words in the log.
 
 Between two polls the stock reactor also looks for timers, new ones and calls of threads, twice over.  Here
 it is asked only when there may be any: each poll says when the next timer is due, and lists say the rest.

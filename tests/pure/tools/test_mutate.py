@@ -83,5 +83,5 @@ def test_the_tests_of_a_module_are_those_with_its_name_then_its_package(root: Pa
     assert mirrored_tests(root, MODULE) == [named, ["tests/pure/wire"]]
     assert mirrored_tests(root, "mgw/wire/nameless.py") == [["tests/pure/wire"]]
     assert mirrored_tests(root, "mgw/other/small.py") == []
-    (root / "tests/pure/app/test_check.py").touch()
-    assert mirrored_tests(root, "mgw/app/check.py") == [["tests/pure/app/test_check.py"]]
+    (root / "tests/pure/test_check.py").touch()
+    assert mirrored_tests(root, "mgw/check.py") == [["tests/pure/test_check.py"]]
