@@ -79,7 +79,7 @@ class DataPlane:
         self.stopping = False
         config = generation.config
         registry, metrics = shared.registry, observer.metrics
-        metrics.requests.clients.refusals = registry.shortages
+        metrics.requests.clients.refusals = registry.refusals
         probe = ProviderProbe(reactor, provider_headers)
         operations = Operations(
             lambda: self.server.generation,

@@ -14,7 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from mgw.clients.limits import ClientCounts, CountsFactory, Limits, LocalCounts, Place, Shortage
+from mgw.clients.limits import ClientCounts, CountsFactory, LimitReached, Limits, LocalCounts, Permit
 from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
@@ -67,23 +67,23 @@ class Client(Struct, eq=False, frozen=True):
             message = f"no model is named {asked[:200]!r} for this key: use one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
-    def begin(self, now: float) -> Place | Awaitable[Place | Shortage] | None:
+    def acquire(self, now: float) -> Permit | Awaitable[Permit | LimitReached] | None:
         """Count a request that begins; ``None``: there is nothing to count.
 
         :raises GatewayError: ``CLIENT_LIMIT``, where it is one too many; nothing is counted then.
         """
         if self.counts is None:
             return None
-        found = self.counts.begin(now)
-        if isinstance(found, Shortage):
-            raise limit_reached(found)
+        found = self.counts.acquire(now)
+        if isinstance(found, LimitReached):
+            raise limit_refusal(found)
         return found
 
 
-def limit_reached(shortage: Shortage) -> GatewayError:
+def limit_refusal(reached: LimitReached) -> GatewayError:
     """Return the refusal of a request that is one too many."""
-    message = f"this key has reached its limit: {shortage.limit} is {shortage.most}"
-    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(shortage.seconds))))
+    message = f"this key has reached its limit: {reached.limit} is {reached.most}"
+    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(reached.seconds))))
 
 
 def _count_locally(_: str, limits: Limits) -> ClientCounts:
@@ -113,12 +113,12 @@ class ClientRegistry:
             found[client.digest] = client
         return found
 
-    def shortages(self) -> list[tuple[str, str, int]]:
+    def refusals(self) -> list[tuple[str, str, int]]:
         """Return each client and each limit that it has or had, and how often that stood against it."""
         return [
             (name, limit, count)
             for name, counts in self._counts.items()
-            for limit, count in counts.shortages.items()
+            for limit, count in counts.refusals.items()
         ]
 
     def _named(self, key: NamedKeySettings, before: Mapping[str, ClientCounts]) -> Client:

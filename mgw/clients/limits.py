@@ -22,35 +22,35 @@ class Limits(Struct, frozen=True):
     max_in_flight: int | None = None
 
 
-class Place(Struct, eq=False):
-    """A request that was counted; what its counts want to know of it stands in classes of their own."""
+class Permit(Struct, eq=False):
+    """Stands for a request that was counted; each kind of counts has a class of its own for it."""
 
 
-class LocalPlace(Place, eq=False):
+class LocalPermit(Permit, eq=False):
     """A request that :class:`LocalCounts` has counted."""
 
     window: SlidingWindow | None = None
-    """Of requests, if there is one."""
+    """The window of requests, if they are limited."""
     entry: Entry | None = None
-    """Of that window."""
+    """The request's entry in that window."""
 
 
-class Shortage(Struct, frozen=True):
-    """A request that was not."""
+class LimitReached(Struct, frozen=True):
+    """Says which limit a request would exceed, which was not counted."""
 
     limit: str
-    """The setting that stands against it."""
+    """The name of the setting."""
     most: int
-    """Its value."""
+    """The value of the setting."""
     seconds: float
-    """After which it would be admitted, if nothing else happens until then."""
+    """How long until the request would be admitted, if nothing else happens until then."""
 
 
 class ClientCounts(Protocol):
     """How much of its limits one client has used; several processes may share it."""
 
     @property
-    def shortages(self) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[str, int]:
         """How many requests were not admitted, by the setting that stood against them."""
         ...
 
@@ -58,21 +58,21 @@ class ClientCounts(Protocol):
         """Obey other limits from now on; what was counted stays."""
         ...
 
-    def begin(self, now: float) -> Place | Shortage | Awaitable[Place | Shortage]:
+    def acquire(self, now: float) -> Permit | LimitReached | Awaitable[Permit | LimitReached]:
         """Count a request that begins, or say what stands against it: then nothing is counted.
 
         Where the answer has to come from elsewhere, this is the Deferred that will fire with it.  Nobody
         cancels it; it should not fail, and fires within a few seconds, since the request waits for it.  For
-        each :class:`Place` there is one call of :meth:`end`, also where its request did not wait.
+        each :class:`Permit` there is one call of :meth:`release`, also where its request did not wait.
 
         :param now: seconds of the process's clock.
         """
         ...
 
-    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """Count the end of a request, and the tokens that it took; does not wait, and never raises.
 
-        :param place: what :meth:`begin` has answered.
+        :param permit: what :meth:`acquire` has answered.
         :param refused: by the gateway: then it never counted.
         """
         ...
@@ -85,13 +85,13 @@ CountsFactory = Callable[[str, Limits], ClientCounts]
 class LocalCounts:
     """The counts of a client of this process alone."""
 
-    __slots__ = ("_in_flight", "_limits", "_requests", "_shortages", "_tokens")
+    __slots__ = ("_in_flight", "_limits", "_refusals", "_requests", "_tokens")
 
     def __init__(self, limits: Limits) -> None:
         self._in_flight = 0
         self._requests: SlidingWindow | None = None
         self._tokens: SlidingWindow | None = None
-        self._shortages: dict[str, int] = {}
+        self._refusals: dict[str, int] = {}
         self.use(limits)
 
     @property
@@ -100,46 +100,46 @@ class LocalCounts:
         return self._in_flight
 
     @property
-    def shortages(self) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[str, int]:
         """How many requests were not admitted, by the setting that stood against them."""
-        return self._shortages
+        return self._refusals
 
     def use(self, limits: Limits) -> None:
         """Obey other limits from now on; what was counted stays."""
         self._limits = limits
         for name, limit in asdict(limits).items():
             if limit is not None:
-                self._shortages.setdefault(name, 0)
+                self._refusals.setdefault(name, 0)
         self._requests = _limited(self._requests, limits.requests_per_minute, counts_single=True)
         self._tokens = _limited(self._tokens, limits.tokens_per_minute, counts_single=False)
 
-    def begin(self, now: float) -> LocalPlace | Shortage:
+    def acquire(self, now: float) -> LocalPermit | LimitReached:
         """Count a request that begins, or say what stands against it longest."""
-        shortage = self._shortage(now)
-        if shortage is not None:
-            self._shortages[shortage.limit] += 1
-            return shortage
+        reached = self._limit_reached(now)
+        if reached is not None:
+            self._refusals[reached.limit] += 1
+            return reached
         self._in_flight += 1
         requests = self._requests
-        return LocalPlace() if requests is None else LocalPlace(requests, requests.add(now, 1))
+        return LocalPermit() if requests is None else LocalPermit(requests, requests.add(now, 1))
 
-    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """Count the end of a request, and the tokens that it took."""
-        assert isinstance(place, LocalPlace), "it was counted here"
+        assert isinstance(permit, LocalPermit), "it was counted here"
         self._in_flight -= 1
-        if refused and place.window is not None and place.entry is not None:
-            place.window.take_back(place.entry)
+        if refused and permit.window is not None and permit.entry is not None:
+            permit.window.take_back(permit.entry)
         if tokens and self._tokens is not None:
             self._tokens.add(now, tokens)
 
-    def _shortage(self, now: float) -> Shortage | None:
+    def _limit_reached(self, now: float) -> LimitReached | None:
         limits, found = self._limits, None
         if limits.max_in_flight is not None and self._in_flight >= limits.max_in_flight:
-            found = Shortage("max_in_flight", limits.max_in_flight, BUSY_SECONDS)
+            found = LimitReached("max_in_flight", limits.max_in_flight, BUSY_SECONDS)
         for name, window in (("requests_per_minute", self._requests), ("tokens_per_minute", self._tokens)):
             seconds = 0.0 if window is None else window.wait(now)
             if window is not None and seconds > (0.0 if found is None else found.seconds):
-                found = Shortage(name, window.limit, seconds)
+                found = LimitReached(name, window.limit, seconds)
         return found
 
 

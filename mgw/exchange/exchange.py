@@ -18,8 +18,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
-from mgw.clients.client import Client, limit_reached
-from mgw.clients.limits import Place, Shortage
+from mgw.clients.client import Client, limit_refusal
+from mgw.clients.limits import LimitReached, Permit
 from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
 from mgw.exchange.offload import Offload, run_inline
@@ -143,10 +143,10 @@ class Exchange(Struct, eq=False):
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
-    placing: Deferred[Exception | None] | None = None
+    pending_permit: Deferred[Exception | None] | None = None
     """While it is not known whether the client's limits admit the request, which nothing of it may be sent
     upstream before: fires with what stands against that.  Cancel it to wait no more."""
-    _place: Place | None = None
+    _permit: Permit | None = None
     """Where the client has limits and the request was counted."""
     _outcome: Outcome | None = None
     """Known once it is settled."""
@@ -159,68 +159,68 @@ class Exchange(Struct, eq=False):
     def __repr__(self) -> str:  # what went wrong may quote a provider
         return f"Exchange({self.request_id!r})"
 
-    def take_place(self, on_limit: Callable[[GatewayError], None] | None = None) -> None:
-        """Count the request among those of its client; where that has to be awaited, :attr:`placing` says so.
+    def acquire_permit(self, on_limit: Callable[[GatewayError], None] | None = None) -> None:
+        """Count the request among those of its client; :attr:`pending_permit` says whether to wait for that.
 
         :param on_limit: called as soon as it turns out then that it is one too many, unless it is settled.
         :raises GatewayError: ``CLIENT_LIMIT``, where it is known at once to be one too many.
         """
         if self.client is not None:
-            found = self.client.begin(self.started)
-            if found is None or isinstance(found, Place):
-                self._place = found
+            found = self.client.acquire(self.started)
+            if found is None or isinstance(found, Permit):
+                self._permit = found
             else:
                 assert isinstance(found, Deferred), "counts of other processes answer with one"
-                self._await_place(found, on_limit)
+                self._await_permit(found, on_limit)
 
-    async def placed(self) -> None:
+    async def granted(self) -> None:
         """Wait until the client's limits have admitted the request.
 
         :raises GatewayError: ``CLIENT_LIMIT``.
         """
-        error = None if self.placing is None else await self.placing
+        error = None if self.pending_permit is None else await self.pending_permit
         if error is not None:
             raise error
 
-    def _await_place(
-        self, answer: Deferred[Place | Shortage], on_limit: Callable[[GatewayError], None] | None
+    def _await_permit(
+        self, answer: Deferred[Permit | LimitReached], on_limit: Callable[[GatewayError], None] | None
     ) -> None:
-        placing: Deferred[Exception | None] = Deferred()
-        self.placing = placing
+        pending_permit: Deferred[Exception | None] = Deferred()
+        self.pending_permit = pending_permit
 
         def tell(error: Exception | None) -> Exception | None:
             if on_limit is not None and isinstance(error, GatewayError) and not self.settled:
                 on_limit(error)
             return error
 
-        _ = answer.addCallbacks(self._on_place, self._on_no_place)
-        if placing.called and isinstance(placing.result, GatewayError):
-            raise placing.result
-        _ = placing.addCallback(tell)
+        _ = answer.addCallbacks(self._on_permit, self._on_no_permit)
+        if pending_permit.called and isinstance(pending_permit.result, GatewayError):
+            raise pending_permit.result
+        _ = pending_permit.addCallback(tell)
 
-    def _on_place(self, found: Place | Shortage) -> None:
-        placing = self.placing
-        assert placing is not None, "somebody waits"
-        if isinstance(found, Shortage):
-            placing.callback(limit_reached(found))
+    def _on_permit(self, found: Permit | LimitReached) -> None:
+        pending_permit = self.pending_permit
+        assert pending_permit is not None, "somebody waits"
+        if isinstance(found, LimitReached):
+            pending_permit.callback(limit_refusal(found))
             return
-        self.placing = None
+        self.pending_permit = None
         if self._outcome is None:
-            self._place = found
+            self._permit = found
         else:
-            self._leave_place(found, NO_USAGE, self._outcome)
-        placing.callback(None)
+            self._release_permit(found, NO_USAGE, self._outcome)
+        pending_permit.callback(None)
 
-    def _on_no_place(self, failure: Failure) -> None:
-        assert self.placing is not None, "somebody waits"
+    def _on_no_permit(self, failure: Failure) -> None:
+        assert self.pending_permit is not None, "somebody waits"
         assert isinstance(failure.value, Exception), "what ends the process does not end here"
-        self.placing.callback(failure.value)
+        self.pending_permit.callback(failure.value)
 
-    def _leave_place(self, place: Place, usage: TokenUsage, outcome: Outcome) -> None:
+    def _release_permit(self, permit: Permit, usage: TokenUsage, outcome: Outcome) -> None:
         assert self.client is not None
         assert self.client.counts is not None, "it has limits"
         tokens = (usage.tokens_in or 0) + (usage.tokens_out or 0)
-        self.client.counts.end(place, self.clock.seconds(), tokens, refused=outcome is Outcome.REJECTED)
+        self.client.counts.release(permit, self.clock.seconds(), tokens, refused=outcome is Outcome.REJECTED)
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -294,8 +294,8 @@ class Exchange(Struct, eq=False):
             usage = settled.usage
             self.record(settled)
         finally:
-            if self._place is not None:
-                self._leave_place(self._place, usage, outcome)
+            if self._permit is not None:
+                self._release_permit(self._permit, usage, outcome)
             self.generation.leave()
 
     def responded(self) -> None:

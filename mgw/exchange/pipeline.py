@@ -2,14 +2,14 @@
 
 ::
 
-    start ── place ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
+    start ── permit ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
                        ▲          ▲                    │
                        │          └── refused, stale ──┤
                        └───────── repeat, fall back ───┘
 
-A step is called, not awaited, where nothing waits.  What may wait is the client's place where other processes
-count with this one, the plan of a large body, a credential, the connection and the response; each begins the
-next step when it is there.
+A step is called, not awaited, where nothing waits.  What may wait is the client's permit where other
+processes count with this one, the plan of a large body, a credential, the connection and the response; each
+begins the next step when it is there.
 
 Two things lead to a second attempt without any setting, before the first byte to the client: a pooled
 connection that turns out closed before any byte of a response came (for requests that create nothing, or
@@ -127,8 +127,8 @@ class ExchangeRun(WaitingRun):
         """Begin; does not raise."""
         exchange, request = self._exchange, self._request
         assert request is not None
-        if exchange.placing is not None:
-            self._wait(exchange.placing, partial(self._on_placed, body))
+        if exchange.pending_permit is not None:
+            self._wait(exchange.pending_permit, partial(self._on_permit, body))
             return
         if exchange.generation.tries_again:
             self._body = body
@@ -188,7 +188,7 @@ class ExchangeRun(WaitingRun):
 
     # The steps.  What raises ends the run, in whoever called.
 
-    def _on_placed(self, body: bytes | BodySource, error: Exception | None) -> None:
+    def _on_permit(self, body: bytes | BodySource, error: Exception | None) -> None:
         if error is None:
             self.start(body)
         else:

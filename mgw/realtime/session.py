@@ -173,8 +173,8 @@ class Session:
 
     async def _open(self) -> None:
         self._models.check_query(self.request.raw_query)
-        if self.exchange.placing is not None:
-            await self.exchange.placed()
+        if self.exchange.pending_permit is not None:
+            await self.exchange.granted()
         await self.sessions.prepare(self.exchange.offload)
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import Limits, LocalCounts, LocalPlace, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, LocalCounts, LocalPermit, Permit
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, RedisError
 from mgw.redis.replies import Begun
@@ -38,10 +38,10 @@ def _unbounded(limits: Limits) -> Limits:
     return Limits(**{name: limit and _UNBOUNDED for name, limit in asdict(limits).items()})
 
 
-class _SharedPlace(Place, eq=False):
+class _SharedPermit(Permit, eq=False):
     """A request that Redis has counted, or while it was away this host alone."""
 
-    local: LocalPlace
+    local: LocalPermit
     bucket: str
     """Of Redis' window of requests; empty: none."""
 
@@ -62,7 +62,7 @@ class _Tally:
         windows = [f"{start}:{of}:{part}" for of in ("requests", "tokens") for part in ("order", "amounts")]
         return [self.link.hosts_key, self.flight_key, *windows]
 
-    def begin(self, limits: Limits) -> Deferred[Begun]:
+    def acquire(self, limits: Limits) -> Deferred[Begun]:
         requests = limits.requests_per_minute or 0
         most = (limits.max_in_flight or 0, requests, limits.tokens_per_minute or 0)
         width = FINE_MS if requests <= FINE_LIMIT else COARSE_MS
@@ -90,11 +90,11 @@ class RedisCounts:
 
     link: RedisLink
     clock: Callable[[], float]
-    """Seconds of the process's clock, as :meth:`begin` is given them."""
+    """Seconds of the process's clock, as :meth:`acquire` is given them."""
     _limits: Limits
     _tally: _Tally
     _local: LocalCounts
-    _shortages: dict[str, int] = field(default_factory=dict)
+    _refusals: dict[str, int] = field(default_factory=dict)
     _tokens_away: int = 0
     """Used while Redis was away."""
     _away_since: float = 0.0
@@ -112,9 +112,9 @@ class RedisCounts:
         return self._local.in_flight
 
     @property
-    def shortages(self) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[str, int]:
         """How many requests of this host were not admitted, by the setting that stood against them."""
-        return self._shortages
+        return self._refusals
 
     @property
     def flight_key(self) -> str:
@@ -126,22 +126,22 @@ class RedisCounts:
         self._limits = limits
         for name, limit in asdict(limits).items():
             if limit is not None:
-                self._shortages.setdefault(name, 0)
+                self._refusals.setdefault(name, 0)
         self.keep_to_share()
 
-    def begin(self, now: float) -> Place | Shortage | Deferred[Place | Shortage]:
+    def acquire(self, now: float) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         """Count a request that begins, or say what stands against it longest."""
         if not self.link.is_up:
             return self._begin_alone(now)
-        return self._tally.begin(self._limits).addCallbacks(
+        return self._tally.acquire(self._limits).addCallbacks(
             lambda answer: self._begun(now, answer), lambda failure: self._not_asked(now, failure)
         )
 
-    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """Count the end of a request, and the tokens that it took."""
-        assert isinstance(place, _SharedPlace), "it was counted here"
-        self._local.end(place.local, now, tokens, refused=refused)
-        bucket = place.bucket if refused else ""
+        assert isinstance(permit, _SharedPermit), "it was counted here"
+        self._local.release(permit.local, now, tokens, refused=refused)
+        bucket = permit.bucket if refused else ""
         if self.link.is_up:
             self._tally.end(self._limits, bucket, tokens)
         elif self._limits.tokens_per_minute is not None:
@@ -165,30 +165,30 @@ class RedisCounts:
         is_up = self.link.is_up
         self._local.use(_unbounded(self._limits) if is_up else share_of_limits(self._limits, self.link.hosts))
 
-    def _begun(self, now: float, answer: Begun) -> Place | Shortage:
+    def _begun(self, now: float, answer: Begun) -> Permit | LimitReached:
         if not self.link.is_up:
             return self._begin_alone(now)  # this host has left meanwhile, and what it had there with it
         if answer.admitted == 1:
-            local = self._local.begin(now)
-            assert isinstance(local, LocalPlace), "nothing stands against it while Redis counts"
-            return _SharedPlace(local, answer.text)
+            local = self._local.acquire(now)
+            assert isinstance(local, LocalPermit), "nothing stands against it while Redis counts"
+            return _SharedPermit(local, answer.text)
         limit = asdict(self._limits).get(answer.text)
         if answer.admitted == 0 and limit is not None:
-            self._shortages[answer.text] = self._shortages.get(answer.text, 0) + 1
-            return Shortage(answer.text, limit, answer.milliseconds / 1000)
+            self._refusals[answer.text] = self._refusals.get(answer.text, 0) + 1
+            return LimitReached(answer.text, limit, answer.milliseconds / 1000)
         self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
         return self._begin_alone(now)
 
-    def _not_asked(self, now: float, failure: Failure) -> Place | Shortage:
+    def _not_asked(self, now: float, failure: Failure) -> Permit | LimitReached:
         failure.trap(RedisError)
         return self._begin_alone(now)
 
-    def _begin_alone(self, now: float) -> Place | Shortage:
-        found = self._local.begin(now)
-        if isinstance(found, Shortage):
-            self._shortages[found.limit] += 1
-            return Shortage(found.limit, getattr(self._limits, found.limit) or 0, found.seconds)
-        return _SharedPlace(found, "")
+    def _begin_alone(self, now: float) -> Permit | LimitReached:
+        found = self._local.acquire(now)
+        if isinstance(found, LimitReached):
+            self._refusals[found.limit] += 1
+            return LimitReached(found.limit, getattr(self._limits, found.limit) or 0, found.seconds)
+        return _SharedPermit(found, "")
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +218,7 @@ class RedisSlots:
         if not self.link.is_up:
             return self._take_alone()
         limits = Limits(max_in_flight=self.max_sessions)
-        return self._tally.begin(limits).addCallbacks(self._answered, self._not_asked)
+        return self._tally.acquire(limits).addCallbacks(self._answered, self._not_asked)
 
     def free(self) -> None:
         """Give a slot back."""

@@ -235,7 +235,7 @@ class WebServer:
         try:
             self._check(request)
             if caller.client is not None and request.exchange is not None:
-                request.exchange.take_place(request.on_limit)
+                request.exchange.acquire_permit(request.on_limit)
             request.admit_body()
         except GatewayError as error:
             request.refuse(error)
@@ -257,7 +257,7 @@ class WebServer:
                 raise _draining()
             client = admitted.caller.client
             if client is not None and client.counts is not None and request.exchange is not None:
-                request.exchange.take_place(request.on_limit)
+                request.exchange.acquire_permit(request.on_limit)
             if content_length > admitted.max_body_bytes:
                 request.check_length(content_length)
         except GatewayError as error:
@@ -296,7 +296,7 @@ class WebServer:
         try:
             self._check(request)
             self._check_origin(admitted)
-            exchange.take_place()
+            exchange.acquire_permit()
         except GatewayError as error:
             request.refuse(error)
         return request

@@ -19,18 +19,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
+from mgw.clients.limits import ClientCounts, LimitReached, Limits, LocalCounts, Permit
 from mgw.realtime.sessions import Slots
 from mgw.workers.channel import Asker, ChannelError
 from mgw.workers.messages import (
+    AcquirePermit,
     ChannelMessage,
     FreeSlot,
-    LeavePlace,
-    LimitReached,
+    PermitDenied,
+    PermitGranted,
     Ping,
-    Placed,
+    ReleasePermit,
     SlotAnswer,
-    TakePlace,
     TakeSlot,
 )
 
@@ -82,21 +82,23 @@ class HubCounts:
     _held: dict[Hashable, dict[int, _Held]] = field(default_factory=dict)
     """By worker, and by the worker's numbers."""
 
-    def take_place(self, worker: Hashable, question: TakePlace) -> ChannelMessage | Deferred[ChannelMessage]:
+    def acquire_permit(
+        self, worker: Hashable, question: AcquirePermit
+    ) -> ChannelMessage | Deferred[ChannelMessage]:
         """Count a request of a worker, unless a limit stands against it."""
         counts = self.counts_of(question.client)
         if counts is None:
-            return Placed(question.place)
-        held = self._hold(worker, question.place)
-        found = counts.begin(self.clock.seconds())
-        if isinstance(found, Place | Shortage):
-            return self._on_place(held, counts, found)
+            return PermitGranted(question.permit)
+        held = self._hold(worker, question.permit)
+        found = counts.acquire(self.clock.seconds())
+        if isinstance(found, Permit | LimitReached):
+            return self._on_permit(held, counts, found)
         assert isinstance(found, Deferred), "counts of other processes answer with one"
-        return self._answer_later(held, found, partial(self._on_place, held, counts))
+        return self._answer_later(held, found, partial(self._on_permit, held, counts))
 
-    def leave_place(self, worker: Hashable, message: LeavePlace) -> None:
+    def release_permit(self, worker: Hashable, message: ReleasePermit) -> None:
         """Count the end of a request; nothing happens where it was not counted."""
-        held = self._held.get(worker, {}).pop(message.place, None)
+        held = self._held.get(worker, {}).pop(message.permit, None)
         if held is not None:
             held.leave(message.tokens, refused=message.refused)
 
@@ -129,15 +131,15 @@ class HubCounts:
         if of_worker.get(held.number) is held:
             del of_worker[held.number]
 
-    def _on_place(self, held: _Held, counts: ClientCounts, found: Place | Shortage) -> ChannelMessage:
-        if isinstance(found, Shortage):
+    def _on_permit(self, held: _Held, counts: ClientCounts, found: Permit | LimitReached) -> ChannelMessage:
+        if isinstance(found, LimitReached):
             self._drop(held)
-            return LimitReached(found.limit, found.most, found.seconds)
-        held.give(partial(self._end_place, counts, found))
-        return Placed(held.number)
+            return PermitDenied(found.limit, found.most, found.seconds)
+        held.give(partial(self._release_late_permit, counts, found))
+        return PermitGranted(held.number)
 
-    def _end_place(self, counts: ClientCounts, place: Place, tokens: int, refused: bool) -> None:  # noqa: FBT001  a callback
-        counts.end(place, self.clock.seconds(), tokens, refused=refused)
+    def _release_late_permit(self, counts: ClientCounts, permit: Permit, tokens: int, refused: bool) -> None:  # noqa: FBT001  a callback
+        counts.release(permit, self.clock.seconds(), tokens, refused=refused)
 
     def _on_slot(self, held: _Held, is_taken: bool) -> ChannelMessage:  # noqa: FBT001  a callback
         if is_taken:
@@ -231,7 +233,7 @@ class Hub:
         self._is_tried = False
 
 
-class HubPlace(Place, eq=False):
+class SupervisorPermit(Permit, eq=False):
     """A request that the other process has counted."""
 
     number: int
@@ -249,36 +251,36 @@ class RemoteCounts:
         """Counts while there is no answer."""
 
     @property
-    def shortages(self) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[str, int]:
         """How many requests were not admitted here; the other process knows those that it did not admit."""
-        return self._local.shortages
+        return self._local.refusals
 
     def use(self, limits: Limits) -> None:
         """Obey other limits from now on, where there is no answer."""
         self._local.use(self._share_of(limits))
 
-    def begin(self, now: float) -> Place | Shortage | Deferred[Place | Shortage]:
+    def acquire(self, now: float) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         """Ask whether a request may begin."""
         if self._hub.answers:
             return Deferred.fromCoroutine(self._ask())
         self._hub.try_again()
-        return self._local.begin(now)
+        return self._local.acquire(now)
 
-    async def _ask(self) -> Place | Shortage:
+    async def _ask(self) -> Permit | LimitReached:
         hub, number = self._hub, self._hub.next_number()
-        answer = await hub.ask(TakePlace(self._name, number), LeavePlace(number, 0, refused=True))
+        answer = await hub.ask(AcquirePermit(self._name, number), ReleasePermit(number, 0, refused=True))
         if answer is None:
-            return self._local.begin(hub.clock.seconds())
-        if isinstance(answer, LimitReached):
-            return Shortage(answer.limit, answer.most, answer.seconds)
-        return HubPlace(number)
+            return self._local.acquire(hub.clock.seconds())
+        if isinstance(answer, PermitDenied):
+            return LimitReached(answer.limit, answer.most, answer.seconds)
+        return SupervisorPermit(number)
 
-    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """Say that a request has ended."""
-        if isinstance(place, HubPlace):
-            self._hub.channel.tell(LeavePlace(place.number, tokens, refused))
+        if isinstance(permit, SupervisorPermit):
+            self._hub.channel.tell(ReleasePermit(permit.number, tokens, refused))
         else:
-            self._local.end(place, now, tokens, refused=refused)
+            self._local.release(permit, now, tokens, refused=refused)
 
     def _share_of(self, limits: Limits) -> Limits:
         shares = {

@@ -19,16 +19,16 @@ from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.workers.counts import HubCounts
 from mgw.workers.messages import (
     AccountRests,
+    AcquirePermit,
     ChannelMessage,
     Done,
     Failed,
     FreeSlot,
-    LeavePlace,
     LogText,
     Ping,
+    ReleasePermit,
     Rows,
     SessionNews,
-    TakePlace,
     TakeSlot,
     TokenQuestion,
     WorkerState,
@@ -80,8 +80,8 @@ class WorkerConnection:
                     parts.record_settled(settled)
                 if ended:
                     parts.record_ended(ended)
-            case LeavePlace():
-                parts.counts.leave_place(self, message)
+            case ReleasePermit():
+                parts.counts.release_permit(self, message)
             case FreeSlot():
                 parts.counts.free_slot(self, message)
             case LogText():
@@ -97,8 +97,8 @@ class WorkerConnection:
         """Answer what the worker asks."""
         parts = self.parts
         match question:
-            case TakePlace():
-                return parts.counts.take_place(self, question)
+            case AcquirePermit():
+                return parts.counts.acquire_permit(self, question)
             case TakeSlot():
                 return parts.counts.take_slot(self, question)
             case TokenQuestion():

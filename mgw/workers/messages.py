@@ -106,21 +106,21 @@ class LogText(ChannelMessage, frozen=True):
     """Where the traceback begins, if the text has one; see :class:`mgw.ops.logs.RedactingObserver`."""
 
 
-class TakePlace(ChannelMessage, frozen=True):
-    """May a request of this client begin? Answered with :class:`Placed` or :class:`LimitReached`."""
+class AcquirePermit(ChannelMessage, frozen=True):
+    """May a request of this client begin? Answered with :class:`PermitGranted` or :class:`PermitDenied`."""
 
     client: str
-    place: int = 0
+    permit: int = 0
     """The worker's number for it; a slot has none of these."""
 
 
-class Placed(ChannelMessage, frozen=True):
+class PermitGranted(ChannelMessage, frozen=True):
     """It may; the number is that of the question."""
 
-    place: int
+    permit: int
 
 
-class LimitReached(ChannelMessage, frozen=True):
+class PermitDenied(ChannelMessage, frozen=True):
     """It may not."""
 
     limit: str
@@ -128,10 +128,10 @@ class LimitReached(ChannelMessage, frozen=True):
     seconds: float
 
 
-class LeavePlace(ChannelMessage, frozen=True):
+class ReleasePermit(ChannelMessage, frozen=True):
     """A request that was counted has ended."""
 
-    place: int
+    permit: int
     tokens: int
     refused: bool
 
@@ -140,7 +140,7 @@ class TakeSlot(ChannelMessage, frozen=True):
     """May a realtime session begin? Answered with :class:`SlotAnswer`."""
 
     slot: int = 0
-    """The worker's number for it; a place has none of these."""
+    """The worker's number for it; a permit has none of these."""
 
 
 class SlotAnswer(ChannelMessage, frozen=True):
@@ -213,10 +213,10 @@ AnyMessage = (
     | WorkerState
     | Rows
     | LogText
-    | TakePlace
-    | Placed
-    | LimitReached
-    | LeavePlace
+    | AcquirePermit
+    | PermitGranted
+    | PermitDenied
+    | ReleasePermit
     | TakeSlot
     | SlotAnswer
     | FreeSlot

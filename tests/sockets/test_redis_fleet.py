@@ -15,7 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
-from mgw.clients.limits import Limits, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, Permit
 from mgw.redis.counts import RedisCounts
 from mgw.redis.hosts import Fleet, open_fleet
 from tests.support.certificates import authority, issue
@@ -54,16 +54,18 @@ class Hosts:
     def _hears(self, number: int) -> Callable[[str, str, str | None, float], None]:
         return lambda *rest: self.heard.append((number, *rest))
 
-    async def begin(self, number: int) -> Place | Shortage:
-        found = self.counts[number].begin(running_reactor().seconds())
+    async def acquire(self, number: int) -> Permit | LimitReached:
+        found = self.counts[number].acquire(running_reactor().seconds())
         return await found if isinstance(found, Deferred) else found  # type: ignore[return-value]  # one of them
 
-    async def begin_all(self, times: int) -> list[tuple[int, Place | Shortage]]:
-        return [(turn % 3, await self.begin(turn % 3)) for turn in range(times)]
+    async def begin_all(self, times: int) -> list[tuple[int, Permit | LimitReached]]:
+        return [(turn % 3, await self.acquire(turn % 3)) for turn in range(times)]
 
-    def end(self, number: int, place: Place | Shortage, tokens: int = 0, *, refused: bool = False) -> None:
-        assert isinstance(place, Place)
-        self.counts[number].end(place, running_reactor().seconds(), tokens, refused=refused)
+    def release(
+        self, number: int, permit: Permit | LimitReached, tokens: int = 0, *, refused: bool = False
+    ) -> None:
+        assert isinstance(permit, Permit)
+        self.counts[number].release(permit, running_reactor().seconds(), tokens, refused=refused)
 
     async def eventually(self, ask: Callable[[], Awaitable[Any]], kind: type[T]) -> T:
         """Ask until there is such an answer: what ends on one connection may be overtaken on another."""
@@ -88,7 +90,7 @@ def listening(said: list[str]) -> Iterator[None]:
 
     @implementer(ILogObserver)
     def hear(event: dict[str, Any]) -> None:
-        if event.get("log_namespace", "").startswith("mgw.workers.redis"):
+        if event.get("log_namespace", "").startswith("mgw.redis"):
             said.append(event["log_format"].format(**event))
 
     globalLogPublisher.addObserver(hear)
@@ -121,17 +123,17 @@ def run(
     return said
 
 
-def shortages(found: list[tuple[int, Place | Shortage]]) -> list[str]:
-    return [place.limit for _, place in found if isinstance(place, Shortage)]
+def refusals(found: list[tuple[int, Permit | LimitReached]]) -> list[str]:
+    return [permit.limit for _, permit in found if isinstance(permit, LimitReached)]
 
 
 def test_three_hosts_have_one_limit_together(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
         found = await hosts.begin_all(8)
-        assert shortages(found) == ["max_in_flight"] * 3
-        hosts.end(*found[0])
-        await hosts.eventually(lambda: hosts.begin(2), Place)
-        assert isinstance(await hosts.begin(1), Shortage)
+        assert refusals(found) == ["max_in_flight"] * 3
+        hosts.release(*found[0])
+        await hosts.eventually(lambda: hosts.acquire(2), Permit)
+        assert isinstance(await hosts.acquire(1), LimitReached)
 
     run(server, work)
 
@@ -139,12 +141,12 @@ def test_three_hosts_have_one_limit_together(server: RedisServer) -> None:
 def test_a_window_of_requests_counts_for_all_and_not_what_is_refused(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
         found = await hosts.begin_all(6)
-        assert shortages(found) == ["requests_per_minute"] * 2
-        hosts.end(*found[0], refused=True)
-        hosts.end(*found[1])
-        assert isinstance(await hosts.begin(0), Place)
-        refused = await hosts.begin(1)
-        assert isinstance(refused, Shortage)
+        assert refusals(found) == ["requests_per_minute"] * 2
+        hosts.release(*found[0], refused=True)
+        hosts.release(*found[1])
+        assert isinstance(await hosts.acquire(0), Permit)
+        refused = await hosts.acquire(1)
+        assert isinstance(refused, LimitReached)
         assert (refused.limit, refused.most) == ("requests_per_minute", 4)
         assert 55 < refused.seconds <= 60.02
 
@@ -153,11 +155,11 @@ def test_a_window_of_requests_counts_for_all_and_not_what_is_refused(server: Red
 
 def test_a_window_of_tokens_counts_for_all(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
-        for number, place in await hosts.begin_all(3):
-            hosts.end(number, place, tokens=40)
-        refused = await hosts.eventually(lambda: hosts.begin(0), Shortage)
+        for number, permit in await hosts.begin_all(3):
+            hosts.release(number, permit, tokens=40)
+        refused = await hosts.eventually(lambda: hosts.acquire(0), LimitReached)
         assert (refused.limit, refused.most) == ("tokens_per_minute", 100)
-        assert isinstance(await hosts.begin(1), Shortage)
+        assert isinstance(await hosts.acquire(1), LimitReached)
 
     run(server, work, Limits(tokens_per_minute=100))
 
@@ -207,19 +209,19 @@ def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: Re
         found = await hosts.begin_all(3)
         server.kill()
         await hosts.down()
-        alone = [hosts.counts[0].begin(running_reactor().seconds()) for _ in range(3)]
-        assert [isinstance(each, Shortage) for each in alone] == [
+        alone = [hosts.counts[0].acquire(running_reactor().seconds()) for _ in range(3)]
+        assert [isinstance(each, LimitReached) for each in alone] == [
             False,
             True,
             True,
         ]  # 6 // 3, one is under way
         hosts.fleets[1].rests.tell("/store", "work", None, 30.0)
-        hosts.end(*found[1])
+        hosts.release(*found[1])
         server.start()
         await hosts.up()
         await until(lambda: len(hosts.heard) >= 2)
         # Two are under way on the first host, none on the second, one on the third.
-        assert shortages([(1, await hosts.begin(1)) for _ in range(5)]) == ["max_in_flight"] * 2
+        assert refusals([(1, await hosts.acquire(1)) for _ in range(5)]) == ["max_in_flight"] * 2
 
     said = run(server, work, Limits(max_in_flight=6))
     assert sum("Redis is unavailable" in text for text in said) == 3  # one for each host
@@ -232,14 +234,14 @@ def test_requests_under_way_to_a_redis_that_hangs_are_decided_alone_in_time(serv
         reactor = running_reactor()
         server.hang()
         began = reactor.seconds()
-        assert isinstance(await hosts.begin(0), Place)
+        assert isinstance(await hosts.acquire(0), Permit)
         assert 0.2 < reactor.seconds() - began < 1.5
-        second = hosts.counts[0].begin(reactor.seconds())
-        assert isinstance(second, Shortage)  # its share is 1, and nobody waits a second time
+        second = hosts.counts[0].acquire(reactor.seconds())
+        assert isinstance(second, LimitReached)  # its share is 1, and nobody waits a second time
         server.go_on()
         await hosts.up()
         # Redis has found the first command meanwhile, from a host that is gone: it is not counted twice.
-        assert shortages([(1, await hosts.begin(1)) for _ in range(5)]) == ["max_in_flight"]
+        assert refusals([(1, await hosts.acquire(1)) for _ in range(5)]) == ["max_in_flight"]
 
     run(server, work)
 

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from mgw.workers.channel import Channel, Handler, adopt
 from mgw.workers.fork_server import ForkServer, WorkerStart
-from mgw.workers.messages import ChannelMessage, Done, Drain, LogText, TakePlace
+from mgw.workers.messages import AcquirePermit, ChannelMessage, Done, Drain, LogText
 from mgw.workers.supervisor import Supervisor
 
 
@@ -57,7 +57,7 @@ class Echo:
         from klein import _app
         from twisted.internet import reactor
 
-        assert isinstance(question, TakePlace)
+        assert isinstance(question, AcquirePermit)
         if question.client == "raise":
             os._exit(9)
         known: list[Any] = [reactor, _app.reactor]  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ class Commands(LineReceiver):
             case ["echo", slot, text]:
                 channel = next(w.channel for w in self._supervisor.workers if w.slot == int(slot))
                 assert channel is not None
-                answer = channel.ask(TakePlace(text), 30)
+                answer = channel.ask(AcquirePermit(text), 30)
                 _ = answer.addCallbacks(
                     lambda got: say(f"echoed {got.text}"), lambda failure: say(f"failed {failure.value}")
                 )

@@ -380,10 +380,10 @@ def test_limits_that_clients_reach_are_counted_by_limit() -> None:
     counts = LocalCounts(Limits(requests_per_minute=2, max_in_flight=1))
     metrics = metrics_after()
     metrics.requests.clients.refusals = lambda: [
-        ("alice", limit, count) for limit, count in counts.shortages.items()
+        ("alice", limit, count) for limit, count in counts.refusals.items()
     ]
     for seconds in (0.0, 0.0, 0.0):
-        counts.begin(seconds)
+        counts.acquire(seconds)
     labels = {"client": "alice"}
     name = "mgw_client_limit_rejections_total"
     assert value(metrics, name, limit="max_in_flight", **labels) == 2

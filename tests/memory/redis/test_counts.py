@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import Limits, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, Permit
 from mgw.redis.counts import RedisCounts, RedisSlots
 from mgw.redis.link import RedisLink
 from mgw.redis.replies import Begun
@@ -31,18 +31,18 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone()
     link = Link()
     limits = Limits(max_in_flight=3)
     counts = RedisCounts.of_client(cast(RedisLink, link), lambda: 0.0, "alice", limits)
-    found: list[Place | Shortage] = []
+    found: list[Permit | LimitReached] = []
     for _ in range(2):
-        waiting = counts.begin(0.0)
+        waiting = counts.acquire(0.0)
         assert isinstance(waiting, Deferred)
         _ = waiting.addCallback(found.append)
     link.is_up = False  # as a reload with another prefix does, or without fleet.redis
     counts.went_down()
     for asked in link.asked:
         asked.callback(Begun(1, "", 0))
-    assert [type(each) is Shortage for each in found] == [False, True]  # its share is one
-    assert found[1] == Shortage("max_in_flight", 3, 1.0)
-    assert counts.shortages == {"max_in_flight": 1}
+    assert [type(each) is LimitReached for each in found] == [False, True]  # its share is one
+    assert found[1] == LimitReached("max_in_flight", 3, 1.0)
+    assert counts.refusals == {"max_in_flight": 1}
     assert counts.in_flight == 1
 
 

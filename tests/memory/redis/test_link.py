@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, LogLevel, capturedLogs
 
-from mgw.clients.limits import Limits, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, Permit
 from mgw.redis import link as redis_link
 from mgw.redis.counts import RedisCounts
 from mgw.redis.hosts import Fleet, open_fleet
@@ -40,7 +40,7 @@ class Host:
     limits: Limits = field(default_factory=lambda: Limits(max_in_flight=300))
     fleet: Fleet = field(init=False)
     counts: RedisCounts = field(init=False)
-    found: list[Place | Shortage] = field(default_factory=list)
+    found: list[Permit | LimitReached] = field(default_factory=list)
     heard: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,17 +52,17 @@ class Host:
         self.counts = self.fleet.counts_factory("alice", self.limits)  # type: ignore[assignment]  # it is one
         self.redis.deliver()
 
-    def begin(self) -> Any:  # Any: a Deferred, or what it would fire with
-        begun = self.counts.begin(self.reactor.seconds())
+    def acquire(self) -> Any:  # Any: a Deferred, or what it would fire with
+        begun = self.counts.acquire(self.reactor.seconds())
         if isinstance(begun, Deferred):
             return begun.addCallback(self.found.append)
         self.found.append(begun)
         return None
 
-    def end(self, tokens: int = 0) -> None:
-        place = next(place for place in self.found if isinstance(place, Place))
-        self.found.remove(place)
-        self.counts.end(place, self.reactor.seconds(), tokens, refused=False)
+    def release(self, tokens: int = 0) -> None:
+        permit = next(permit for permit in self.found if isinstance(permit, Permit))
+        self.found.remove(permit)
+        self.counts.release(permit, self.reactor.seconds(), tokens, refused=False)
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and what Redis answers meanwhile arrive."""
@@ -103,7 +103,7 @@ def warnings(events: Sequence[LogEvent]) -> list[str]:
 
 def test_a_host_that_registers_leaves_nothing_without_an_end() -> None:
     host = Host()
-    host.begin()
+    host.acquire()
     host.redis.deliver()
     host.lose()
     host.return_after(1)
@@ -142,10 +142,10 @@ def test_a_slot_that_was_given_back_is_there_when_redis_is_not() -> None:
 @pytest.mark.parametrize(("seconds", "told"), [(50.0, [b"7"]), (61.0, [])])
 def test_tokens_that_count_in_no_window_any_more_are_not_told(seconds: float, told: list[bytes]) -> None:
     host = Host(limits=Limits(tokens_per_minute=1000))
-    host.begin()
+    host.acquire()
     host.redis.deliver()
     host.lose()
-    host.end(tokens=7)
+    host.release(tokens=7)
     host.return_after(seconds)
     ends = host.redis.sent(b"EVALSHA", END.digest.encode())
     assert [sent[-4] for sent in ends] == told
@@ -228,10 +228,10 @@ def test_an_unreadable_decision_is_decided_alone_and_said_once(data: bytes) -> N
         host = Host(redis)
         assert host.fleet.link.is_up
         for _ in range(20):
-            host.begin()
+            host.acquire()
             host.redis.deliver()
             host.wait(0.5)
-    assert [isinstance(place, Place) for place in host.found] == [True] * 20
+    assert [isinstance(permit, Permit) for permit in host.found] == [True] * 20
     assert len(warnings(events)) == 1
     assert "Redis is unavailable (its reply cannot be read)" in warnings(events)[0]
     assert not [event for event in events if event["log_level"] > LogLevel.warn]
@@ -252,9 +252,9 @@ def test_whatever_redis_says_nothing_breaks_and_no_request_is_refused_for_it(
         waiting: list[Any] = []
         for step in steps:
             if step == "begin":
-                waiting.append(host.begin())
-            elif step == "end" and any(isinstance(place, Place) for place in host.found):
-                host.end(3)
+                waiting.append(host.acquire())
+            elif step == "end" and any(isinstance(permit, Permit) for permit in host.found):
+                host.release(3)
             elif step == "take":
                 waiting.append(host.fleet.slots.take())
             elif step == "free" and host.fleet.slots.taken:
@@ -270,7 +270,7 @@ def test_whatever_redis_says_nothing_breaks_and_no_request_is_refused_for_it(
         host.redis.waiting.clear()
         host.wait(3 * MAX_RETRY_SECONDS)
         assert host.fleet.link.is_up, "it comes back"
-    assert all(isinstance(place, Place) for place in host.found), "three hundred were allowed"
+    assert all(isinstance(permit, Permit) for permit in host.found), "three hundred were allowed"
     assert len(warnings(events)) <= 1
     assert not [event for event in events if event["log_level"] > LogLevel.warn], "no traceback"
 
@@ -280,7 +280,7 @@ def test_each_shape_is_survived_in_place_of_each_reply_and_between_them(data: by
     with capturedLogs() as events:
         for position in range(13):
             host = Host(hostile(position, data))
-            host.begin()
+            host.acquire()
             host.redis.deliver()
             host.wait(HEARTBEAT_SECONDS)
             host.redis.answer = usual
@@ -288,11 +288,11 @@ def test_each_shape_is_survived_in_place_of_each_reply_and_between_them(data: by
             assert host.fleet.link.is_up
         for _ in range(2):
             host.redis.connections[-1].protocol.dataReceived(data)
-            host.begin()
+            host.acquire()
             host.redis.deliver()
             host.wait(3 * MAX_RETRY_SECONDS)
         assert host.fleet.link.is_up
-        assert all(isinstance(place, Place) for place in host.found)
+        assert all(isinstance(permit, Permit) for permit in host.found)
     assert not [event for event in events if event["log_level"] > LogLevel.warn], "no traceback"
 
 
@@ -300,7 +300,7 @@ def test_a_redis_that_answers_the_handshake_and_nothing_else_is_asked_ever_less_
     begin = BEGIN.digest.encode()
     host = Host(FakeRedis(lambda command: b"_\r\n" if command[1:2] == [begin] else usual(command)))
     for _ in range(100):
-        host.begin()
+        host.acquire()
         host.wait(0.1)
     assert 3 <= len(host.redis.connections) <= 10
 

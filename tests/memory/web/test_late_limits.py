@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from bench.memory.measure import collector_off
 from mgw.clients.client import ClientRegistry
-from mgw.clients.limits import Limits, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, Permit
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.realtime.sessions import Sessions
@@ -35,7 +35,7 @@ edge_auth:
     - {name: alice, key: edge, max_in_flight: 1}
 """
 TEXT = THREE_FAMILIES + SHARED
-SHORTAGE = Shortage("requests_per_minute", 7, 12.5)
+REACHED = LimitReached("requests_per_minute", 7, 12.5)
 USAGE = b'{"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}'
 DOORS = pytest.mark.doors("express", "klein", "known")
 
@@ -44,16 +44,16 @@ DOORS = pytest.mark.doors("express", "klein", "known")
 class LateCounts:
     """Answers when the test does."""
 
-    asked: list[Deferred[Place | Shortage]] = field(default_factory=list)
-    ended: list[tuple[Place, int, bool]] = field(default_factory=list)
-    shortages: Mapping[str, int] = field(default_factory=dict)
-    ready: Place | Shortage | Exception | None = None
+    asked: list[Deferred[Permit | LimitReached]] = field(default_factory=list)
+    ended: list[tuple[Permit, int, bool]] = field(default_factory=list)
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    ready: Permit | LimitReached | Exception | None = None
     """What is answered at once."""
 
     def use(self, limits: Limits) -> None:
         pass
 
-    def begin(self, _: float) -> Deferred[Place | Shortage]:
+    def acquire(self, _: float) -> Deferred[Permit | LimitReached]:
         self.asked.append(Deferred())
         if isinstance(self.ready, Exception):
             self.asked[-1].errback(self.ready)
@@ -61,8 +61,8 @@ class LateCounts:
             self.asked[-1].callback(self.ready)
         return self.asked[-1]
 
-    def end(self, place: Place, _: float, tokens: int, *, refused: bool) -> None:
-        self.ended.append((place, tokens, refused))
+    def release(self, permit: Permit, _: float, tokens: int, *, refused: bool) -> None:
+        self.ended.append((permit, tokens, refused))
 
 
 def share(harness: WebServerHarness, text: str = TEXT) -> LateCounts:
@@ -78,13 +78,13 @@ def server(text: str = TEXT) -> tuple[WebServerHarness, LateCounts]:
     return harness, share(harness, text)
 
 
-def send(harness: WebServerHarness, counts: LateCounts, data: bytes) -> Deferred[Place | Shortage]:
-    """Send a request, and return what its place is waited for with; requests before it leave nothing."""
+def send(harness: WebServerHarness, counts: LateCounts, data: bytes) -> Deferred[Permit | LimitReached]:
+    """Send a request, and return what its permit is waited for with; requests before it leave nothing."""
     harness.send(data)
     *warmed, waiting = counts.asked
     for other in warmed:
         if not other.called:
-            other.callback(Place())
+            other.callback(Permit())
     counts.ended.clear()
     return waiting
 
@@ -103,18 +103,18 @@ def send(harness: WebServerHarness, counts: LateCounts, data: bytes) -> Deferred
         ("/v1/messages/batches", b'{"requests":[{"params":{"model":"claude-x"}}]}'),
     ],
 )
-def test_nothing_goes_upstream_before_the_place_is_there(path: str, content: bytes) -> None:
+def test_nothing_goes_upstream_before_the_permit_is_there(path: str, content: bytes) -> None:
     harness, counts = server()
     waiting = send(harness, counts, post(content, "x-api-key: edge", JSON, path=path))
     assert not upstream_heads(harness)
     assert not harness.received()
-    place = Place()
-    waiting.callback(place)
+    permit = Permit()
+    waiting.callback(permit)
     assert len(upstream_heads(harness)) == 1
     assert not counts.ended
     harness.connection.send(answered(USAGE))
     ((ended, _, refused),) = counts.ended
-    assert (ended is place, refused) == (True, False)
+    assert (ended is permit, refused) == (True, False)
     assert len(harness.observer.events) == 1
     assert settled(harness)[0] == 0
 
@@ -123,7 +123,7 @@ def test_nothing_goes_upstream_before_the_place_is_there(path: str, content: byt
 def test_the_tokens_are_told_with_the_end() -> None:
     harness, counts = server()
     waiting = send(harness, counts, ask("edge"))
-    waiting.callback(Place())
+    waiting.callback(Permit())
     harness.connection.send(answered(USAGE))
     assert [(tokens, refused) for _, tokens, refused in counts.ended] == [(11, False)]
 
@@ -132,7 +132,7 @@ def test_the_tokens_are_told_with_the_end() -> None:
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_a_limit_that_is_known_later_refuses_like_any_other(path: str) -> None:
     harness, counts = server()
-    send(harness, counts, ask("edge", "main/gpt-b", path)).callback(SHORTAGE)
+    send(harness, counts, ask("edge", "main/gpt-b", path)).callback(REACHED)
     assert (harness.status(), retry_after(harness.received())) == (429, 13)
     assert b"requests_per_minute is 7" in harness.received()
     event = harness.event
@@ -146,39 +146,39 @@ def test_a_limit_that_is_known_later_refuses_like_any_other(path: str) -> None:
 
 
 @DOORS
-@pytest.mark.parametrize("late", [Place(), SHORTAGE])
-def test_a_client_that_leaves_while_it_waits_keeps_no_place(late: Place | Shortage) -> None:
+@pytest.mark.parametrize("late", [Permit(), REACHED])
+def test_a_client_that_leaves_while_it_waits_keeps_no_permit(late: Permit | LimitReached) -> None:
     harness, counts = server()
     waiting = send(harness, counts, ask("edge"))
     harness.leave()
     assert harness.event.status is Outcome.CLIENT_ABORT
     assert not counts.ended
     waiting.callback(late)
-    assert counts.ended == ([(late, 0, False)] if isinstance(late, Place) else [])
+    assert counts.ended == ([(late, 0, False)] if isinstance(late, Permit) else [])
     assert len(harness.observer.events) == 1
     assert not upstream_heads(harness)
     assert settled(harness) == (0, 0, 0)
 
 
 @DOORS
-def test_the_body_is_received_while_the_place_is_awaited() -> None:
+def test_the_body_is_received_while_the_permit_is_awaited() -> None:
     harness, counts = server()
     data = ask("edge")
     waiting = send(harness, counts, data[:-5])
-    place = Place()
-    waiting.callback(place)
+    permit = Permit()
+    waiting.callback(permit)
     assert not upstream_heads(harness)
     harness.channel.dataReceived(data[-5:])
     assert len(upstream_heads(harness)) == 1
     harness.connection.send(answered())
-    assert [ended for ended, _, _ in counts.ended] == [place]
+    assert [ended for ended, _, _ in counts.ended] == [permit]
 
 
 @DOORS
 def test_a_limit_ends_an_upload_at_once() -> None:
     harness, counts = server()
     data = post(b" " * 70_000, "x-api-key: edge", JSON, path=CHAT)
-    send(harness, counts, data[:-5]).callback(SHORTAGE)
+    send(harness, counts, data[:-5]).callback(REACHED)
     assert harness.status() == 429
     assert b"Connection: close" in harness.received()
     assert harness.event.status is Outcome.REJECTED
@@ -198,9 +198,9 @@ def test_who_is_refused_for_another_reason_meanwhile_never_counted() -> None:
     waiting = send(harness, counts, data)
     harness.channel.dataReceived(b"96\r\n" + content + b"\r\n")
     assert harness.status() == 413
-    place = Place()
-    waiting.callback(place)
-    assert counts.ended == [(place, 0, True)]
+    permit = Permit()
+    waiting.callback(permit)
+    assert counts.ended == [(permit, 0, True)]
     assert len(harness.observer.events) == 1
 
 
@@ -210,9 +210,9 @@ def test_the_end_of_a_drain_ends_the_wait() -> None:
     waiting = send(harness, counts, ask("edge"))
     harness.server.abort_requests()
     assert harness.status() == 503
-    place = Place()
-    waiting.callback(place)
-    assert counts.ended == [(place, 0, True)]
+    permit = Permit()
+    waiting.callback(permit)
+    assert counts.ended == [(permit, 0, True)]
     assert (upstream_heads(harness), len(harness.observer.events)) == ([], 1)
 
 
@@ -228,13 +228,13 @@ def test_counts_that_fail_are_a_bug() -> None:
 @DOORS
 def test_an_answer_that_is_there_already_is_not_waited_for() -> None:
     harness, counts = server()
-    counts.ready = Place()
+    counts.ready = Permit()
     harness.send(ask("edge"))
     assert len(upstream_heads(harness)) == 1
     harness.connection.send(answered())
     harness.leave()
     harness.connect()
-    counts.ready = SHORTAGE
+    counts.ready = REACHED
     harness.send(ask("edge"))
     assert harness.status() == 429
     counts.ready = ValueError("broken")
@@ -247,8 +247,8 @@ OURS = (Exchange, ExchangeRun, ServerRequest)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-@pytest.mark.parametrize("late", [Place(), SHORTAGE])
-def test_a_request_that_has_waited_leaves_no_cycles(late: Place | Shortage, leaves: bool) -> None:
+@pytest.mark.parametrize("late", [Permit(), REACHED])
+def test_a_request_that_has_waited_leaves_no_cycles(late: Permit | LimitReached, leaves: bool) -> None:
     harness, counts = server()
     with collector_off():
         for _ in range(5):
@@ -257,7 +257,7 @@ def test_a_request_that_has_waited_leaves_no_cycles(late: Place | Shortage, leav
             if leaves:
                 harness.leave()
             counts.asked.pop().callback(late)
-            if not leaves and isinstance(late, Place):
+            if not leaves and isinstance(late, Permit):
                 harness.connection.send(answered())
         counts.ended.clear()
         assert not [found for found in gc.get_objects() if isinstance(found, OURS) and is_of(harness, found)]
@@ -295,7 +295,7 @@ class LateSlots:
 
 
 def session(path: str = REALTIME) -> tuple[SessionHarness, LateCounts, LateSlots]:
-    """Ask for a session, where both its place and its slot are given out elsewhere."""
+    """Ask for a session, where both its permit and its slot are given out elsewhere."""
     harness = SessionHarness(path, TEXT)
     harness.leave()
     harness.turn()
@@ -311,10 +311,10 @@ def session(path: str = REALTIME) -> tuple[SessionHarness, LateCounts, LateSlots
     return harness, counts, slots
 
 
-def test_a_session_waits_for_its_place_and_then_for_its_slot() -> None:
+def test_a_session_waits_for_its_permit_and_then_for_its_slot() -> None:
     harness, counts, slots = session()
     before = len(harness.pipeline.endpoint.connections)
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     assert len(harness.pipeline.endpoint.connections) == before
     slots.asked[0].callback(True)
     assert harness.server.sessions.count == 1
@@ -327,9 +327,9 @@ def test_a_session_waits_for_its_place_and_then_for_its_slot() -> None:
 
 
 @pytest.mark.parametrize("path", [REALTIME, RESPONSES])
-def test_a_session_without_a_place_is_refused(path: str) -> None:
+def test_a_session_without_a_permit_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
-    counts.asked[0].callback(SHORTAGE)
+    counts.asked[0].callback(REACHED)
     assert (harness.status(), retry_after(harness.received())) == (429, 13)
     assert (slots.asked, slots.freed, counts.ended) == ([], 0, [])
     assert harness.event.error == "rate_limit_exceeded"
@@ -339,7 +339,7 @@ def test_a_session_without_a_place_is_refused(path: str) -> None:
 @pytest.mark.parametrize("path", [REALTIME, RESPONSES])
 def test_a_session_without_a_slot_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     slots.asked[0].callback(False)
     assert harness.status() == 429
     assert b"all 3 realtime sessions" in harness.received()
@@ -357,7 +357,7 @@ def test_a_session_that_ends_while_it_waits_for_its_slot_gives_it_back(
     is_drain: bool,
 ) -> None:
     harness, counts, slots = session(path)
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     (harness.server.abort_requests if is_drain else harness.leave)()
     assert (slots.freed, len(counts.ended)) == (0, 1)
     slots.asked[0].callback(is_taken)
@@ -367,20 +367,20 @@ def test_a_session_that_ends_while_it_waits_for_its_slot_gives_it_back(
 
 
 @pytest.mark.parametrize("path", [REALTIME, RESPONSES])
-def test_a_session_that_ends_while_it_waits_for_its_place_gives_that_back(path: str) -> None:
+def test_a_session_that_ends_while_it_waits_for_its_permit_gives_that_back(path: str) -> None:
     harness, counts, slots = session(path)
     harness.leave()
     assert harness.event.status is Outcome.CLIENT_ABORT
-    place = Place()
-    counts.asked[0].callback(place)
-    assert counts.ended == [(place, 0, False)]
+    permit = Permit()
+    counts.asked[0].callback(permit)
+    assert counts.ended == [(permit, 0, False)]
     assert not slots.asked
     assert harness.is_free()
 
 
 def test_slots_that_fail_are_a_bug() -> None:
     harness, counts, slots = session()
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     slots.asked[0].errback(ValueError("broken"))
     assert harness.status() == 500
     assert slots.freed == 0
@@ -389,7 +389,7 @@ def test_slots_that_fail_are_a_bug() -> None:
 
 def test_a_session_by_message_has_its_101_with_its_slot() -> None:
     harness, counts, slots = session(RESPONSES)
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     assert not harness.received()
     slots.asked[0].callback(True)
     assert harness.take_head().startswith(b"HTTP/1.1 101 ")

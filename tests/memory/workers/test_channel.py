@@ -18,17 +18,17 @@ from twisted.python.failure import Failure
 from mgw.workers import channel as channel_module
 from mgw.workers.channel import ChannelError
 from mgw.workers.messages import (
+    AcquirePermit,
     ChannelMessage,
     Done,
     Drain,
     FreeSlot,
     LogText,
+    PermitGranted,
     Ping,
-    Placed,
     Rows,
     SessionNews,
     SlotAnswer,
-    TakePlace,
     TakeSlot,
 )
 from tests.support.deferreds import result_of
@@ -83,7 +83,7 @@ def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
 def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths: list[int]) -> None:
     sender, transport = open_channel(RecordingHandler(), Clock())
     for text in told:
-        sender.tell(TakePlace(text))
+        sender.tell(AcquirePermit(text))
     stream, handler = transport.take(), RecordingHandler()
     receiver, _ = open_channel(handler, Clock())
     turn = 0
@@ -91,26 +91,26 @@ def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths:
         length = lengths[turn % len(lengths)]
         receiver.dataReceived(stream[:length])
         stream, turn = stream[length:], turn + 1
-    assert handler.told == [TakePlace(text) for text in told]
+    assert handler.told == [AcquirePermit(text) for text in told]
 
 
 def test_each_question_gets_its_own_answer_whenever_that_comes(pair: ChannelPair, clock: Clock) -> None:
     later: Deferred[ChannelMessage] = Deferred()
-    pair.theirs.answer = lambda question: later if isinstance(question, TakePlace) else SlotAnswer(True)
-    slow, quick = pair.near.ask(TakePlace("c"), 5), pair.near.ask(TakeSlot(), 5)
+    pair.theirs.answer = lambda question: later if isinstance(question, AcquirePermit) else SlotAnswer(True)
+    slow, quick = pair.near.ask(AcquirePermit("c"), 5), pair.near.ask(TakeSlot(), 5)
     pair.pump()
     assert result_of(quick) == SlotAnswer(True)
-    later.callback(Placed(7))
+    later.callback(PermitGranted(7))
     pair.pump()
-    assert result_of(slow) == Placed(7)
+    assert result_of(slow) == PermitGranted(7)
     assert not clock.getDelayedCalls()
 
 
 def test_both_ends_may_ask_at_the_same_time(pair: ChannelPair) -> None:
-    pair.ours.answer, pair.theirs.answer = lambda _: Placed(1), lambda _: Placed(2)
-    near, far = pair.near.ask(TakePlace("a"), 5), pair.far.ask(TakePlace("b"), 5)
+    pair.ours.answer, pair.theirs.answer = lambda _: PermitGranted(1), lambda _: PermitGranted(2)
+    near, far = pair.near.ask(AcquirePermit("a"), 5), pair.far.ask(AcquirePermit("b"), 5)
     pair.pump()
-    assert (result_of(near), result_of(far)) == (Placed(2), Placed(1))
+    assert (result_of(near), result_of(far)) == (PermitGranted(2), PermitGranted(1))
 
 
 def test_a_ping_is_answered_by_the_channel_itself(pair: ChannelPair) -> None:
@@ -237,7 +237,7 @@ BROKEN = {
     "no msgpack": b"\xc1" + SECRET.encode(),
     "no envelope": msgspec.msgpack.encode(SECRET),
     "no such message": msgspec.msgpack.encode([0, 0, ["Unheard", SECRET]]),
-    "text that is none": msgspec.msgpack.encode([0, 0, ["TakePlace", "abc"]]).replace(b"abc", b"a\xffc"),
+    "text that is none": msgspec.msgpack.encode([0, 0, ["AcquirePermit", "abc"]]).replace(b"abc", b"a\xffc"),
     "too few fields": msgspec.msgpack.encode([0, 0, ["Drain"]]),
 }
 
@@ -268,8 +268,8 @@ def test_what_is_too_long_is_not_sent(
     pair: ChannelPair, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent]
 ) -> None:
     monkeypatch.setattr(channel_module, "MAX_FRAME_BYTES", 100)
-    pair.near.tell(TakePlace("c" * 200))
-    assert error_of(pair.near.ask(TakePlace("c" * 200), 5)) == "the question could not be sent"
+    pair.near.tell(AcquirePermit("c" * 200))
+    assert error_of(pair.near.ask(AcquirePermit("c" * 200), 5)) == "the question could not be sent"
     pair.theirs.answer = lambda _: LogText("info", 0.0, "t" * 200)
     answer = pair.near.ask(TakeSlot(), 5)
     pair.pump()

@@ -10,19 +10,19 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
+from mgw.clients.limits import ClientCounts, LimitReached, Limits, LocalCounts, Permit
 from mgw.realtime.sessions import LocalSlots
 from mgw.workers.channel import ChannelError
 from mgw.workers.counts import ANSWER_SECONDS, Hub, HubCounts
 from mgw.workers.messages import (
+    AcquirePermit,
     ChannelMessage,
     FreeSlot,
-    LeavePlace,
-    LimitReached,
+    PermitDenied,
+    PermitGranted,
     Ping,
-    Placed,
+    ReleasePermit,
     SlotAnswer,
-    TakePlace,
     TakeSlot,
 )
 
@@ -33,18 +33,18 @@ LIMITS = Limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
 class LateCounts:
     """Counts that answer when the test does."""
 
-    asked: list[Deferred[Place | Shortage]] = field(default_factory=list)
+    asked: list[Deferred[Permit | LimitReached]] = field(default_factory=list)
     ended: list[tuple[int, bool]] = field(default_factory=list)
-    shortages: Mapping[str, int] = field(default_factory=dict)
+    refusals: Mapping[str, int] = field(default_factory=dict)
 
     def use(self, limits: Limits) -> None:
         pass
 
-    def begin(self, _: float) -> Deferred[Place | Shortage]:
+    def acquire(self, _: float) -> Deferred[Permit | LimitReached]:
         self.asked.append(Deferred())
         return self.asked[-1]
 
-    def end(self, _: Place, __: float, tokens: int, *, refused: bool) -> None:
+    def release(self, _: Permit, __: float, tokens: int, *, refused: bool) -> None:
         self.ended.append((tokens, refused))
 
 
@@ -104,12 +104,12 @@ class Wire:
             self.held.append(message)
             return None
         match message:
-            case TakePlace():
-                found = self.hub.take_place(self.worker, message)
+            case AcquirePermit():
+                found = self.hub.acquire_permit(self.worker, message)
             case TakeSlot():
                 found = self.hub.take_slot(self.worker, message)
-            case LeavePlace():
-                self.hub.leave_place(self.worker, message)
+            case ReleasePermit():
+                self.hub.release_permit(self.worker, message)
                 return None
             case FreeSlot():
                 self.hub.free_slot(self.worker, message)
@@ -136,17 +136,17 @@ class Fleet:
         for slots in self.remote_slots:
             slots.use(max_sessions)
 
-    def begin(self, worker: int = 0) -> Place | Shortage:
-        found: Place | Shortage = result(self.counts[worker].begin(self.clock.seconds()))
+    def acquire(self, worker: int = 0) -> Permit | LimitReached:
+        found: Permit | LimitReached = result(self.counts[worker].acquire(self.clock.seconds()))
         return found
 
-    def place(self, worker: int = 0) -> Place:
-        found = self.begin(worker)
-        assert isinstance(found, Place)
+    def permit(self, worker: int = 0) -> Permit:
+        found = self.acquire(worker)
+        assert isinstance(found, Permit)
         return found
 
-    def end(self, place: Place, worker: int = 0, tokens: int = 0, *, refused: bool = False) -> None:
-        self.counts[worker].end(place, self.clock.seconds(), tokens, refused=refused)
+    def release(self, permit: Permit, worker: int = 0, tokens: int = 0, *, refused: bool = False) -> None:
+        self.counts[worker].release(permit, self.clock.seconds(), tokens, refused=refused)
 
 
 def result(found: object) -> Any:  # Any: what was asked for
@@ -161,57 +161,57 @@ def result(found: object) -> Any:  # Any: what was asked for
 
 def test_workers_have_one_limit() -> None:
     fleet = Fleet()
-    first, second = fleet.place(0), fleet.place(1)
-    assert fleet.begin(0) == fleet.begin(1) == Shortage("max_in_flight", 2, 1.0)
-    fleet.end(first, 0)
-    fleet.end(fleet.place(1), 1)
-    fleet.end(second, 1)
+    first, second = fleet.permit(0), fleet.permit(1)
+    assert fleet.acquire(0) == fleet.acquire(1) == LimitReached("max_in_flight", 2, 1.0)
+    fleet.release(first, 0)
+    fleet.release(fleet.permit(1), 1)
+    fleet.release(second, 1)
     assert fleet.local.in_flight == 0
-    assert fleet.local.shortages["max_in_flight"] == 2
-    assert not fleet.counts[0].shortages.get("max_in_flight")
+    assert fleet.local.refusals["max_in_flight"] == 2
+    assert not fleet.counts[0].refusals.get("max_in_flight")
 
 
 def test_tokens_and_refusals_are_told() -> None:
     fleet = Fleet()
     for _ in range(6):  # more than four in a minute
-        fleet.end(fleet.place(), refused=True)
-    fleet.end(fleet.place(), tokens=100)
-    found = fleet.begin(1)
-    assert isinstance(found, Shortage)
+        fleet.release(fleet.permit(), refused=True)
+    fleet.release(fleet.permit(), tokens=100)
+    found = fleet.acquire(1)
+    assert isinstance(found, LimitReached)
     assert found.limit == "tokens_per_minute"
 
 
 def test_a_key_that_is_not_known_is_not_limited() -> None:
     fleet = Fleet()
     other = fleet.workers[0].counts("bob", LIMITS)
-    places = [result(other.begin(0.0)) for _ in range(9)]
-    for place in places:
-        assert isinstance(place, Place)
-        other.end(place, 0.0, 5, refused=False)
+    permits = [result(other.acquire(0.0)) for _ in range(9)]
+    for permit in permits:
+        assert isinstance(permit, Permit)
+        other.release(permit, 0.0, 5, refused=False)
     assert fleet.local.in_flight == 0
 
 
 def test_what_a_dead_worker_had_is_free() -> None:
     fleet = Fleet()
-    fleet.place(0)
-    kept = fleet.place(1)
+    fleet.permit(0)
+    kept = fleet.permit(1)
     assert [result(fleet.remote_slots[worker].take()) for worker in (0, 0, 1, 1)] == [True, True, True, False]
     fleet.hub.forget("a")
     fleet.hub.forget("a")
     assert (fleet.local.in_flight, fleet.slots.taken) == (1, 1)
-    fleet.hub.leave_place("a", LeavePlace(1, 50, refused=False))
+    fleet.hub.release_permit("a", ReleasePermit(1, 50, refused=False))
     fleet.hub.free_slot("a", FreeSlot(2))
-    fleet.end(kept, 1)
+    fleet.release(kept, 1)
     fleet.remote_slots[1].free()
     assert (fleet.local.in_flight, fleet.slots.taken) == (0, 0)
 
 
 def test_two_workers_may_use_the_same_numbers() -> None:
     fleet = Fleet()
-    assert fleet.hub.take_place("a", TakePlace("alice", 1)) == Placed(1)
-    assert fleet.hub.take_place("b", TakePlace("alice", 1)) == Placed(1)
-    fleet.hub.leave_place("a", LeavePlace(1, 0, refused=False))
-    fleet.hub.leave_place("a", LeavePlace(1, 0, refused=False))
+    assert fleet.hub.acquire_permit("a", AcquirePermit("alice", 1)) == PermitGranted(1)
+    assert fleet.hub.acquire_permit("b", AcquirePermit("alice", 1)) == PermitGranted(1)
+    fleet.hub.release_permit("a", ReleasePermit(1, 0, refused=False))
+    fleet.hub.release_permit("a", ReleasePermit(1, 0, refused=False))
     assert fleet.local.in_flight == 1
 
 
@@ -219,23 +219,23 @@ def test_who_gets_no_answer_counts_by_itself_and_gives_back_what_comes_later() -
     fleet = Fleet()
     wire, counts = fleet.wires[0], fleet.counts[0]
     wire.hangs = True
-    waiting = counts.begin(0.0)
+    waiting = counts.acquire(0.0)
     assert isinstance(waiting, Deferred)
     assert not waiting.called
     fleet.clock.advance(ANSWER_SECONDS)
-    place = result(waiting)
-    assert isinstance(place, Place)
-    shortage = counts.begin(fleet.clock.seconds())  # at once, and half of two
-    assert shortage == Shortage("max_in_flight", 1, 1.0)
-    fleet.end(place)
-    assert counts.shortages["max_in_flight"] == 1
+    permit = result(waiting)
+    assert isinstance(permit, Permit)
+    reached = counts.acquire(fleet.clock.seconds())  # at once, and half of two
+    assert reached == LimitReached("max_in_flight", 1, 1.0)
+    fleet.release(permit)
+    assert counts.refusals["max_in_flight"] == 1
     wire.wake()
     assert fleet.local.in_flight == 0  # it has had the question, and that nobody wants the answer
     fleet.clock.advance(ANSWER_SECONDS)
-    fleet.end(fleet.place())  # asks whether it answers
+    fleet.release(fleet.permit())  # asks whether it answers
     assert fleet.workers[0].answers
     for _ in range(2):
-        fleet.place()
+        fleet.permit()
     assert fleet.local.in_flight == 2
 
 
@@ -243,26 +243,26 @@ def test_while_there_is_no_answer_one_question_is_open_at_most() -> None:
     fleet = Fleet(Limits(max_in_flight=100))
     wire = fleet.wires[0]
     wire.hangs = True
-    waiting = fleet.counts[0].begin(0.0)
+    waiting = fleet.counts[0].acquire(0.0)
     fleet.clock.advance(ANSWER_SECONDS)
     result(waiting)
     for _ in range(20):
-        fleet.place()
+        fleet.permit()
     assert [message for message in wire.said if isinstance(message, Ping)] == [Ping()]
     fleet.clock.advance(ANSWER_SECONDS)
-    fleet.place()
+    fleet.permit()
     assert wire.said.count(Ping()) == 2
 
 
 def test_without_a_channel_each_worker_has_its_share() -> None:
     fleet = Fleet(Limits(requests_per_minute=5, tokens_per_minute=1, max_in_flight=None))
     fleet.wires[0].is_lost = True
-    assert [isinstance(fleet.begin(), Place) for _ in range(3)] == [True, True, False]
+    assert [isinstance(fleet.acquire(), Permit) for _ in range(3)] == [True, True, False]
     fleet.counts[0].use(Limits(requests_per_minute=6))
-    assert [isinstance(fleet.begin(), Place) for _ in range(2)] == [True, False]
+    assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
     fleet.workers[0].workers = 3
     fleet.counts[0].use(Limits(requests_per_minute=12))
-    assert [isinstance(fleet.begin(), Place) for _ in range(2)] == [True, False]
+    assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
     assert fleet.workers[0].share_of(2) == 1
     assert fleet.workers[0].share_of(0) == 0
 
@@ -308,23 +308,23 @@ def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
     return results
 
 
-def test_a_late_place_is_answered_and_given_back_once(late: Late) -> None:
+def test_a_late_permit_is_answered_and_given_back_once(late: Late) -> None:
     hub, counts, _ = late
-    answers = asked(hub.take_place("a", TakePlace("alice", 1)))
+    answers = asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))
     assert not answers
-    counts.asked[0].callback(Place())
-    assert answers == [Placed(1)]
+    counts.asked[0].callback(Permit())
+    assert answers == [PermitGranted(1)]
     for _ in range(2):
-        hub.leave_place("a", LeavePlace(1, 9, refused=False))
+        hub.release_permit("a", ReleasePermit(1, 9, refused=False))
     hub.forget("a")
     assert counts.ended == [(9, False)]
 
 
 def test_a_late_limit_holds_nothing(late: Late) -> None:
     hub, counts, slots = late
-    answers = asked(hub.take_place("a", TakePlace("alice", 1)))
-    counts.asked[0].callback(Shortage("max_in_flight", 1, 1.0))
-    assert answers == [LimitReached("max_in_flight", 1, 1.0)]
+    answers = asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))
+    counts.asked[0].callback(LimitReached("max_in_flight", 1, 1.0))
+    assert answers == [PermitDenied("max_in_flight", 1, 1.0)]
     answers = asked(hub.take_slot("a", TakeSlot(2)))
     slots.asked[0].callback(False)
     assert answers == [SlotAnswer(False)]
@@ -335,18 +335,18 @@ def test_a_late_limit_holds_nothing(late: Late) -> None:
 @pytest.mark.parametrize("dies", [True, False])
 def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bool) -> None:
     hub, counts, slots = late
-    place, slot = hub.take_place("a", TakePlace("alice", 1)), hub.take_slot("a", TakeSlot(2))
+    permit, slot = hub.acquire_permit("a", AcquirePermit("alice", 1)), hub.take_slot("a", TakeSlot(2))
     if dies:
         hub.forget("a")
-        for answer in (place, slot):  # as the channel does
+        for answer in (permit, slot):  # as the channel does
             assert isinstance(answer, Deferred)
             _ = answer.addErrback(lambda _: None)
             answer.cancel()
     else:
-        hub.leave_place("a", LeavePlace(1, 0, refused=True))
+        hub.release_permit("a", ReleasePermit(1, 0, refused=True))
         hub.free_slot("a", FreeSlot(2))
     assert (counts.ended, slots.freed) == ([], 0)
-    counts.asked[0].callback(Place())
+    counts.asked[0].callback(Permit())
     slots.asked[0].callback(True)
     assert (counts.ended, slots.freed) == ([(0, not dies)], 1)
     hub.forget("a")
@@ -355,7 +355,7 @@ def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bo
 
 def test_counts_that_fail_hold_nothing(late: Late) -> None:
     hub, counts, _ = late
-    (failure,) = [asked(hub.take_place("a", TakePlace("alice", 1)))]
+    (failure,) = [asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))]
     counts.asked[0].errback(ValueError("broken"))
     assert len(failure) == 1
     hub.forget("a")

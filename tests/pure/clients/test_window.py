@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.clients.limits import Limits, LocalCounts, Place, Shortage
+from mgw.clients.limits import LimitReached, Limits, LocalCounts, Permit
 from mgw.clients.window import MAX_EXACT, SECONDS, SHARED_SECONDS, SlidingWindow
 
 TICKS = st.integers(0, 40 * 64)
@@ -24,7 +24,7 @@ def test_no_minute_holds_more_requests_than_the_limit(limit: int, steps: list[in
     counts, now, admitted = LocalCounts(Limits(requests_per_minute=limit)), 0.0, []
     for ticks in steps:
         now += ticks / 64
-        if isinstance(counts.begin(now), Place):
+        if isinstance(counts.acquire(now), Permit):
             admitted.append(now)
     assert in_any_minute(admitted) <= limit
 
@@ -57,32 +57,32 @@ def test_requests_wait_until_the_tokens_of_a_minute_are_below_the_limit(
     for ticks, tokens in steps:
         now += ticks / 64
         held = sum(count for time, count in taken if now - time < SECONDS)
-        found = counts.begin(now)
-        assert isinstance(found, Place) == (held < limit)
-        if isinstance(found, Shortage):
+        found = counts.acquire(now)
+        assert isinstance(found, Permit) == (held < limit)
+        if isinstance(found, LimitReached):
             now += found.seconds
             assert sum(count for time, count in taken if now - time < SECONDS) < limit
-            found = counts.begin(now)
-        assert isinstance(found, Place)
-        counts.end(found, now, tokens, refused=False)
+            found = counts.acquire(now)
+        assert isinstance(found, Permit)
+        counts.release(found, now, tokens, refused=False)
         taken.append((now, tokens))
 
 
 @given(events=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60), limit=st.integers(1, 4))
 def test_no_more_requests_are_in_flight_than_the_limit(events: list[tuple[bool, bool]], limit: int) -> None:
     counts = LocalCounts(Limits(max_in_flight=limit))
-    open_places: list[Place] = []
+    open_permits: list[Permit] = []
     for begins, refused in events:
         if begins:
-            found = counts.begin(0.0)
-            assert isinstance(found, Place) == (len(open_places) < limit)
-            if isinstance(found, Place):
-                open_places.append(found)
+            found = counts.acquire(0.0)
+            assert isinstance(found, Permit) == (len(open_permits) < limit)
+            if isinstance(found, Permit):
+                open_permits.append(found)
             else:
                 assert found.seconds == 1.0
-        elif open_places:
-            counts.end(open_places.pop(), 0.0, 7, refused=refused)
-        assert counts.in_flight == len(open_places)
+        elif open_permits:
+            counts.release(open_permits.pop(), 0.0, 7, refused=refused)
+        assert counts.in_flight == len(open_permits)
 
 
 @given(fates=st.lists(st.tuples(TICKS, st.booleans()), max_size=60), limit=st.integers(1, 5))
@@ -91,10 +91,10 @@ def test_a_refused_request_fills_no_window(fates: list[tuple[int, bool]], limit:
     kept: list[float] = []
     for ticks, refused in fates:
         now += ticks / 64
-        found = counts.begin(now)
-        assert isinstance(found, Place) == (sum(now - time < SECONDS for time in kept) < limit)
-        if isinstance(found, Place):
-            counts.end(found, now, 0, refused=refused)
+        found = counts.acquire(now)
+        assert isinstance(found, Permit) == (sum(now - time < SECONDS for time in kept) < limit)
+        if isinstance(found, Permit):
+            counts.release(found, now, 0, refused=refused)
             if not refused:
                 kept.append(now)
 
@@ -106,41 +106,41 @@ def test_a_refused_request_fills_no_window(fates: list[tuple[int, bool]], limit:
     ),
     limit=st.integers(2, 4),
 )
-def test_a_refusal_frees_its_own_place_alone_however_late_it_comes(
+def test_a_refusal_frees_its_own_permit_alone_however_late_it_comes(
     steps: list[tuple[int, int | None]], limit: int
 ) -> None:
     """Each step begins a request, or refuses one of those that are under way, after some time."""
     counts, now = LocalCounts(Limits(requests_per_minute=limit)), 0.0
-    open_places: list[tuple[float, Place]] = []
+    open_permits: list[tuple[float, Permit]] = []
     for ticks, refuses in steps:
         now += ticks / 64
         if refuses is None:
-            found = counts.begin(now)
-            held = sum(now - time < SECONDS for time, _ in open_places)
-            assert isinstance(found, Place) == (held < limit)
-            if isinstance(found, Place):
-                open_places.append((now, found))
-        elif open_places:
-            counts.end(open_places.pop(refuses % len(open_places))[1], now, 0, refused=True)
+            found = counts.acquire(now)
+            held = sum(now - time < SECONDS for time, _ in open_permits)
+            assert isinstance(found, Permit) == (held < limit)
+            if isinstance(found, Permit):
+                open_permits.append((now, found))
+        elif open_permits:
+            counts.release(open_permits.pop(refuses % len(open_permits))[1], now, 0, refused=True)
 
 
 def test_a_refusal_before_the_last_addition_takes_nothing_of_that_one() -> None:
     counts = LocalCounts(Limits(requests_per_minute=2))
-    first, second = counts.begin(0.0), counts.begin(1.0)
-    assert isinstance(first, Place)
-    assert isinstance(second, Place)
-    counts.end(first, 2.0, 0, refused=True)
-    assert isinstance(counts.begin(3.0), Place)
-    assert counts.begin(4.0) == Shortage("requests_per_minute", 2, 57.0)
+    first, second = counts.acquire(0.0), counts.acquire(1.0)
+    assert isinstance(first, Permit)
+    assert isinstance(second, Permit)
+    counts.release(first, 2.0, 0, refused=True)
+    assert isinstance(counts.acquire(3.0), Permit)
+    assert counts.acquire(4.0) == LimitReached("requests_per_minute", 2, 57.0)
 
 
 def test_a_refusal_after_a_minute_makes_no_room_for_another_request() -> None:
     counts = LocalCounts(Limits(requests_per_minute=1))
-    first = counts.begin(0.0)
-    assert isinstance(first, Place)
-    assert isinstance(counts.begin(60.0), Place)
-    counts.end(first, 61.0, 0, refused=True)
-    assert counts.begin(62.0) == Shortage("requests_per_minute", 1, 58.0)
+    first = counts.acquire(0.0)
+    assert isinstance(first, Permit)
+    assert isinstance(counts.acquire(60.0), Permit)
+    counts.release(first, 61.0, 0, refused=True)
+    assert counts.acquire(62.0) == LimitReached("requests_per_minute", 1, 58.0)
 
 
 @pytest.mark.parametrize(("seconds", "entries"), [(0.0, 1), (0.009, 1), (SHARED_SECONDS, 2), (0.011, 2)])
@@ -161,13 +161,13 @@ def test_up_to_a_limit_each_addition_has_an_entry_of_its_own(limit: int, entries
 
 def test_the_longest_wait_of_several_limits_is_told() -> None:
     counts = LocalCounts(Limits(requests_per_minute=1, tokens_per_minute=10, max_in_flight=1))
-    place = counts.begin(0.0)
-    assert isinstance(place, Place)
-    counts.end(place, 30.0, 10, refused=False)
-    assert counts.begin(40.0) == Shortage("tokens_per_minute", 10, 50.0)
-    assert counts.begin(89.0) == Shortage("tokens_per_minute", 10, 1.0)
-    assert isinstance(counts.begin(90.0), Place)
-    assert counts.begin(90.0) == Shortage("requests_per_minute", 1, 60.0)
+    permit = counts.acquire(0.0)
+    assert isinstance(permit, Permit)
+    counts.release(permit, 30.0, 10, refused=False)
+    assert counts.acquire(40.0) == LimitReached("tokens_per_minute", 10, 50.0)
+    assert counts.acquire(89.0) == LimitReached("tokens_per_minute", 10, 1.0)
+    assert isinstance(counts.acquire(90.0), Permit)
+    assert counts.acquire(90.0) == LimitReached("requests_per_minute", 1, 60.0)
 
 
 def test_a_window_of_millions_takes_the_memory_of_a_few_thousand_entries() -> None:
@@ -204,20 +204,20 @@ def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute() -> No
 
 def test_other_limits_leave_what_was_counted() -> None:
     counts = LocalCounts(Limits(requests_per_minute=1))
-    assert isinstance(counts.begin(0.0), Place)
+    assert isinstance(counts.acquire(0.0), Permit)
     counts.use(Limits(requests_per_minute=2))
-    assert isinstance(counts.begin(1.0), Place)
-    assert counts.begin(2.0) == Shortage("requests_per_minute", 2, 58.0)
+    assert isinstance(counts.acquire(1.0), Permit)
+    assert counts.acquire(2.0) == LimitReached("requests_per_minute", 2, 58.0)
     counts.use(Limits(requests_per_minute=1))
-    assert counts.begin(2.0) == Shortage("requests_per_minute", 1, 59.0)
+    assert counts.acquire(2.0) == LimitReached("requests_per_minute", 1, 59.0)
 
 
 def test_a_window_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
     counts = LocalCounts(Limits(requests_per_minute=1))
-    before = counts.begin(0.0)
+    before = counts.acquire(0.0)
     counts.use(Limits())
     counts.use(Limits(requests_per_minute=1))
-    assert isinstance(counts.begin(1.0), Place)
-    assert isinstance(before, Place)
-    counts.end(before, 2.0, 0, refused=True)
-    assert isinstance(counts.begin(2.0), Shortage)
+    assert isinstance(counts.acquire(1.0), Permit)
+    assert isinstance(before, Permit)
+    counts.release(before, 2.0, 0, refused=True)
+    assert isinstance(counts.acquire(2.0), LimitReached)
