@@ -136,7 +136,7 @@ class GatewayService(Service):
             ),
             own_endpoints=dict.fromkeys(GUARDED_ROUTES, dashboard),
         )
-        sources.subscriptions.on_rest = self._on_own_rest
+        sources.subscriptions.on_cooldown = self._on_own_cooldown
         self._dashboard.follow()
 
     @property
@@ -379,7 +379,7 @@ class GatewayService(Service):
             return None
         from mgw.redis.hosts import open_fleet  # which a host alone has no use for
 
-        fleet = open_fleet(config, self._reactor, random, self._on_rest_elsewhere)
+        fleet = open_fleet(config, self._reactor, random, self._on_cooldown_elsewhere)
         self.telemetry.metrics.fleet = fleet.tables
         return fleet
 
@@ -398,12 +398,12 @@ class GatewayService(Service):
         except ValueError as error:
             _log.error("fleet.redis: {error}", error=error)
 
-    def _on_own_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        """Tell the other hosts that an account rests, as was found out here."""
+    def _on_own_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Tell the other hosts that an account is in cooldown, as was found out here."""
         if self._fleet is not None:
-            self._fleet.rests.tell(store, account, model, seconds)
+            self._fleet.cooldowns.tell(store, account, model, seconds)
 
-    def _on_rest_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
+    def _on_cooldown_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
         """Know what another host has found out."""
         self.plane.sources.subscriptions.learn(store, account, model, seconds)
 

@@ -41,7 +41,7 @@ from mgw.workers.delegate import WorkerView
 from mgw.workers.fork_server import ForkServer
 from mgw.workers.hub import HubParts, WorkerConnection
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines, socket_directories
-from mgw.workers.messages import AccountRests, Begin, Drain, Failed, LogText, Reload
+from mgw.workers.messages import AccountCooldown, Begin, Drain, Failed, LogText, Reload
 from mgw.workers.pickled_config import pickle_config
 from mgw.workers.supervisor import BEGIN_SECONDS, Supervisor
 from mgw.workers.worker_count import resolve_workers
@@ -101,7 +101,7 @@ class SupervisedService(GatewayService):
             publish_session=self._publish_session,
             wall=time,
             note_state=self._workers.note,
-            spread_rest=self._spread_rest,
+            spread_cooldown=self._spread_cooldown,
         )
 
     def startService(self) -> None:
@@ -162,8 +162,8 @@ class SupervisedService(GatewayService):
         answer = await channel.ask(begin, BEGIN_SECONDS)
         if isinstance(answer, Failed):
             raise ValueError(answer.reason)
-        for rest in self.plane.sources.subscriptions.rests():
-            channel.tell(AccountRests(*rest))
+        for cooldown in self.plane.sources.subscriptions.cooldowns():
+            channel.tell(AccountCooldown(*cooldown))
 
     def _listen(self, config: Config) -> None:
         self._ports.bind(config)
@@ -282,24 +282,26 @@ class SupervisedService(GatewayService):
     def _publish_session(self, change: Mapping[str, Any]) -> None:  # Any: JSON
         self._dashboard.tell_session(convert(change, SessionChange))
 
-    def _spread_rest(self, rest: AccountRests, source: WorkerConnection) -> None:
-        """Tell this process, all other workers and all other hosts that an account rests."""
-        self.plane.sources.subscriptions.learn(rest.store, rest.account, rest.model, rest.seconds)
-        self._tell_workers(rest, source.slot)
-        super()._on_own_rest(rest.store, rest.account, rest.model, rest.seconds)
+    def _spread_cooldown(self, cooldown: AccountCooldown, source: WorkerConnection) -> None:
+        """Tell this process, all other workers and all other hosts that an account is in cooldown."""
+        self.plane.sources.subscriptions.learn(
+            cooldown.store, cooldown.account, cooldown.model, cooldown.seconds
+        )
+        self._tell_workers(cooldown, source.slot)
+        super()._on_own_cooldown(cooldown.store, cooldown.account, cooldown.model, cooldown.seconds)
 
-    def _on_own_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        super()._on_own_rest(store, account, model, seconds)
-        self._tell_workers(AccountRests(store, account, model, seconds), None)
+    def _on_own_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        super()._on_own_cooldown(store, account, model, seconds)
+        self._tell_workers(AccountCooldown(store, account, model, seconds), None)
 
-    def _on_rest_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        super()._on_rest_elsewhere(store, account, model, seconds)
-        self._tell_workers(AccountRests(store, account, model, seconds), None)
+    def _on_cooldown_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        super()._on_cooldown_elsewhere(store, account, model, seconds)
+        self._tell_workers(AccountCooldown(store, account, model, seconds), None)
 
-    def _tell_workers(self, rest: AccountRests, source: int | None) -> None:
+    def _tell_workers(self, cooldown: AccountCooldown, source: int | None) -> None:
         for worker in self._views():
             if worker.slot != source and worker.channel is not None:
-                worker.channel.tell(rest)
+                worker.channel.tell(cooldown)
 
     # What operators ask
 

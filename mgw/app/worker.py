@@ -42,7 +42,7 @@ from mgw.workers.counts import Hub
 from mgw.workers.fork_server import WorkerStart
 from mgw.workers.forwarding import Forwarding, forwarding_to
 from mgw.workers.messages import (
-    AccountRests,
+    AccountCooldown,
     Begin,
     ChannelMessage,
     Done,
@@ -155,7 +155,7 @@ class Worker:
             self._drain()
             if not message.seconds:
                 self._cut_short()
-        elif isinstance(message, AccountRests) and self._serving is not None:
+        elif isinstance(message, AccountCooldown) and self._serving is not None:
             subscriptions = self._serving.plane.sources.subscriptions
             subscriptions.learn(message.store, message.account, message.model, message.seconds)
 
@@ -210,7 +210,7 @@ class Worker:
         records = RecordQueue(reactor, writer.record_settled, writer.record_ended)
         sources = build_sources(reactor)
         sources.share = SupervisorTokens(channel)
-        sources.subscriptions.on_rest = self._on_rest
+        sources.subscriptions.on_cooldown = self._on_cooldown
         hub = Hub(channel, reactor, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: plane)
@@ -231,8 +231,8 @@ class Worker:
     def _on_session(self, change: SessionChange) -> None:
         self.channel.tell(SessionNews(to_builtins(change)))
 
-    def _on_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        self.channel.tell(AccountRests(store, account, model, seconds))
+    def _on_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        self.channel.tell(AccountCooldown(store, account, model, seconds))
 
     def _reload(self, message: Reload) -> ChannelMessage | Deferred[ChannelMessage]:
         serving = self._serving

@@ -80,7 +80,8 @@ class ProviderMetrics:
             for name, source in self.credentials().items()
             if isinstance(source, SubscriptionSource)
         ]
-        resting = {id(source.pool.rests): source.pool.rests.resting_names() for _, source in sources}
+        shared = [source.pool.cooldowns for _, source in sources]
+        cooling = {id(cooldowns): cooldowns.names_in_cooldown() for cooldowns in shared}
         yield _gauge(
             "mgw_accounts",
             "Configured subscription accounts of a provider.",
@@ -95,7 +96,7 @@ class ProviderMetrics:
             "mgw_accounts_resting",
             "Accounts in cooldown for at least one model.",
             [
-                ((name,), len(resting[id(source.pool.rests)].intersection(source.pool.names)))
+                ((name,), len(cooling[id(source.pool.cooldowns)].intersection(source.pool.names)))
                 for name, source in sources
             ],
         )

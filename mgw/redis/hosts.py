@@ -12,7 +12,7 @@ from mgw.clients.limits import ClientCounts, Limits
 from mgw.config.fleet import RedisSettings
 from mgw.config.settings import Config
 from mgw.ops.exposition import Table, ValueTable
-from mgw.redis.cooldowns import OnRest, RedisRests
+from mgw.redis.cooldowns import OnCooldown, RedisCooldowns
 from mgw.redis.counts import RedisCounts, RedisSlots
 from mgw.redis.link import RedisLink
 
@@ -28,7 +28,7 @@ class Fleet:
     reactor: Any  # of half a dozen interfaces
     link: RedisLink
     slots: RedisSlots
-    rests: RedisRests
+    cooldowns: RedisCooldowns
     settings: RedisSettings | None = None
     _counts: dict[str, RedisCounts] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Fleet:
         self.slots.came_up()
         for counts in self._counts.values():
             counts.came_up()
-        self.rests.came_up()
+        self.cooldowns.came_up()
 
     def kept_keys(self) -> list[str]:
         """Return the keys of what is under way here."""
@@ -95,19 +95,19 @@ class Fleet:
         return [*kept, self.slots.flight_key] if self.slots.taken else kept
 
 
-def open_fleet(config: Config, reactor: Any, random: Callable[[], float], on_rest: OnRest) -> Fleet:
+def open_fleet(config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown) -> Fleet:
     """Join the fleet of a configuration, if it has one, and stay connected to its Redis.
 
     :param random: returns a number from 0 to 1.
-    :param on_rest: told of what other hosts find out about accounts.
+    :param on_cooldown: told of what other hosts find out about accounts.
     :raises ValueError: TLS cannot be spoken with a host of this name.
     """
     link = RedisLink(reactor, random)
-    fleet = Fleet(reactor, link, RedisSlots(link), RedisRests(link, reactor.seconds, on_rest))
+    fleet = Fleet(reactor, link, RedisSlots(link), RedisCooldowns(link, reactor.seconds, on_cooldown))
     fleet.slots.use(config.realtime.max_sessions)
     link.on_up.append(fleet.came_up)
     link.on_down.append(fleet.went_down)
     link.kept_keys = fleet.kept_keys
-    link.on_message = fleet.rests.received
+    link.on_message = fleet.cooldowns.received
     fleet.use(config)
     return fleet

@@ -187,8 +187,8 @@ def read_begun(reply: Any) -> Begun:
     return Begun(admitted, text.decode("ascii"), milliseconds)
 
 
-def read_rests(reply: Any) -> list[tuple[bytes, int]]:
-    """Return what rests, each with its milliseconds."""
+def read_cooldowns(reply: Any) -> list[tuple[bytes, int]]:
+    """Return what is in cooldown, each with its milliseconds."""
     _must(isinstance(reply, list) and len(reply) % 2 == 0)
     found = list(zip(reply[::2], reply[1::2], strict=True))
     for member, milliseconds in found:

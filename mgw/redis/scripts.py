@@ -18,7 +18,7 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, Final, Generic, TypeVar
 
-from mgw.redis.replies import read_beat, read_begun, read_count, read_rests
+from mgw.redis.replies import read_beat, read_begun, read_cooldowns, read_count
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ end
 return 1
 """
 
-_REST: Final = """
+_COOL_DOWN: Final = """
 local now = now_ms()
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if tonumber(ARGV[2]) > 0 then
@@ -162,7 +162,7 @@ redis.call('PUBLISH', KEYS[2], ARGV[3])
 return 1
 """
 
-_RESTS: Final = """
+_COOLDOWNS: Final = """
 local now = now_ms()
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 local found = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
@@ -190,8 +190,8 @@ milliseconds, or -1: the id is gone."""
 END: Final = Script(_END, read_count)
 """Count the end of it.  Keys: as before.  Arguments: id, the bucket to take it back from, tokens, their
 limit, the width of a bucket, whether something was under way."""
-REST: Final = Script(_REST, read_count)
-"""Let an account rest.  Keys: rests, the channel.  Arguments: what rests, milliseconds, what to publish."""
-RESTS: Final = Script(_RESTS, read_rests)
-"""Return what rests, each with its milliseconds.  Keys: rests."""
-SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, REST, RESTS)
+COOL_DOWN: Final = Script(_COOL_DOWN, read_count)
+"""Begin a cooldown.  Keys: cooldowns, the channel.  Arguments: the account, milliseconds, what to publish."""
+COOLDOWNS: Final = Script(_COOLDOWNS, read_cooldowns)
+"""Return what is in cooldown, each with its milliseconds.  Keys: cooldowns."""
+SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, COOL_DOWN, COOLDOWNS)

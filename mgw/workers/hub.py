@@ -18,7 +18,7 @@ from mgw.usage.event import timestamp
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.workers.counts import HubCounts
 from mgw.workers.messages import (
-    AccountRests,
+    AccountCooldown,
     AcquirePermit,
     ChannelMessage,
     Done,
@@ -56,7 +56,7 @@ class HubParts:
     """Unix seconds."""
     note_state: Callable[[int, WorkerState], None]
     """Takes the last numbers of a worker that ends."""
-    spread_rest: Callable[[AccountRests, WorkerConnection], None]
+    spread_cooldown: Callable[[AccountCooldown, WorkerConnection], None]
     """Takes what one worker has learned of an account, and that worker's connection."""
 
 
@@ -88,8 +88,8 @@ class WorkerConnection:
                 parts.write_log(self.slot, message)
             case SessionNews():
                 self._on_session(message.change)
-            case AccountRests():
-                parts.spread_rest(message, self)
+            case AccountCooldown():
+                parts.spread_cooldown(message, self)
             case WorkerState():
                 parts.note_state(self.slot, message)
 

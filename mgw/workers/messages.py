@@ -192,7 +192,7 @@ class SessionNews(ChannelMessage, frozen=True):
 # Both ways: what one process learns and all should know
 
 
-class AccountRests(ChannelMessage, frozen=True):
+class AccountCooldown(ChannelMessage, frozen=True):
     """A provider limits an account of a store, or refuses it."""
 
     store: str
@@ -224,5 +224,5 @@ AnyMessage = (
     | TokenAnswer
     | TokenFailure
     | SessionNews
-    | AccountRests
+    | AccountCooldown
 )

@@ -32,7 +32,7 @@ from mgw.config.quoting import is_quotable, quote
 from mgw.config.resilience import RetriesSettings
 from mgw.config.yaml_document import MAX_DEPTH
 from mgw.credentials.recent_secrets import RecentSecrets
-from mgw.credentials.subscription.limits import rest_seconds
+from mgw.credentials.subscription.limits import cooldown_seconds
 from mgw.credentials.subscription.token_exchange import _printable, header_text
 from mgw.credentials.token_request import parse_token_text
 from mgw.dashboard.event_ring import EventRing
@@ -257,7 +257,7 @@ def gets_wave_header(size: int) -> bool:
 def rests(seconds: int) -> bool:
     """Whether an account rests as long as a provider says."""
     limits = LimitsSettings()
-    return rest_seconds([(b"retry-after", b"%d" % seconds)], limits, 0.0) == seconds
+    return cooldown_seconds([(b"retry-after", b"%d" % seconds)], limits, 0.0) == seconds
 
 
 def reads_items(count: int) -> bool:

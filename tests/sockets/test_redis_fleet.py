@@ -187,7 +187,7 @@ def test_a_host_that_leaves_frees_what_it_had(server: RedisServer) -> None:
 
 def test_an_account_that_rests_rests_for_all(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
-        hosts.fleets[0].rests.tell("/store", "work", "claude", 30.0)
+        hosts.fleets[0].cooldowns.tell("/store", "work", "claude", 30.0)
         await until(lambda: len(hosts.heard) == 2)
         assert sorted(hosts.heard) == [
             (1, "/store", "work", "claude", 30.0),
@@ -215,7 +215,7 @@ def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: Re
             True,
             True,
         ]  # 6 // 3, one is under way
-        hosts.fleets[1].rests.tell("/store", "work", None, 30.0)
+        hosts.fleets[1].cooldowns.tell("/store", "work", None, 30.0)
         hosts.release(*found[1])
         server.start()
         await hosts.up()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 from hiredis import Reader, pack_command
 
-from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_MS, HEARTBEAT, HOST_MS, REST, RESTS, Script
+from mgw.redis.scripts import BEGIN, COARSE_MS, COOL_DOWN, COOLDOWNS, END, FINE_MS, HEARTBEAT, HOST_MS, Script
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
 
 pytestmark = needs_redis
@@ -207,16 +207,16 @@ def test_a_clock_that_is_set_back_forgets_a_window(redis: Redis) -> None:
 
 def test_a_rest_is_kept_as_long_as_it_lasts(redis: Redis) -> None:
     now = int(redis.call("TIME")[0]) * 1000 - BEGUN
-    redis.run(REST, now, ("rests", "news"), "a", 100_000, "x")
-    redis.run(REST, now, ("rests", "news"), "b", 50_000, "x")
-    assert redis.run(RESTS, now, ("rests",)) == [b"b", b"50000", b"a", b"100000"]
+    redis.run(COOL_DOWN, now, ("rests", "news"), "a", 100_000, "x")
+    redis.run(COOL_DOWN, now, ("rests", "news"), "b", 50_000, "x")
+    assert redis.run(COOLDOWNS, now, ("rests",)) == [b"b", b"50000", b"a", b"100000"]
     assert 90_000 < redis.life("rests") <= 101_000, "as long as the longest, and no longer"
-    assert redis.run(RESTS, now + 50_000, ("rests",)) == [b"a", b"50000"]
-    assert redis.run(RESTS, now + 100_000, ("rests",)) == []
+    assert redis.run(COOLDOWNS, now + 50_000, ("rests",)) == [b"a", b"50000"]
+    assert redis.run(COOLDOWNS, now + 100_000, ("rests",)) == []
 
 
 def test_a_rest_that_is_over_early_is_gone(redis: Redis) -> None:
     now = int(redis.call("TIME")[0]) * 1000 - BEGUN
-    redis.run(REST, now, ("rests", "news"), "a", 100_000, "x")
-    redis.run(REST, now, ("rests", "news"), "a", 0, "x")
-    assert redis.run(RESTS, now, ("rests",)) == []
+    redis.run(COOL_DOWN, now, ("rests", "news"), "a", 100_000, "x")
+    redis.run(COOL_DOWN, now, ("rests", "news"), "a", 0, "x")
+    assert redis.run(COOLDOWNS, now, ("rests",)) == []

@@ -10,7 +10,7 @@ from hiredis import Reader
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.testing import StringTransport
 
-from mgw.redis.scripts import BEGIN, HEARTBEAT, RESTS, SCRIPTS
+from mgw.redis.scripts import BEGIN, COOLDOWNS, HEARTBEAT, SCRIPTS
 
 Command = list[bytes]
 OK: Final = b"+OK\r\n"
@@ -39,7 +39,7 @@ def usual(command: Command) -> bytes:
                 return b"*2\r\n:1\r\n:3\r\n"
             if digest == BEGIN.digest.encode():
                 return b"*3\r\n:1\r\n$0\r\n\r\n:0\r\n"
-            return b"*0\r\n" if digest == RESTS.digest.encode() else ONE
+            return b"*0\r\n" if digest == COOLDOWNS.digest.encode() else ONE
     return ONE
 
 

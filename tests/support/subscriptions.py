@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mgw.config.load import parse_profile
 from mgw.config.profile import CloakMode, Profile
 from mgw.credentials.subscription.accounts import Accounts, Login
-from mgw.credentials.subscription.pool import AccountPool, Rests
+from mgw.credentials.subscription.pool import AccountPool, Cooldowns
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.exchange.offload import run_inline
@@ -79,9 +79,9 @@ class SubscriptionPlay:
         *,
         is_pool: bool = True,
         cloak: CloakMode = CloakMode.AUTO,
-        rests: Rests | None = None,
+        cooldowns: Cooldowns | None = None,
     ) -> SubscriptionSource:
-        """Return a source; ``rests`` are those of another source that has the same store."""
-        pool = AccountPool(names, rests or Rests(self.clock.seconds))
+        """Return a source; ``cooldowns`` are those of another source that has the same store."""
+        pool = AccountPool(names, cooldowns or Cooldowns(self.clock.seconds))
         logins = [self.login(name) for name in names]
         return SubscriptionSource("p", self.accounts, logins, pool, is_pool, cloak)

@@ -1,4 +1,4 @@
-"""How long an account rests, by what the provider says of its limit.
+"""How long an account is in cooldown, by what the provider says of its limit.
 
 A reset that is far away is believed, since limits may be those of a week.  What says nothing gets the default
 of the profile.
@@ -20,8 +20,8 @@ MAX_REST_SECONDS: Final = 31 * 86400.0
 MIN_REST_SECONDS: Final = 1.0
 
 
-def rest_seconds(headers: RawHeaders, limits: LimitsSettings, now: float) -> float:
-    """Return how long an account rests after a 429.
+def cooldown_seconds(headers: RawHeaders, limits: LimitsSettings, now: float) -> float:
+    """Return how long an account is in cooldown after a 429.
 
     :param now: unix seconds.
     """

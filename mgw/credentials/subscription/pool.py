@@ -1,11 +1,12 @@
-"""Which of several accounts a request is sent with: in turn, without those that rest.
+"""Which of several accounts a request is sent with: in turn, without those in cooldown.
 
-An account rests for one model where the provider limits it or does not sell it that model, and as a whole
-where its token is refused.  Nothing here waits or sends: it is the state behind a
+An account is in cooldown for one model where the provider limits it or does not sell it that model, and as a
+whole where its token is refused.  Nothing here waits or sends: it is the state behind a
 :class:`~mgw.credentials.subscription.source.SubscriptionSource`, and a clock.
 
-Two promises: no request goes to a resting account while another is usable, and there is none to choose only
-while all rest.  A count of tokens neither begins a rest nor minds one of a model (contract 8.26).
+Two promises: no request goes to an account in cooldown while another is usable, and there is none to choose
+only while all are in cooldown.  A count of tokens neither begins a cooldown nor respects one of a model
+(contract 8.26).
 """
 
 from __future__ import annotations
@@ -17,71 +18,73 @@ from typing import Final
 from mgw.nouns.secret import Secret
 
 MAX_RESTS: Final = 4096
-"""How many rests are remembered, as clients may invent models; of more, the first to end is forgotten."""
+"""How many cooldowns are remembered, as clients may invent models; of more, the first to end is forgotten."""
 
 _WHOLE: Final = ""
 """In place of a model: no model has that name."""
 
 
-OnRest = Callable[[str, str | None, float], None]
-"""Told of an account, of a model (``None``: of all), and of the seconds; 0: it rests no longer."""
+OnCooldown = Callable[[str, str | None, float], None]
+"""Told of an account, of a model (``None``: of all), and of the seconds; 0: its cooldown is over."""
 
 
 @dataclass(slots=True)
-class Rests:
-    """Which accounts of a store rest, and until when: what a provider says of an account counts in each pool.
+class Cooldowns:
+    """Which accounts of a store are in cooldown, and until when.
 
-    Several processes may use the accounts.  What this one finds out, it tells (``on_rest``); what another one
-    found out (:meth:`learn`), it does not tell again.
+    What a provider says of an account counts in each pool.
+
+    Several processes may use the accounts.  What this one finds out, it tells (``on_cooldown``); what another
+    one found out (:meth:`learn`), it does not tell again.
 
     :param now: returns seconds that never go back.
     """
 
     now: Callable[[], float]
-    on_rest: OnRest | None = None
+    on_cooldown: OnCooldown | None = None
     renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
     """The token that came because the one before was refused, and when."""
     _refused: dict[str, Secret] = field(default_factory=dict, repr=False)
-    """The token with which an account rests as a whole."""
+    """The token with which an account is in cooldown as a whole."""
     _learned: set[str] = field(default_factory=set)
     """The accounts in ``_refused`` whose token was refused in another process."""
     _until: dict[tuple[str, str], float] = field(default_factory=dict)
-    """When each rest ends, by account and model."""
+    """When each cooldown ends, by account and model."""
 
-    def rest(self, name: str, model: str | None, seconds: float) -> None:
-        """Let an account rest; a longer rest that it has already stays.
+    def begin(self, name: str, model: str | None, seconds: float) -> None:
+        """Let an account cool down; a longer cooldown that it has already stays.
 
         :param model: for which; ``None``: for all.
         """
-        if self._begin(name, model, seconds) and self.on_rest is not None:
-            self.on_rest(name, model, seconds)
+        if self._begin(name, model, seconds) and self.on_cooldown is not None:
+            self.on_cooldown(name, model, seconds)
 
     def refuse(self, name: str, token: Secret, seconds: float) -> None:
-        """Let an account rest as a whole whose token is refused, until it has another one."""
+        """Let an account cool down as a whole whose token is refused, until it has another one."""
         self._learned.discard(name)
         self._refused[name] = token
-        self.rest(name, None, seconds)
+        self.begin(name, None, seconds)
 
-    def end_rest(self, name: str) -> None:
-        """Use an account again that rested as a whole."""
+    def end(self, name: str) -> None:
+        """Use an account again that was in cooldown as a whole."""
         is_own = name not in self._learned
         self._forget_refusal(name)
-        if self._until.pop((name, _WHOLE), None) is not None and is_own and self.on_rest is not None:
-            self.on_rest(name, None, 0.0)
+        if self._until.pop((name, _WHOLE), None) is not None and is_own and self.on_cooldown is not None:
+            self.on_cooldown(name, None, 0.0)
 
     def note_token(self, name: str, token: Secret) -> None:
-        """End the rest of an account as a whole if it has another token than the one refused."""
+        """End the cooldown of an account as a whole if it has another token than the one refused."""
         refused = self._refused.get(name)
         if refused is not None and refused != token:
-            self.end_rest(name)
+            self.end(name)
 
     def learn(self, name: str, model: str | None, seconds: float) -> None:
-        """Let an account rest because another process found out that it should.
+        """Let an account cool down because another process found out that it should.
 
-        A rest as a whole that this process began ends when this process sees another token, not before.
+        A cooldown as a whole that this process began ends when this process sees another token, not before.
 
         :param model: for which; ``None``: for all.
-        :param seconds: 0 where it should rest no longer.
+        :param seconds: 0 where it is to be used again.
         """
         if seconds > 0:
             self._begin(name, model, seconds)
@@ -92,33 +95,33 @@ class Rests:
             self._until.pop((name, _WHOLE), None)
 
     def learn_refused(self, name: str, token: Secret) -> None:
-        """Note the token of an account that rests as a whole by what another process found out."""
-        if name not in self._refused and self.rest_of(name, None) is not None:
+        """Note the token of an account that is in cooldown as a whole by what another process found out."""
+        if name not in self._refused and self.remaining(name, None) is not None:
             self._refused[name] = token
             self._learned.add(name)
 
-    def rest_of(self, name: str, model: str | None) -> float | None:
-        """Return the seconds for which an account still rests; ``None``: it does not."""
+    def remaining(self, name: str, model: str | None) -> float | None:
+        """Return the seconds for which an account is still in cooldown; ``None``: it is not."""
         longest = self._seconds_left((name, _WHOLE))
         if model is not None:
             longest = max(longest, self._seconds_left((name, model)))
         return longest if longest > 0 else None
 
-    def resting(self, names: Sequence[str]) -> dict[str, int]:
-        """Return for how many models each account rests at present, itself included."""
+    def counts_by_name(self, names: Sequence[str]) -> dict[str, int]:
+        """Return for how many models each account is in cooldown at present, itself included."""
         now, found = self.now(), dict.fromkeys(names, 0)
         for (name, _), until in self._until.items():
             if until > now and name in found:
                 found[name] += 1
         return found
 
-    def resting_names(self) -> set[str]:
-        """Return the accounts that rest at present, as a whole or for some model."""
+    def names_in_cooldown(self) -> set[str]:
+        """Return the accounts in cooldown at present, as a whole or for some model."""
         now = self.now()
         return {name for (name, _), until in self._until.items() if until > now}
 
     def under_way(self) -> list[tuple[str, str | None, float]]:
-        """Return each rest: the account, the model (``None``: all), and the seconds that are left."""
+        """Return each cooldown: the account, the model (``None``: all), and the seconds that are left."""
         now = self.now()
         return [
             (name, None if model == _WHOLE else model, until - now)
@@ -127,7 +130,7 @@ class Rests:
         ]
 
     def _begin(self, name: str, model: str | None, seconds: float) -> bool:
-        """Begin a rest or make it longer; return whether there was anything to do."""
+        """Begin a cooldown or make it longer; return whether there was anything to do."""
         key = (name, _WHOLE if model is None else model)
         until = self.now() + seconds
         if until <= self._until.get(key, 0.0):
@@ -151,7 +154,7 @@ class Rests:
         return left
 
     def _make_room(self) -> None:
-        """Forget the rests that are over, or the one that ends first."""
+        """Forget the cooldowns that are over, or the one that ends first."""
         now = self.now()
         over = [key for key, until in self._until.items() if until <= now]
         for key in over or [min(self._until, key=self._until.__getitem__)]:
@@ -166,25 +169,25 @@ class AccountPool:
     """
 
     names: Sequence[str]
-    rests: Rests
+    cooldowns: Cooldowns
     _next: int = 0
 
     def pick(self, usable: Callable[[str], bool], model: str | None) -> str | None:
-        """Return the account whose turn it is, or ``None`` where all that are usable rest.
+        """Return the account whose turn it is, or ``None`` where all that are usable are in cooldown.
 
         :param usable: whether an account has a token to send.
-        :param model: which is asked for; ``None``: no certain one, so that only whole accounts rest.
+        :param model: which is asked for; ``None``: no certain one, so that cooldowns of models do not count.
         """
         count = len(self.names)
         for step in range(count):
             position = (self._next + step) % count
             name = self.names[position]
-            if usable(name) and self.rests.rest_of(name, model) is None:
+            if usable(name) and self.cooldowns.remaining(name, model) is None:
                 self._next = (position + 1) % count
                 return name
         return None
 
     def soonest(self, usable: Callable[[str], bool], model: str | None) -> float | None:
         """Return the seconds until the first usable account has rested; ``None``: none is usable."""
-        waits = [self.rests.rest_of(name, model) or 0.0 for name in self.names if usable(name)]
+        waits = [self.cooldowns.remaining(name, model) or 0.0 for name in self.names if usable(name)]
         return min(waits, default=None)

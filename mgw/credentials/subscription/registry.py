@@ -1,4 +1,4 @@
-"""What outlives a reload: what is known of each store, and which accounts rest."""
+"""What outlives a reload: what is known of each store, and which accounts are in cooldown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.subscription.accounts import Accounts, Login
-from mgw.credentials.subscription.pool import AccountPool, Rests
+from mgw.credentials.subscription.pool import AccountPool, Cooldowns
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
@@ -39,13 +39,13 @@ class Subscriptions:
     wall: Callable[[], float]
     run: ThreadRunner
     random: Callable[[], float]
-    on_rest: Callable[[str, str, str | None, float], None] | None = None
-    """Told when an account in a pool begins to rest: the store, the account, the model (``None``: all), and
-    the seconds; 0: it rests no longer."""
+    on_cooldown: Callable[[str, str, str | None, float], None] | None = None
+    """Told when an account in a pool begins a cooldown: the store, the account, the model (``None``: all),
+    and the seconds; 0: its cooldown is over."""
     recent: RecentSecrets = field(default=NOWHERE, repr=False)
     """Is told of all tokens."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
-    _rests: dict[str, Rests] = field(default_factory=dict)
+    _cooldowns: dict[str, Cooldowns] = field(default_factory=dict)
     """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""
     _pools: dict[tuple[str, tuple[str, ...], bool], AccountPool] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class Subscriptions:
     def source(
         self, provider: Provider, profile: Profile, store: str, client: TokenClient
     ) -> SubscriptionSource:
-        """Return the credentials of a provider; accounts that rest go on resting.
+        """Return the credentials of a provider; accounts in cooldown stay so.
 
         :param client: asks the profile's endpoints.
         """
@@ -84,44 +84,48 @@ class Subscriptions:
         )
 
     def _pool(self, store: str, names: tuple[str, ...], *, shares: bool) -> AccountPool:
-        """Return the pool of these accounts; one account alone has no rests that it shares."""
+        """Return the pool of these accounts; one account alone shares no cooldowns."""
         key = (store, names, shares)
         if key not in self._pools:
-            rests = self._rests_of(store) if shares else Rests(self.clock.seconds)
-            self._pools[key] = AccountPool(names, rests)
+            cooldowns = self._cooldowns_of(store) if shares else Cooldowns(self.clock.seconds)
+            self._pools[key] = AccountPool(names, cooldowns)
         return self._pools[key]
 
-    def _rests_of(self, store: str) -> Rests:
-        """Return the rests of a store's accounts in pools."""
-        if store not in self._rests:
-            self._rests[store] = Rests(self.clock.seconds, partial(self._tell_rest, store))
-        return self._rests[store]
+    def _cooldowns_of(self, store: str) -> Cooldowns:
+        """Return the cooldowns of a store's accounts in pools."""
+        if store not in self._cooldowns:
+            self._cooldowns[store] = Cooldowns(self.clock.seconds, partial(self._tell_cooldown, store))
+        return self._cooldowns[store]
 
-    def _tell_rest(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        if self.on_rest is not None:
-            self.on_rest(store, account, model, seconds)
+    def _tell_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        if self.on_cooldown is not None:
+            self.on_cooldown(store, account, model, seconds)
 
     def learn(self, store: str, account: str, model: str | None, seconds: float) -> None:
-        """Take in what another process found out and told by its ``on_rest``; it is not told again.
+        """Take in what another process found out and told by its ``on_cooldown``; it is not told again.
 
         Nothing happens where no pool uses the store.
         """
-        rests = self._rests.get(store)
-        if rests is None:
+        cooldowns = self._cooldowns.get(store)
+        if cooldowns is None:
             return
-        rests.learn(account, model, seconds)
+        cooldowns.learn(account, model, seconds)
         if model is None and seconds > 0:
-            _ = Deferred.fromCoroutine(self._learn_refused(store, account, rests))
+            _ = Deferred.fromCoroutine(self._learn_refused(store, account, cooldowns))
 
-    async def _learn_refused(self, store: str, account: str, rests: Rests) -> None:
+    async def _learn_refused(self, store: str, account: str, cooldowns: Cooldowns) -> None:
         """Read the store: another process has seen the token refused that is in there now."""
         token = await self.accounts(store).read_token(account)
         if token is not None:
-            rests.learn_refused(account, token)
+            cooldowns.learn_refused(account, token)
 
-    def rests(self) -> list[tuple[str, str, str | None, float]]:
-        """Return what a new process has to :meth:`learn`: the rests that are under way."""
-        return [(store, *rest) for store, rests in self._rests.items() for rest in rests.under_way()]
+    def cooldowns(self) -> list[tuple[str, str, str | None, float]]:
+        """Return what a new process has to :meth:`learn`: the cooldowns that are under way."""
+        return [
+            (store, *cooldown)
+            for store, cooldowns in self._cooldowns.items()
+            for cooldown in cooldowns.under_way()
+        ]
 
     def secrets(self) -> list[Secret]:
         """Return every token that is known."""

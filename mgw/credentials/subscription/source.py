@@ -2,12 +2,12 @@
 
 ::
 
-    429  ── the account rests for that model, as long as the provider says ──► another account
-    403  ── it has no right to that model: it rests for it a while         ──► another account
-    401  ── its token is refreshed, once; refused again, it rests          ──► the same, then another
+    429  ── a cooldown of the account for that model, as long as the provider says ──► another account
+    403  ── it has no right to that model: a cooldown of that model for a while     ──► another account
+    401  ── its token is refreshed, once; refused again, a cooldown as a whole      ──► the same, then another
 
-Only pools rest and change accounts; with a single one, a 429 and a 403 are the client's to read.  What names
-no model leaves the rests of models alone, and so does a count of tokens (contract 8.26).
+Only pools have cooldowns and change accounts; with a single one, a 429 and a 403 are the client's to read.
+What names no model leaves the cooldowns of models alone, and so does a count of tokens (contract 8.26).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.headers import ProfileHeaders
-from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
+from mgw.credentials.subscription.limits import cooldown_seconds, means_no_entitlement
 from mgw.credentials.subscription.pool import AccountPool
 from mgw.credentials.subscription.store import NEW_SECONDS, StoredCredential
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret, key_hash
 
-REFUSED_REST_SECONDS: Final = 600.0
+REFUSED_COOLDOWN_SECONDS: Final = 600.0
 """For an account whose token is refused although it is new; another token ends it."""
 RENEWED_SECONDS: Final = 300.0
 """How long a token counts as new for the request that it was got for."""
@@ -42,7 +42,7 @@ class SubscriptionSource:
     """The credentials of one provider.
 
     :param provider: its name, for messages.
-    :param is_pool: whether accounts rest and change.
+    :param is_pool: whether accounts are in cooldown and change.
     """
 
     provider: str
@@ -63,7 +63,7 @@ class SubscriptionSource:
 
     @property
     def _most_attempts(self) -> int:
-        """More would be a provider that refuses more slowly than accounts rest."""
+        """More would be a provider that refuses more slowly than accounts are in cooldown."""
         return 4 * len(self._by_name) + 16
 
     @property
@@ -94,8 +94,8 @@ class SubscriptionSource:
     async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         """Return the credential of the account whose turn it is, with a new token where none is good.
 
-        :raises GatewayError: ``NO_ACCOUNT`` where all rest, with the time of the first; ``NO_PROVIDER_KEY``
-            where nobody has logged in; ``CREDENTIAL_SOURCE`` where no token can be had.
+        :raises GatewayError: ``NO_ACCOUNT`` where all are in cooldown, with the time of the first;
+            ``NO_PROVIDER_KEY`` where nobody has logged in; ``CREDENTIAL_SOURCE`` where no token can be had.
         """
         found = self.ready(client_key, model)
         error: GatewayError | None = None
@@ -117,7 +117,7 @@ class SubscriptionSource:
         return found
 
     async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
-        """Let the account rest, or renew its token, and return what to go on with.
+        """Let the account cool down, or renew its token, and return what to go on with.
 
         :raises GatewayError: ``NO_ACCOUNT`` where the provider limits the last account that was awake.
         """
@@ -135,9 +135,11 @@ class SubscriptionSource:
         if refusal.status == 403:
             if not means_no_entitlement(limits.no_entitlement, refusal.headers, refusal.body):
                 return None
-            self.pool.rests.rest(name, model, limits.no_entitlement_rest_seconds)
+            self.pool.cooldowns.begin(name, model, limits.no_entitlement_rest_seconds)
             return await self._another(model) if may_go_on else None
-        self.pool.rests.rest(name, model, rest_seconds(refusal.headers, limits, self.accounts.wall()))
+        self.pool.cooldowns.begin(
+            name, model, cooldown_seconds(refusal.headers, limits, self.accounts.wall())
+        )
         return await self.obtain(None, model) if may_go_on else None
 
     def refusable(self, status: int) -> bool:
@@ -158,7 +160,7 @@ class SubscriptionSource:
         entry = self.accounts.entry(login)
         if entry is None or entry.is_lost:
             return AccountState(login.name, State.SIGNED_OUT)
-        rest = self.pool.rests.rest_of(login.name, None)
+        rest = self.pool.cooldowns.remaining(login.name, None)
         if rest is not None:
             return AccountState(login.name, State.RESTING, wall + rest, entry.expires_at)
         usable = self.accounts.fresh(login) is not None or self.accounts.can_refresh(login)
@@ -179,7 +181,7 @@ class SubscriptionSource:
         newer = await self._renewed(login, sent, refusal)
         if newer is not None or not self.is_pool:
             return newer
-        self.pool.rests.refuse(name, sent, REFUSED_REST_SECONDS)
+        self.pool.cooldowns.refuse(name, sent, REFUSED_COOLDOWN_SECONDS)
         return await self._another(refusal.model)
 
     async def _renewed(self, login: Login, sent: Secret, refusal: CredentialRefusal) -> Credential | None:
@@ -192,12 +194,12 @@ class SubscriptionSource:
             return None  # the client gets what the provider said, unless there is another account
         if entry.access_token == sent:
             return None
-        self.pool.rests.renewed[login.name] = (entry.access_token, self.accounts.clock.seconds())
+        self.pool.cooldowns.renewed[login.name] = (entry.access_token, self.accounts.clock.seconds())
         return self._credential(login.name)
 
     def _is_new(self, name: str, token: Secret, refusal: CredentialRefusal) -> bool:
         """Whether a token was got a moment ago because the one before was refused: another would not help."""
-        renewed = self.pool.rests.renewed.get(name)
+        renewed = self.pool.cooldowns.renewed.get(name)
         if renewed is None or renewed[0] != token:
             return False
         age = self.accounts.clock.seconds() - renewed[1]
@@ -214,7 +216,7 @@ class SubscriptionSource:
         entry = self.accounts.fresh(self._by_name[name])
         if entry is None:
             return False
-        self.pool.rests.note_token(name, entry.access_token)
+        self.pool.cooldowns.note_token(name, entry.access_token)
         return True
 
     def _is_usable(self, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.credentials.subscription.limits import rest_seconds
+from mgw.credentials.subscription.limits import cooldown_seconds
 from mgw.wire.headers import RawHeaders
 from tests.support.subscriptions import PROFILE, profile
 
@@ -45,4 +45,4 @@ limits:
     ],
 )
 def test_a_rest_is_as_long_as_the_provider_says(headers: RawHeaders, seconds: float) -> None:
-    assert rest_seconds(headers, LIMITS, NOW) == seconds
+    assert cooldown_seconds(headers, LIMITS, NOW) == seconds

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.subscription.source import REFUSED_REST_SECONDS, SubscriptionSource
+from mgw.credentials.subscription.source import REFUSED_COOLDOWN_SECONDS, SubscriptionSource
 from mgw.credentials.subscription.store import NEW_SECONDS
 from mgw.exchange.upstream_headers import secrets_sent
 from mgw.nouns.errors import GatewayError, Reason
@@ -156,7 +156,7 @@ def test_an_account_whose_token_is_refused_is_tried_again_after_its_rest(play: S
     play.hosts.newest().refuse()
     assert account(result_of(renewing)) == "b"
     assert account(asked(source)) == "b"
-    play.clock.advance(REFUSED_REST_SECONDS)
+    play.clock.advance(REFUSED_COOLDOWN_SECONDS)
     assert account(asked(source)) == "a"
 
 
@@ -237,7 +237,7 @@ def test_another_token_ends_the_rest_of_a_refused_account_after_a_reload_too(pla
     play.put("a", refresh_token=None)
     before = play.source(["a", "b"])
     assert account(result_of(before.refused(asked(before), refusal(401)))) == "b"
-    after = play.source(["a", "b"], rests=before.pool.rests)
+    after = play.source(["a", "b"], cooldowns=before.pool.cooldowns)
     assert account(asked(after)) == "b"
     play.put("a", "of-a-new-login")
     assert {account(asked(after)) for _ in range(2)} == {"a", "b"}

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.subscription.accounts import Login
-from mgw.credentials.subscription.pool import AccountPool, Rests
+from mgw.credentials.subscription.pool import AccountPool, Cooldowns
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.dashboard.logins import KEPT_SECONDS, MAX_FLOWS
 from mgw.nouns.errors import GatewayError, Reason
@@ -148,7 +148,7 @@ def test_a_body_that_means_nothing_is_refused(play: LoginPlay, body: Json) -> No
 def other_profile(play: LoginPlay, name: str, text: str) -> SubscriptionSource:
     """Return a provider that uses an entry with another profile."""
     logins = [Login("work", name, profile(text), play.hosts.client)]
-    pool = AccountPool(["work"], Rests(play.clock.seconds))
+    pool = AccountPool(["work"], Cooldowns(play.clock.seconds))
     return SubscriptionSource("q", play.accounts, logins, pool, False, CloakMode.AUTO)
 
 

@@ -349,14 +349,14 @@ def test_a_count_that_is_limited_leaves_the_accounts_alone(play: SubscriptionPla
     pipeline.connection.send(LIMITED)
     assert client.status == 429
     source: Any = pipeline.generation.credentials["claude"]
-    assert source.pool.rests.resting("ab") == {"a": 0, "b": 0}
+    assert source.pool.cooldowns.counts_by_name("ab") == {"a": 0, "b": 0}
 
 
 def test_a_count_is_answered_while_all_accounts_rest(play: SubscriptionPlay) -> None:
     pipeline = pooled(play)
     source: Any = pipeline.generation.credentials["claude"]
     for name in ("a", "b"):
-        source.pool.rests.rest(name, "m", 60)
+        source.pool.cooldowns.begin(name, "m", 60)
     client, _ = pipeline.ask("/v1/messages/count_tokens", MESSAGES)
     pipeline.connection.send(answered(b'{"input_tokens":3}'))
     assert client.status == 200

@@ -87,7 +87,7 @@ def test_an_account_that_rests_for_two_models_is_one(tmp_path: Path) -> None:
     play.put("a")
     source = play.source(["a"])
     for model in ("m", "n"):
-        source.pool.rests.rest("a", model, 30)
+        source.pool.cooldowns.begin("a", model, 30)
     assert samples(of_source(source))['accounts_resting{provider="main"}'] == 1
 
 

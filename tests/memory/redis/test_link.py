@@ -260,7 +260,7 @@ def test_whatever_redis_says_nothing_breaks_and_no_request_is_refused_for_it(
             elif step == "free" and host.fleet.slots.taken:
                 host.fleet.slots.free()
             elif step == "rest":
-                host.fleet.rests.tell("store", "a", None, 10.0)
+                host.fleet.cooldowns.tell("store", "a", None, 10.0)
             else:
                 host.wait(HEARTBEAT_SECONDS if step == "beat" else 0.1)
             host.redis.deliver()

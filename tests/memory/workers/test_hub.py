@@ -28,7 +28,7 @@ class Play:
             publish_session=self._publish,
             wall=lambda: WALL + self.clock.seconds(),
             note_state=self._never,
-            spread_rest=self._never,
+            spread_cooldown=self._never,
         )
         self.connection = WorkerConnection(0, parts)
 

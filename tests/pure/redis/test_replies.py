@@ -23,7 +23,7 @@ from mgw.redis.replies import (
     UnreadableReplyError,
     read_beat,
     read_begun,
-    read_rests,
+    read_cooldowns,
 )
 
 SCALARS = st.one_of(
@@ -151,7 +151,7 @@ LIMITS: Final[dict[str, tuple[Callable[[int], bool], int]]] = {
     "arrays within arrays": (lambda levels: not refuses([b"*1\r\n" * levels + b"_\r\n"]), MAX_DEPTH),
     "hosts": (lambda hosts: reads(read_beat, [1, hosts]), MAX_HOSTS),
     "how long a limit stands": (lambda wait: reads(read_begun, [0, b"max_in_flight", wait]), MAX_WAIT_MS),
-    "how long an account rests": (lambda rest: reads(read_rests, [b"a", b"%d" % rest]), MAX_REST_MS),
+    "how long an account rests": (lambda rest: reads(read_cooldowns, [b"a", b"%d" % rest]), MAX_REST_MS),
 }
 
 
@@ -167,7 +167,7 @@ def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
     assert read_begun([-1, b"", 0]) == Begun(-1, "", 0)
     assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
     assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
-    assert read_rests([b"a", b"12", b"b", b"0"]) == [(b"a", 12), (b"b", 0)]
+    assert read_cooldowns([b"a", b"12", b"b", b"0"]) == [(b"a", 12), (b"b", 0)]
 
 
 @pytest.mark.parametrize(
@@ -223,4 +223,4 @@ def test_any_other_shape_of_a_heartbeat_is_unreadable(reply: object) -> None:
 )
 def test_any_other_shape_of_rests_is_unreadable(reply: object) -> None:
     with pytest.raises(UnreadableReplyError):
-        read_rests(reply)
+        read_cooldowns(reply)

@@ -12,7 +12,7 @@ from twisted.internet.testing import MemoryReactorClock
 from mgw.credentials.provider import CredentialRefusal
 from mgw.credentials.subscription.accounts import TICK_SECONDS
 from mgw.credentials.subscription.registry import Subscriptions
-from mgw.credentials.subscription.source import REFUSED_REST_SECONDS
+from mgw.credentials.subscription.source import REFUSED_COOLDOWN_SECONDS
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.generation import Generation, build_generation
 from mgw.nouns.secret import Secret
@@ -43,7 +43,7 @@ class Process:
         text += f"credential_store: {self.store.path}\n"
         text += f"providers: {{p: {{kind: openai_compat, base_url: 'http://h/v1', {self.auth}}}}}\n"
         self.generation = build_generation(1, config(text), MemoryReactorClock(), 0, self.hosts.sources)
-        self.subscriptions.on_rest = self._tell
+        self.subscriptions.on_cooldown = self._tell
 
     @property
     def store(self) -> CredentialStore:
@@ -134,7 +134,7 @@ def test_a_new_login_ends_the_rest_of_a_refused_account_in_each_process(
     one.hosts.clock.advance(TICK_SECONDS)
     assert one.accounts == {"a", "b"}
     assert one.told == [
-        (str(one.store.path), "a", None, REFUSED_REST_SECONDS),
+        (str(one.store.path), "a", None, REFUSED_COOLDOWN_SECONDS),
         (str(one.store.path), "a", None, 0.0),
     ]
     assert "canary" not in repr(one.told)
@@ -172,13 +172,13 @@ def test_a_process_that_begins_later_is_told_what_is_known(
     one.hosts.clock.advance(20)
     later = Process(tmp_path)
     assert later.accounts == {"a", "b"}
-    assert one.subscriptions.rests() == [(str(one.store.path), "a", "m", 40.0)]
-    for rest in one.subscriptions.rests():
+    assert one.subscriptions.cooldowns() == [(str(one.store.path), "a", "m", 40.0)]
+    for rest in one.subscriptions.cooldowns():
         later.subscriptions.learn(*rest)
     assert later.accounts == {"b"}
     for process in (one, later):
         process.hosts.clock.advance(40)
-        assert process.subscriptions.rests() == []
+        assert process.subscriptions.cooldowns() == []
         assert process.accounts == {"a", "b"}
 
 
@@ -189,5 +189,5 @@ def test_one_account_alone_tells_nothing_and_learns_nothing(
     alone.others, one.others = [one], [alone]
     alone.refuse("a", 401)
     one.refuse("a")
-    assert alone.told == alone.subscriptions.rests() == []
+    assert alone.told == alone.subscriptions.cooldowns() == []
     assert alone.accounts == {"a"}
