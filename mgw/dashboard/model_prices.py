@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mgw.usage.event import NANODOLLARS
-from mgw.usage.prices import PriceRow, PriceTable
+from mgw.usage.price_row import PriceRow
+from mgw.usage.prices import PriceTable
 
 MAX_COMPARISONS: Final = 100_000
 """Of a model with a row, in one answer: about a tenth of a second."""

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily
 from mgw.canonical.reply import TokenUsage
 from mgw.ops.exposition import Table, ValueTable
 from mgw.usage.event import NANODOLLARS
-from mgw.usage.prices import Unpriced
+from mgw.usage.price_row import Unpriced
 
 
 def _no_refusals() -> Iterable[tuple[str, str, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Encoder
@@ -20,10 +20,8 @@ from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.routing.route import Route, Treatment
 from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
 from mgw.usage.figures import consumes
+from mgw.usage.price_row import LabelPrice, Unpriced
 from mgw.usage.trace_context import TraceContext
-
-if TYPE_CHECKING:
-    from mgw.usage.prices import LabelPrice, Unpriced
 
 MAX_SHARED: Final = 512
 """How many labels are kept for exchanges to come: a client can make up any number of models."""

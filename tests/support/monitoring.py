@@ -24,7 +24,7 @@ from mgw.ops.state_metrics import StateMetrics
 from mgw.redis.hosts import open_fleet
 from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
-from mgw.usage.prices import Unpriced
+from mgw.usage.price_row import Unpriced
 from mgw.usage.record import SessionCounts
 from mgw.workers.worker_state import WorkersState
 from tests.support.configs import THREE_FAMILIES, config

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mgw.usage.event import Outcome
-from mgw.usage.prices import Unpriced
+from mgw.usage.price_row import Unpriced
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline, answered

@@ -19,7 +19,7 @@ from mgw.ops.request_metrics import BUCKETS
 from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
-from mgw.usage.prices import Unpriced
+from mgw.usage.price_row import Unpriced
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
 

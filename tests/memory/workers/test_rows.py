@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.ops.logs import usage_line
 from mgw.usage.event import MAX_LINE_BYTES, Outcome
-from mgw.usage.prices import Unpriced
+from mgw.usage.price_row import Unpriced
 from mgw.usage.record import (
     MAX_SHARED_CHARS,
     EndedRequest,
