@@ -1,0 +1,97 @@
+"""Sizes of the code: a function fits on a screen, a module has one idea, nothing takes a row of parameters.
+
+Each exception below states how large a thing may be; it may only shrink, and its row goes with it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+MAX_FUNCTION_LINES: Final = 40
+MAX_MODULE_LINES: Final = 450
+MAX_PARAMETERS: Final = 6
+ROOT: Final = Path(__file__).parents[2]
+FILES: Final = sorted(path for room in ("mgw", "mgw_sim") for path in (ROOT / room).rglob("*.py"))
+
+LONG_FUNCTIONS: Final = {
+    "mgw/app/data_plane.py: DataPlane.__init__": 43,
+    "mgw/app/service.py: GatewayService.__init__": 45,
+    "mgw/cli/auth.py: add_commands": 48,
+    "mgw/dashboard/build.py: build_dashboard": 68,
+    "mgw/dashboard/openapi.py: describe_api": 44,
+    "mgw/exchange/planning.py: plan_known": 55,
+    "mgw/exchange/response_translation.py: StreamTranslation.client_response": 48,
+    "mgw/generation.py: _steps": 46,
+    "mgw/http/response_reader.py: ResponseReader._parse_head": 42,
+    "mgw/web/edge_auth.py: EdgeGate.admit": 41,
+    "mgw/web/server.py: WebServer.on_request": 42,
+    "mgw/web/server_request.py: ServerRequest.__init__": 41,
+    "mgw/wire/frames.py: FrameReader.__init__": 47,
+}
+LONG_MODULES: Final = {
+    "mgw/dialects/gemini/turns.py": 454,
+    "mgw/dialects/model_rows.py": 465,
+    "mgw/exchange/pipeline.py": 510,
+    "mgw/wire/frames.py": 456,
+    "mgw/wire/json_spans.py": 455,
+}
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(node: ast.AST, name: str = "") -> Iterator[tuple[str, _Function]]:
+    """Yield each function below a node, and its dotted name."""
+    for child in ast.iter_child_nodes(node):
+        inner = name
+        if isinstance(child, _Function | ast.ClassDef):
+            inner = f"{name}.{child.name}".lstrip(".")
+        if isinstance(child, _Function):
+            yield inner, child
+        yield from functions(child, inner)
+
+
+def all_functions() -> Iterator[tuple[str, _Function]]:
+    for path in FILES:
+        for name, function in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            yield f"{path.relative_to(ROOT)}: {name}", function
+
+
+def lines_of(function: _Function) -> int:
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno + 1
+
+
+def parameters_of(function: _Function) -> int:
+    said = function.args
+    places = [*said.posonlyargs, *said.args]
+    is_method = places[:1] != [] and places[0].arg in ("self", "cls")
+    return len(places) + len(said.kwonlyargs) - is_method
+
+
+def larger_than(limit: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {name: size for name, size in sizes.items() if size > limit}
+
+
+def not_allowed(found: Mapping[str, int], allowed: Mapping[str, int]) -> dict[str, int]:
+    return {name: size for name, size in found.items() if size > allowed.get(name, 0)}
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    found = larger_than(MAX_FUNCTION_LINES, {name: lines_of(function) for name, function in all_functions()})
+    assert not_allowed(found, LONG_FUNCTIONS) == {}
+    assert set(LONG_FUNCTIONS) <= set(found), "what has shrunk needs no exception"
+
+
+def test_a_module_can_be_read_at_once() -> None:
+    sizes = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in FILES}
+    found = larger_than(MAX_MODULE_LINES, sizes)
+    assert not_allowed(found, LONG_MODULES) == {}
+    assert set(LONG_MODULES) <= set(found), "what has shrunk needs no exception"
+
+
+def test_no_function_takes_a_row_of_parameters() -> None:
+    found = {name: parameters_of(function) for name, function in all_functions()}
+    assert larger_than(MAX_PARAMETERS, found) == {}
