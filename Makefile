@@ -82,7 +82,7 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/run.stamp
+docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.generate
 
 site: $(VENV)/dev.stamp

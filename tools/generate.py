@@ -49,6 +49,14 @@ def _picture(name: str) -> Generated:
 _SHELLS: Final = MappingProxyType({"bash": bash.render, "zsh": zsh.render, "fish": fish.render})
 
 
+def _fields(page: str) -> str:
+    from tools.translation.tables import (
+        render,  # the vendors' SDKs take seconds, and `make schema` needs none
+    )
+
+    return render(page)
+
+
 def _completion(shell: str) -> Generated:
     return Generated(f"etc/completion/{FILES[shell]}", lambda _: _SHELLS[shell](command_tree()))
 
@@ -63,6 +71,7 @@ GENERATED: Final = MappingProxyType(
         ),
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
+        "fields": Generated("docs/translation.rst", _fields),
         "rooms": Generated("docs/architecture.rst", room_list.render),
         **{shell: _completion(shell) for shell in _SHELLS},
         **{name: _picture(name) for name in PICTURES},

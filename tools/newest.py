@@ -21,7 +21,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 SDKS: Final = {"openai": "openai", "anthropic": "anthropic", "google-genai": "google/genai"}
 """Each SDK's folder among the packages."""
 _FOLLOWS: Final = re.compile(
-    r"^\s*(?:from|import) (?:(?:openai|anthropic|google\.genai)\b|google import genai|tests\.support\.sdk_)",
+    r"^\s*(?:from|import) (?:(?:openai|anthropic|google\.genai)\b|google import genai"
+    r"|tests\.support\.sdk_|tools\.translation\.)",
     re.MULTILINE,
 )
 _LAYERS: Final = ("pure", "memory", "sockets")

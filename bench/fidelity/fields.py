@@ -1,7 +1,7 @@
 """Between two APIs: whether each field of a request arrives, is reported by name, or is refused.
 
 The fields are those of the vendors' own SDK types, and what counts as lost is what counts in the tests
-(``tests/support/accounting.py``): a value that changes nothing in what the provider receives, and is not
+(``tools/translation/accounting.py``): a value that changes nothing in what the provider receives, and is not
 reported. Here each request goes through a running gateway.
 """
 
@@ -38,8 +38,8 @@ def accounted(side: Side, upstream: Provider, every: int = 1) -> list[Accounted]
     :param every: 1 takes each field, 10 every tenth.
     """
     # The SDKs are imported here, and only by those who ask for this part.
-    from tests.support.accounting import TARGETS
-    from tests.support.field_cases import CLIENTS
+    from tools.translation.accounting import TARGETS
+    from tools.translation.field_cases import CLIENTS
 
     hosts = [target for target in TARGETS if target.name != "openai_compat"]
     return [
@@ -53,9 +53,9 @@ def accounted(side: Side, upstream: Provider, every: int = 1) -> list[Accounted]
 def _direction(
     side: Side, upstream: Provider, client: Any, target: Any, every: int
 ) -> Accounted:  # Any: as above
-    from tests.support.accounting import CHANGED, REFUSED, REPORTED, outcome_of
-    from tests.support.field_cases import cases
-    from tests.support.translation_table import silent
+    from tools.translation.accounting import CHANGED, REFUSED, REPORTED, outcome_of
+    from tools.translation.field_cases import cases
+    from tools.translation.tables import silent
 
     found = Accounted(client.name, target.name)
     model = side.model(target.name)

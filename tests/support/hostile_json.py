@@ -14,7 +14,7 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
-from tests.support.accounting import TARGETS, through_responses
+from tools.translation.accounting import TARGETS, through_responses
 
 Json = Any  # JSON of whatever type
 Path = tuple[str | int, ...]

@@ -1,6 +1,6 @@
 """Speech between families: every field that its clients can say, and what becomes of it.
 
-The fields are those of the vendors' own types, as for conversations (:mod:`tests.support.field_cases`).
+The fields are those of the vendors' own types, as for conversations (:mod:`tools.translation.field_cases`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import text_dialect
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Family, Kind
-from tests.support.field_cases import Body, Client
-from tests.support.sdk_types import Shape, generate_content, of
+from tools.translation.field_cases import Body, Client
+from tools.translation.sdk_types import Shape, generate_content, of
 
 KINDS: Final = {Family.OPENAI: Kind.OPENAI, Family.GEMINI: Kind.GEMINI}
 HELLO: Final[Body] = {"parts": [{"text": "Hello"}]}

@@ -15,19 +15,18 @@ from msgspec.structs import replace
 from mgw.dialects.model_rows import ROWS
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.model_row import ModelRow
-from tests.support.accounting import LEAST_TARGETS, TARGETS, Target, covers, outcome, sent
-from tests.support.field_cases import CLIENTS, Case, Client, cases
-from tests.support.translation_notes import NOTES, NOTHING_LOST
-from tests.support.translation_table import (
+from tools.generate import GENERATED
+from tools.translation.accounting import LEAST_TARGETS, TARGETS, Target, covers, outcome, sent
+from tools.translation.field_cases import CLIENTS, Case, Client, cases
+from tools.translation.notes import NOTES, NOTHING_LOST
+from tools.translation.tables import (
     ADAPTED,
-    DOCUMENT,
     TABLES,
     outcomes,
     rows,
     silent,
     table,
     targets_of,
-    with_tables,
 )
 
 WAYS: Final = [
@@ -107,18 +106,10 @@ def test_the_least_request_is_taken_by_every_target(client: Client) -> None:
 
 @pytest.mark.parametrize("client", TABLES, ids=TABLE_IDS)
 def test_the_document_tells_what_the_code_does(client: Client) -> None:
-    """A field without a row, or one that is treated otherwise now: decide, then write the tables anew.
-
-    ``python -m tests.support.translation_table`` writes them.
-    """
-    said = set(DOCUMENT.read_text(encoding="utf-8").split("   * - "))
+    """A field without a row, or one that is treated otherwise now: decide, then run ``make docs``."""
+    said = set(GENERATED["fields"].read().split("   * - "))
     is_so = set(table(client).split("   * - ")[2:-1])
     assert is_so - said == set()
-
-
-def test_the_document_has_no_row_of_former_times() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert with_tables(text) == text
 
 
 @pytest.mark.parametrize("client", TABLES, ids=TABLE_IDS)

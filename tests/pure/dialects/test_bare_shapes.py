@@ -23,8 +23,8 @@ from mgw.dialects.gemini import plain as plain_content
 from mgw.dialects.openai import plain as plain_chat
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Family
-from tests.support.accounting import Target
 from tests.support.hostile_json import WAYS, Path, paths, replaced
+from tools.translation.accounting import Target
 
 JsonObject = dict[str, Any]  # Any: JSON
 

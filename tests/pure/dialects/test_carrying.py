@@ -42,9 +42,9 @@ from mgw.dialects.dialect import Parsed, Rendered, RequestContext
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Effort, Family
-from tests.support.accounting import TARGETS, Target, through_responses
-from tests.support.field_cases import CLIENTS, cases
 from tests.support.said import ESSENTIAL, FEATURES, HOLDERS, INNER, OF_ANSWERS, Place
+from tools.translation.accounting import TARGETS, Target, through_responses
+from tools.translation.field_cases import CLIENTS, cases
 
 MARK: Final = CacheMark("1h")
 OWN: Final = {family: Signature(family, "c2ln") for family in Family}

@@ -16,7 +16,6 @@ from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import DialectName
-from tests.support.field_cases import CLIENTS, Client, cases
 from tests.support.hostile_json import (
     DEEP,
     DIALECTS,
@@ -30,6 +29,7 @@ from tests.support.hostile_json import (
 )
 from tests.support.laws import examples
 from tests.support.rich_requests import REQUESTS
+from tools.translation.field_cases import CLIENTS, Client, cases
 
 NEARLY: Final = (700, 850, 900, 940)
 """Depths that the decoder takes, where those who walk through the values may not."""

@@ -25,7 +25,6 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Family
-from tests.support.accounting import TARGETS, Target
 from tests.support.drawn_requests import (
     CHAT,
     GEMINI,
@@ -38,9 +37,10 @@ from tests.support.drawn_requests import (
     is_said_alike,
     written,
 )
-from tests.support.field_cases import CLIENTS, Client
 from tests.support.laws import examples
-from tests.support.translation_table import MAPPED, outcomes, word_of
+from tools.translation.accounting import TARGETS, Target
+from tools.translation.field_cases import CLIENTS, Client
+from tools.translation.tables import MAPPED, outcomes, word_of
 
 CLIENT_OF: Final = {client.family: client for client in CLIENTS}
 TARGET_OF: Final = {target.family: target for target in TARGETS if target.name != "openai_compat"}

@@ -7,10 +7,10 @@ import pytest
 
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Family
-from tests.support.accounting import covers
-from tests.support.field_cases import Case, Client, cases
-from tests.support.sdk_types import Json
 from tests.support.speech_cases import GENERATE_SPEECH, SPEECH, Sent, sent
+from tools.translation.accounting import covers
+from tools.translation.field_cases import Case, Client, cases
+from tools.translation.sdk_types import Json
 
 WAYS = [
     pytest.param(SPEECH, Family.OPENAI, Family.GEMINI, id="openai to gemini"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI
 from tests.support.speech_cases import speech
-from tests.support.translation_table import DOCUMENT
+from tools.generate import GENERATED
 
 
 def section() -> str:
-    text = DOCUMENT.read_text(encoding="utf-8")
+    text = GENERATED["fields"].read()
     _, _, rest = text.partition("\nSpeech\n------\n")
     said, _, _ = rest.partition("\nReasoning\n---------\n")
     assert said

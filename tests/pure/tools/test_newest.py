@@ -122,6 +122,7 @@ def test_the_versions_stand_beside_what_they_bring(tmp_path: Path) -> None:
 def test_the_tests_that_use_an_sdk_run_with_the_newest() -> None:
     names = {str(file.relative_to(ROOT)) for file in followers(ROOT / "tests")}
     assert {
+        "tests/pure/dialects/test_accounting.py",
         "tests/pure/dialects/test_models.py",
         "tests/memory/mgw_sim/test_routes.py",
         "tests/sockets/test_sdk_surface.py",

@@ -1,7 +1,7 @@
 """Every field of a request of Responses has a fate, and has it.
 
 The fields are those of the pinned SDK's own types: a new one has no row, which fails here until somebody has
-decided what becomes of it (:mod:`tests.support.responses_fields`).
+decided what becomes of it (:mod:`tools.translation.responses_fields`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from openai.types.responses.input_token_count_params import InputTokenCountParam
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.responses.count import COUNT
 from mgw.nouns.errors import GatewayError
-from tests.support.accounting import TARGETS, Sent, Target, covers, sent
-from tests.support.field_cases import ABSENT, RESPONSES, Case, cases, least
-from tests.support.responses_fields import (
+from tools.translation.accounting import TARGETS, Sent, Target, covers, sent
+from tools.translation.field_cases import ABSENT, RESPONSES, Case, cases, least
+from tools.translation.responses_fields import (
     ORDER,
     ROWS,
     WHOLE_ITEMS,
@@ -26,7 +26,7 @@ from tests.support.responses_fields import (
     label,
     row_path,
 )
-from tests.support.sdk_types import Json, members, of, responses
+from tools.translation.sdk_types import Json, members, of, responses
 
 COLUMNS: Final = {target.name: target for target in TARGETS if target.name != "openai"}
 ALLOWED: Final = {"M": {"M"}, "A": {"M", "A"}, "D": {"D", "A"}, "R": {"R"}, "N": {"N"}}

@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from mgw.nouns.vocabulary import Family
-from tests.support.accounting import LEAST_TARGETS, TARGETS, Target, outcome, through_responses
-from tests.support.field_cases import CLIENTS, Client, cases
-from tests.support.translation_table import silent
+from tools.translation.accounting import LEAST_TARGETS, TARGETS, Target, outcome, through_responses
+from tools.translation.field_cases import CLIENTS, Client, cases
+from tools.translation.tables import silent
 
 OPENAI, HOST, LITTLE = (through_responses(target) for target in (*TARGETS[:2], LEAST_TARGETS[0]))
 WAYS: Final = [

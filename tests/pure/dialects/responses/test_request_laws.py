@@ -21,9 +21,9 @@ from mgw.dialects.responses.encrypted_content import (
 from mgw.dialects.responses.request import parse_request
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
-from tests.support.accounting import TARGETS, sent
-from tests.support.field_cases import RESPONSES
 from tests.support.hostile_json import paths, replaced
+from tools.translation.accounting import TARGETS, sent
+from tools.translation.field_cases import RESPONSES
 
 JsonObject = dict[str, Any]  # Any: JSON
 

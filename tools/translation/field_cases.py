@@ -1,7 +1,7 @@
 """Every field of every wire, each with small requests that carry it and one that does not.
 
-The walk goes through the vendors' own types (:mod:`tests.support.sdk_types`).  What they do not tell, which
-values are legal and what has to stand beside a field for it to mean something, stands here.
+The walk goes through the vendors' own types (:mod:`tools.translation.sdk_types`).  What they do not tell,
+which values are legal and what has to stand beside a field for it to mean something, stands here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.responses.encrypted_content import seal_thought
 from mgw.dialects.responses.request import parse_request as parse_responses_request
 from mgw.nouns.vocabulary import Family
-from tests.support.sdk_types import (
+from tools.translation.sdk_types import (
     Choice,
     Free,
     Json,

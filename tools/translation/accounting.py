@@ -21,8 +21,8 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import text_dialect
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import ChatTools, DialectName, Effort, Family, ForcedTools, Kind
-from tests.support.field_cases import ABSENT, Body, Case, Client
-from tests.support.sdk_types import Json
+from tools.translation.field_cases import ABSENT, Body, Case, Client
+from tools.translation.sdk_types import Json
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,21 @@
 """The tables of ``docs/translation.rst``, made from what the code does with every field.
 
-``python -m tests.support.translation_table`` writes them into the document, between its marks; a test holds
-the document to them.  What the code cannot tell, how a field is adapted and why nothing of it is missed,
-stands in :mod:`tests.support.translation_notes`.
+``make docs`` writes them into the document, between its marks.  What the code cannot tell, how a field is
+adapted and why nothing of it is missed, stands in :mod:`tools.translation.notes`.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Family, Kind
-from tests.support import responses_fields
-from tests.support.accounting import (
+from tools.translation import responses_fields
+from tools.translation.accounting import (
     CHANGED,
     REFUSED,
     REPORTED,
@@ -29,11 +26,10 @@ from tests.support.accounting import (
     outcome,
     through_responses,
 )
-from tests.support.field_cases import CLIENTS, RESPONSES, Case, Client, cases
-from tests.support.sdk_types import Json
-from tests.support.translation_notes import NOTES, NOTHING_LOST, Unsaid
+from tools.translation.field_cases import CLIENTS, RESPONSES, Case, Client, cases
+from tools.translation.notes import NOTES, NOTHING_LOST, Unsaid
+from tools.translation.sdk_types import Json
 
-DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "translation.rst"
 MAPPED: Final = "mapped"
 ADAPTED: Final = "adapted"
 DROPPED: Final = "dropped"
@@ -48,7 +44,7 @@ COLUMNS: Final = {
 _WHOLE: Final = frozenset({REFUSED, DROPPED})
 """What may be said of an object and all in it at once."""
 ANYWAY: Final = Unsaid("responses", ".*", "that is so anyway")
-"""Of what Responses say in so many words (:mod:`tests.support.responses_fields`)."""
+"""Of what Responses say in so many words (:mod:`tools.translation.responses_fields`)."""
 _BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
 
 
@@ -276,16 +272,11 @@ def marks(client: Client) -> tuple[str, str]:
     return f".. fields of {client.name}\n", f".. end of fields of {client.name}\n"
 
 
-def with_tables(text: str) -> str:
-    """Return the document with its tables as they should be."""
+def render(page: str) -> str:
+    """Return the page with its tables renewed."""
     for client in TABLES:
         begin, end = marks(client)
-        head, _, rest = text.partition(begin)
+        head, _, rest = page.partition(begin)
         _, _, tail = rest.partition(end)
-        text = f"{head}{begin}\n{table(client)}\n{end}{tail}"
-    return text
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
-    sys.stdout.write(f"{DOCUMENT}\n")
+        page = f"{head}{begin}\n{table(client)}\n{end}{tail}"
+    return page

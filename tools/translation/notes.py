@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.sdk_types import Json
+from tools.translation.sdk_types import Json
 
 THROUGH_RESPONSES: Final = "through Responses"
 """What the names of targets end with that are asked so."""

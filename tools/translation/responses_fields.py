@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Final
 
-from tests.support.field_cases import SEALED, Case
-from tests.support.sdk_types import Json
+from tools.translation.field_cases import SEALED, Case
+from tools.translation.sdk_types import Json
 
 Row = str | Mapping[str, str]
 
