@@ -31,7 +31,8 @@ from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.address import describe_dashboard
-from mgw.dashboard.switch import DashboardSwitch, Surroundings
+from mgw.dashboard.gateway_view import GatewayView
+from mgw.dashboard.switch import DashboardSwitch
 from mgw.generation import SLICE_SECONDS, Generation, Parts, build_generation, build_sources, make_parts
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
@@ -414,8 +415,8 @@ class GatewayService(Service):
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         return await self.telemetry.render_metrics(accept)
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> GatewayView:
+        return GatewayView(
             reactor=self._reactor,
             wall=time,
             generation=lambda: self.plane.generation,

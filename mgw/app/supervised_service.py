@@ -29,8 +29,8 @@ from twisted.python.failure import Failure
 from mgw.app.service import GatewayService, Prepared
 from mgw.app.worker import Inherited, run_worker
 from mgw.config.settings import Config
+from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.session_list import SessionChange, SessionRow
-from mgw.dashboard.switch import Surroundings
 from mgw.nouns.secret import Secret, redact_secrets
 from mgw.ops.logs import LogFile
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
@@ -315,7 +315,7 @@ class SupervisedService(GatewayService):
         await self.refresh()
         return await super()._render_metrics(accept)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> GatewayView:
         own = super()._surroundings()
         return replace(own, facts=self._facts, others=_OtherWork(self.refresh, self._workers))
 

@@ -1,200 +1,86 @@
-"""The dashboard as a handler of Twisted requests: which path leads to which part.
+"""The dashboard as a resource tree of Klein: its page, its API, and who may ask for what.
 
-A part that is not there has no path.  What goes wrong is raised as a
-:class:`~mgw.nouns.errors.GatewayError`, which whoever serves the request renders in OpenAI's shape.
+Paths are compared as they were sent, so that no other spelling of one is taken for it; what stands for a
+parameter is decoded.  What goes wrong is raised as a :class:`~mgw.nouns.errors.GatewayError`, which whoever
+serves the request renders in OpenAI's shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import ClassVar, Final
 from urllib.parse import unquote
 
+from twisted.python.failure import Failure
+from twisted.web.iweb import IRequest
 from twisted.web.server import Request
+from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from mgw.config.settings import Config
-from mgw.dashboard.access import Access
+from mgw.dashboard.access import SAFE_METHODS, Access
+from mgw.dashboard.event_memory import EventMemory
+from mgw.dashboard.live import LiveParts
+from mgw.dashboard.logins import Logins
 from mgw.dashboard.openapi import describe_api
-from mgw.dashboard.responses import (
-    EVENT_STREAM,
-    NO_STORE,
-    Answer,
-    Query,
-    body_of,
-    query_of,
-    send,
-    send_json,
-    send_nothing,
-)
-from mgw.dashboard.session_list import SessionChange
+from mgw.dashboard.profiles import Profiles
+from mgw.dashboard.request_list import DashboardRequests
+from mgw.dashboard.responses import EVENT_STREAM, NO_STORE, body_of, query_of, send, send_json, send_nothing
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
 from mgw.dashboard.try_it import TryIt
+from mgw.dashboard.usage import DashboardUsage
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.reactor.resource_tree import ResourceTree
 from mgw.routing.match import unknown_endpoint
 from mgw.usage.record import SettledExchange
 
-Handler = Callable[[Request], Awaitable[None]]
-Methods = Mapping[bytes, Handler]
-"""What a path takes; ``HEAD`` goes with ``GET``."""
-
-_PAGE: Final = b"/ui"
-_ASSETS: Final = b"/ui/assets/"
-_API: Final = b"/v1/dashboard/"
-_OAUTH: Final = _API + b"oauth/"
+_API: Final = "/v1/dashboard"
+_ENTRY: Final = f"{_API}/oauth/<entry>"
+_ASSETS: Final = "/ui/assets/"
+_OPEN: Final = frozenset({"/ui", "/ui/", "/ui/login", "/ui/logout"})
+"""What checks by itself who may come in, as do the files of the page: these nobody has to check."""
 _API_HINT: Final = "; /v1/dashboard/openapi.json describes the endpoints, and the dashboard's page is at /ui"
-
-
-class LoginFlows(Protocol):
-    """Log-ins of accounts to their vendors, by the entry of the credential store that they fill."""
-
-    async def begin(self, entry: str, body: Mapping[str, Any]) -> tuple[int, Answer]:  # Any: JSON
-        """Begin a log-in or go on with one; return the status of the response and what it says.
-
-        :raises GatewayError: for an unknown entry, or a body that says nothing sensible.
-        """
-        ...
-
-    async def state(self, entry: str) -> Answer:
-        """Say how a log-in is getting on.
-
-        :raises GatewayError: ``UNKNOWN_ROUTE`` where there is none.
-        """
-        ...
-
-    async def cancel(self, entry: str) -> None:
-        """Give up a log-in.
-
-        :raises GatewayError: ``UNKNOWN_ROUTE`` where there is none.
-        """
-        ...
 
 
 @dataclass(slots=True)
 class Dashboard:
-    """The parts, and the table of what leads to them."""
+    """The parts of the dashboard, and the endpoints that lead to them.
 
+    :param refresh: asks other processes for what they have; ``None``: there are none.
+    """
+
+    app: ClassVar[ResourceTree] = ResourceTree()
     access: Access
     sign_in: SignIn
     files: StaticFiles
-    profiles: Callable[[Query], Answer] | None = None
-    requests: Callable[[Query], Awaitable[Answer]] | None = None
-    sessions: Callable[[Query], Answer] | None = None
-    logs: Callable[[Query], Answer] | None = None
-    usage: Callable[[Query], Awaitable[Answer]] | None = None
-    feed: Callable[[Request, Query], Awaitable[None]] | None = None
-    """Writes events for as long as the client stays; sends its own head."""
-    logins: LoginFlows | None = None
-    try_it: TryIt | None = None
-    before: Callable[[], Awaitable[None]] | None = None
-    """Is awaited before profiles and sessions are answered: others may have to be asked."""
-    on_session: Callable[[SessionChange], None] | None = None
-    """Is told of a session of another process that was opened or closed."""
-    on_config: Sequence[Callable[[Config], None]] = ()
-    """Parts that are to know another configuration when it comes into use."""
-    on_exchanges: Sequence[Callable[[Sequence[SettledExchange]], None]] = ()
-    """Parts that are told of exchanges that have ended."""
-    on_drain: Sequence[Callable[[], None]] = ()
-    """Parts that are to end what would go on."""
-    _open: dict[bytes, Methods] = field(init=False)
-    """What checks by itself who may come in."""
-    _closed: dict[bytes, Methods] = field(init=False)
+    profiles: Profiles
+    requests: DashboardRequests
+    usage: DashboardUsage
+    memory: EventMemory
+    live: LiveParts
+    logins: Logins
+    try_it: TryIt
+    refresh: Callable[[], Awaitable[None]] | None = None
+    _tree: ResourceTree = field(init=False)
+    _open: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._open = {
-            b"/ui/login": {b"POST": self.sign_in.login},
-            b"/ui/logout": {b"POST": self.sign_in.logout},
-        }
-        if HOME in self.files and SIGN_IN in self.files:
-            self._open[_PAGE] = {b"GET": self._page}
-            self._open[_PAGE + b"/"] = {b"GET": _lead_to_page}
-        for name in self.files.assets():
-            self._open[_ASSETS + name.encode()] = {b"GET": self._asset}
-        self._closed = {_API + name: {b"GET": handler} for name, handler in self._reads()}
-        if self.try_it is not None:
-            self._closed[_API + b"try"] = {b"POST": self.try_it.begin}
-
-    def _reads(self) -> list[tuple[bytes, Handler]]:
-        """Return what can be read, by the last word of its path."""
-        found: list[tuple[bytes, Handler]] = []
-        for name, part in ((b"profiles", self.profiles), (b"sessions", self.sessions)):
-            if part is not None:
-                found.append((name, self._refreshed(part)))
-        if self.requests is not None:
-            found.append((b"requests", _later(self.requests)))
-        if self.logs is not None:
-            found.append((b"logs", _at_once(self.logs)))
-        if self.usage is not None:
-            found.append((b"usage", _later(self.usage)))
-        if self.feed is not None:
-            found.append((b"events", _streamed(self.feed)))
-        names = [name.decode() for name, _ in found]
-        names += [name for name, part in (("oauth", self.logins), ("try", self.try_it)) if part is not None]
-        description = describe_api(names)
-        return [*found, (b"openapi.json", _at_once(lambda _: description))]
-
-    def _refreshed(self, part: Callable[[Query], Answer]) -> Handler:
-        async def handler(request: Request) -> None:
-            if self.before is not None:
-                await self.before()
-            answer = part(query_of(request))
-            if part is self.profiles and self.try_it is not None and not isinstance(answer, bytes):
-                found = self.try_it.describe(request)
-                answer = answer if found is None else {**answer, "try_it": found}
-            send_json(request, answer)
-
-        return handler
-
-    def use(self, config: Config) -> None:
-        """Follow another configuration from now on."""
-        self.access.use(config)
-        for follow in self.on_config:
-            follow(config)
-
-    def drain(self) -> None:
-        """End what would go on for ever."""
-        for end in self.on_drain:
-            end()
+        self._tree = self.app
+        self._open = _OPEN | {_ASSETS + name for name in self.files.assets()}
 
     async def serve(self, request: Request) -> None:
         """Respond to a request.
 
         :raises GatewayError: what it is refused with.
         """
-        methods = self._open.get(request.path)
-        if methods is None:
+        path = request.path.decode("ascii")
+        if path not in self._open:  # first: who has no key learns nothing of what is served
             self.access.check(request)
-            methods = self._closed.get(request.path) or self._of_entry(request.path)
-        if methods is None:
-            raise _unknown(request.path)
-        method = b"GET" if request.method == b"HEAD" else request.method
-        handler = methods.get(method)
-        if handler is None:
-            raise _wrong_method(request.method, methods)
-        await handler(request)
+        await self._tree.serve(request, path)
 
-    def _of_entry(self, path: bytes) -> Methods | None:
-        """Return what the path of a log-in takes."""
-        raw_entry, logins = path.removeprefix(_OAUTH), self.logins
-        if logins is None or raw_entry == path or not raw_entry or b"/" in raw_entry:
-            return None
-        entry = unquote(raw_entry.decode("latin-1"))
-
-        async def begin(request: Request) -> None:
-            status, answer = await logins.begin(entry, body_of(request))
-            send_json(request, answer, status)
-
-        async def state(request: Request) -> None:
-            send_json(request, await logins.state(entry))
-
-        async def cancel(request: Request) -> None:
-            await logins.cancel(entry)
-            send_nothing(request)
-
-        return {b"POST": begin, b"GET": state, b"DELETE": cancel}
-
-    async def _page(self, request: Request) -> None:
+    @app.route("/ui", methods=["GET"])
+    def page(self, request: Request) -> None:
         """Send the page, or the one to sign in with."""
         try:
             self.access.check(request)
@@ -205,49 +91,133 @@ class Dashboard:
         else:
             self.files.send_page(request, HOME)
 
-    async def _asset(self, request: Request) -> None:
-        self.files.send_asset(request, request.path.removeprefix(_ASSETS).decode())
+    @app.route("/ui/", methods=["GET"])
+    def lead_to_page(self, request: Request) -> None:
+        """Lead who has added a slash to the page; whether it may be seen, the page says."""
+        _, mark, query = request.uri.partition(b"?")
+        where = b"../ui" + mark + query  # relative: a proxy may add a path
+        send_nothing(request, 308, [NO_STORE, (b"Location", where)])
 
+    @app.route(f"{_ASSETS}<path:name>")
+    def asset(self, request: Request, name: str) -> None:
+        """Send what the page is made of; what is not among it takes no method at all."""
+        if _ASSETS + name not in self._open:
+            raise NotFound
+        if request.method not in SAFE_METHODS:
+            raise MethodNotAllowed(["GET"])
+        self.files.send_asset(request, name)
 
-async def _lead_to_page(request: Request) -> None:
-    """Lead who has added a slash to the page; whether it may be seen, the page says."""
-    _, mark, query = request.uri.partition(b"?")
-    where = b"../ui" + mark + query  # relative: a proxy may add a path
-    send_nothing(request, 308, [NO_STORE, (b"Location", where)])
+    @app.route("/ui/login", methods=["POST"])
+    def login(self, request: Request) -> None:
+        """Begin a session of a browser."""
+        self.sign_in.login(request)
 
+    @app.route("/ui/logout", methods=["POST"])
+    def logout(self, request: Request) -> None:
+        """End the session of a browser."""
+        self.sign_in.logout(request)
 
-def _unknown(path: bytes) -> GatewayError:
-    more = _API_HINT if path.rstrip(b"/") == _API.rstrip(b"/") else ""
-    return unknown_endpoint(path.decode("latin-1"), more)
+    @app.route(f"{_API}/profiles", methods=["GET"])
+    async def read_profiles(self, request: Request) -> None:
+        """Send the gateway, its providers, aliases, models and logins."""
+        await self._ask_others()
+        answer, found = self.profiles.answer(query_of(request)), self.try_it.describe(request)
+        send_json(request, answer if found is None else {**answer, "try_it": found})
 
+    @app.route(f"{_API}/sessions", methods=["GET"])
+    async def read_sessions(self, request: Request) -> None:
+        """Send the open realtime sessions."""
+        await self._ask_others()
+        send_json(request, self.live.answer_sessions(query_of(request)))
 
-def _at_once(part: Callable[[Query], Answer]) -> Handler:
-    async def handler(request: Request) -> None:
-        send_json(request, part(query_of(request)))
+    @app.route(f"{_API}/requests", methods=["GET"])
+    async def read_requests(self, request: Request) -> None:
+        """Send the requests in progress, and those that have completed."""
+        send_json(request, await self.requests.answer(query_of(request)))
 
-    return handler
+    @app.route(f"{_API}/usage", methods=["GET"])
+    async def read_usage(self, request: Request) -> None:
+        """Send totals of usage events."""
+        send_json(request, await self.usage.answer(query_of(request)))
 
+    @app.route(f"{_API}/logs", methods=["GET"])
+    def read_logs(self, request: Request) -> None:
+        """Send the last lines of the process log."""
+        send_json(request, self.live.answer_logs(query_of(request)))
 
-def _later(part: Callable[[Query], Awaitable[Answer]]) -> Handler:
-    async def handler(request: Request) -> None:
-        send_json(request, await part(query_of(request)))
-
-    return handler
-
-
-def _streamed(part: Callable[[Request, Query], Awaitable[None]]) -> Handler:
-    async def handler(request: Request) -> None:
+    @app.route(f"{_API}/events", methods=["GET"])
+    async def read_events(self, request: Request) -> None:
+        """Send events as they happen, for as long as the client stays."""
         if request.method == b"HEAD":
             send(request, 200, EVENT_STREAM, b"")
         else:
-            await part(request, query_of(request))
+            await self.live.serve_events(request, query_of(request))
 
-    return handler
+    @app.route(f"{_API}/openapi.json", methods=["GET"])
+    def read_description(self, request: Request) -> None:
+        """Send the description of this API."""
+        query_of(request)
+        send_json(request, describe_api())
 
+    @app.route(_ENTRY, methods=["POST"])
+    async def begin_login(self, request: Request, entry: str) -> None:
+        """Begin a log-in of an account to its vendor, or go on with one."""
+        status, answer = await self.logins.begin(unquote(entry), body_of(request))
+        send_json(request, answer, status)
 
-def _wrong_method(method: bytes, methods: Methods) -> GatewayError:
-    allow = sorted(name.decode() for name in methods)
-    if "GET" in allow:
-        allow.append("HEAD")
-    message = f"this path takes {', '.join(allow)}, not {method.decode('latin-1')[:32]}"
-    return GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
+    @app.route(_ENTRY, methods=["GET"])
+    async def read_login(self, request: Request, entry: str) -> None:
+        """Say how a log-in is getting on."""
+        send_json(request, await self.logins.state(unquote(entry)))
+
+    @app.route(_ENTRY, methods=["DELETE"])
+    async def cancel_login(self, request: Request, entry: str) -> None:
+        """Give up a log-in."""
+        await self.logins.cancel(unquote(entry))
+        send_nothing(request)
+
+    @app.route(f"{_API}/try", methods=["POST"])
+    def begin_try(self, request: Request) -> None:
+        """Set the cookie with which the page may send a request to a model."""
+        self.try_it.begin(request)
+
+    @app.handle_errors(NotFound)
+    def on_unknown_path(self, request: IRequest, failure: Failure) -> None:  # noqa: ARG002  Klein's signature
+        """Say that there is no such endpoint."""
+        path = request.path.decode("ascii")
+        raise unknown_endpoint(path, _API_HINT if path.rstrip("/") == _API else "")
+
+    @app.handle_errors(MethodNotAllowed)
+    def on_wrong_method(self, request: IRequest, failure: Failure) -> None:
+        """Say which methods a path takes."""
+        assert isinstance(failure.value, MethodNotAllowed)
+        allow = sorted({*(failure.value.valid_methods or ())} - {"HEAD"})
+        if "GET" in allow:
+            allow.append("HEAD")
+        message = f"this path takes {', '.join(allow)}, not {request.method.decode('ascii')[:32]}"
+        raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
+
+    def use(self, config: Config) -> None:
+        """Follow another configuration from now on."""
+        self.access.use(config)
+        self.try_it.use(config)
+        self.live.use(config)
+        self.logins.reloaded()
+        self.profiles.follow()
+        self.memory.follow(config)
+
+    def record(self, rows: Sequence[SettledExchange]) -> None:
+        """Tell the parts of exchanges that have ended."""
+        self.live.feed.record_rows(rows)
+        self.live.states.record_rows(rows)
+        self.memory.record_all(rows)
+
+    def drain(self) -> None:
+        """End what would go on for ever."""
+        self.live.feed.close()
+        self.logins.stop()
+        self.requests.queries.stop()
+
+    async def _ask_others(self) -> None:
+        if self.refresh is not None:
+            await self.refresh()

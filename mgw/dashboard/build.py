@@ -13,6 +13,7 @@ from mgw.dashboard.app import Dashboard
 from mgw.dashboard.cookies import CookieSessions
 from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import EventQueries
+from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.profiles import Profiles
@@ -21,78 +22,70 @@ from mgw.dashboard.request_list import DashboardRequests
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
-from mgw.dashboard.switch import Surroundings
 from mgw.dashboard.try_it import TryIt
 from mgw.dashboard.usage import DashboardUsage
 from mgw.dashboard.usage_memory import UsageMemory
-from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 
 
-def build_dashboard(gateway: Surroundings) -> Dashboard:
+def build_dashboard(gateway: GatewayView) -> Dashboard:
     """Return the dashboard of a gateway, which has yet to be told its configuration."""
     access = Access(CookieSessions(gateway.wall, urandom), gateway.rejected)
-    try_it = TryIt(access, gateway.wall)
+    live = _build_live(gateway, access)
 
-    def sources() -> Iterable[CredentialProvider]:
+    def credentials() -> Iterable[CredentialProvider]:
         return gateway.generation().credentials.values()
 
-    logins = Logins(sources, gateway.reactor)
-    live = LiveParts(gateway.reactor, gateway.wall, gateway.sessions())
-    live.feed.admits, live.feed.seconds_left = access.admits, access.seconds_left
-    access.on_change = live.feed.end_refused
-    gateway.log.addObserver(live.log_lines)
-    profiles = Profiles(
-        generation=gateway.generation,
-        wall=gateway.wall,
-        facts=gateway.facts,
-        auth=lambda: "keys" if access.has_keys else "loopback",
-        logins=logins.list_entries,
-        health=live.health_of,
-    )
-    in_progress, others = Requests(gateway.exchanges), gateway.others
-    if others is not None:
-        in_progress, live.other_sessions = Requests(gateway.exchanges, others.requests), others.sessions
-    before = None if others is None else others.refresh
+    refresh = None if gateway.others is None else gateway.others.refresh
 
     def hooks() -> HooksSettings:
         return gateway.generation().config.hooks
 
+    logins = Logins(credentials, gateway.reactor)
     thread = gateway.query_thread or DaemonThreads(gateway.reactor, "mgw-dashboard-queries")
-    queries = EventQueries(thread)
-    recent = RecentEvents(lambda: hooks().sqlite is None)
-    sums = UsageMemory(gateway.wall, lambda: hooks().sqlite is None)
-    memory = EventMemory(thread, [recent, sums])
-    sums.full = memory.write
-    requests = DashboardRequests(
-        in_progress=in_progress, refresh=before, hooks=hooks, queries=queries, memory=memory
-    )
-    usage = DashboardUsage(hooks, queries, memory, gateway.wall)
+    queries, memory = EventQueries(thread), _build_memory(gateway, thread)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
         files=read_files(PAGES),
-        profiles=profiles.answer,
-        requests=requests.answer,
-        usage=usage.answer,
-        sessions=live.answer_sessions,
-        logs=live.answer_logs,
-        feed=live.serve_events,
+        profiles=Profiles(
+            generation=gateway.generation,
+            wall=gateway.wall,
+            facts=gateway.facts,
+            auth=lambda: "keys" if access.has_keys else "loopback",
+            logins=logins.list_entries,
+            health=live.health_of,
+        ),
+        requests=DashboardRequests(_requests_in_progress(gateway), refresh, hooks, queries, memory),
+        usage=DashboardUsage(hooks, queries, memory, gateway.wall),
+        memory=memory,
+        live=live,
         logins=logins,
-        try_it=try_it,
-        before=before,
-        on_session=live.publish_session,
-        on_config=(
-            try_it.use,
-            live.use,
-            lambda _: logins.reloaded(),
-            lambda _: profiles.follow(),
-            memory.follow,
-        ),
-        on_exchanges=(
-            live.feed.record_rows,
-            live.states.record_rows,
-            sums.record_all,
-            recent.record_all,
-        ),
-        on_drain=(live.feed.close, logins.stop, queries.stop),
+        try_it=TryIt(access, gateway.wall),
+        refresh=refresh,
     )
+
+
+def _build_live(gateway: GatewayView, access: Access) -> LiveParts:
+    live = LiveParts(gateway.reactor, gateway.wall, gateway.sessions())
+    live.feed.admits, live.feed.seconds_left = access.admits, access.seconds_left
+    access.on_change = live.feed.end_refused
+    gateway.log.addObserver(live.log_lines)
+    if gateway.others is not None:
+        live.other_sessions = gateway.others.sessions
+    return live
+
+
+def _build_memory(gateway: GatewayView, thread: SerialRunner) -> EventMemory:
+    def is_used() -> bool:
+        return gateway.generation().config.hooks.sqlite is None
+
+    sums = UsageMemory(gateway.wall, is_used)
+    memory = EventMemory(thread, [RecentEvents(is_used), sums])
+    sums.full = memory.write
+    return memory
+
+
+def _requests_in_progress(gateway: GatewayView) -> Requests:
+    others = gateway.others
+    return Requests(gateway.exchanges) if others is None else Requests(gateway.exchanges, others.requests)

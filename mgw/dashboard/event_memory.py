@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -28,6 +28,7 @@ from twisted.logger import Logger
 
 from mgw.config.settings import Config
 from mgw.reactor.daemon_threads import SerialRunner
+from mgw.usage.record import SettledExchange
 
 _log: Final = Logger()
 
@@ -38,6 +39,10 @@ MAX_WORK: Final = 16
 
 class MemoryPart(Protocol):
     """What keeps something in the database."""
+
+    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+        """Keep what it needs of exchanges that have ended; runs on the reactor's thread."""
+        ...
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Make its tables in an empty database; runs in the thread."""
@@ -68,6 +73,11 @@ class EventMemory:
     """Appended to on the reactor's thread, and emptied in the other one."""
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     """The thread's."""
+
+    def record_all(self, rows: Sequence[SettledExchange]) -> None:
+        """Keep exchanges that have ended."""
+        for part in self.parts:
+            part.record_all(rows)
 
     def prepare(self) -> None:
         """Have all that waits written before the next query."""

@@ -1,11 +1,12 @@
-"""``GET /v1/dashboard/openapi.json``: the dashboard's API in OpenAPI 3.1, limited to enabled parts.
+"""``GET /v1/dashboard/openapi.json``: the dashboard's API in OpenAPI 3.1.
 
 Times are RFC 3339 in UTC; what is not known is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -290,31 +291,18 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
 )
 
 
-def describe_api(parts: Collection[str]) -> bytes:
-    """Return the description of an API that has these parts, by the last words of their paths."""
-    paths: Json = {}
-    for name, summary, parameters in _READS:
-        if name in parts:
-            paths[f"/v1/dashboard/{name}"] = {
-                "get": _operation(
-                    summary, _json(name), _query(parameters), unavailable=_UNAVAILABLE.get(name)
-                )
-            }
-    if "events" in parts:
-        stream = _response("Server-sent events.", _TEXT, "text/event-stream")
-        summary = (
-            "Usage events, log lines, and changes to providers and sessions, as they happen. The stream ends "
-            "when the client's session ends, when its key is removed, and when the gateway stops."
-        )
-        last_id = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
-        asked = [*_query({"kinds": _TEXT}), last_id]
-        paths["/v1/dashboard/events"] = {
-            "get": _operation(summary, stream, asked, unavailable=_UNAVAILABLE["events"])
+@cache
+def describe_api() -> bytes:
+    """Return the description of the API."""
+    paths: Json = {
+        f"/v1/dashboard/{name}": {
+            "get": _operation(summary, _json(name), _query(parameters), unavailable=_UNAVAILABLE.get(name))
         }
-    if "oauth" in parts:
-        paths["/v1/dashboard/oauth/{entry}"] = _logins()
-    if "try" in parts:
-        paths["/v1/dashboard/try"] = {"post": _try_it()}
+        for name, summary, parameters in _READS
+    }
+    paths["/v1/dashboard/events"] = {"get": _events()}
+    paths["/v1/dashboard/oauth/{entry}"] = _logins()
+    paths["/v1/dashboard/try"] = {"post": _try_it()}
     whole = _response("The OpenAPI document.", {"type": "object"})
     paths["/v1/dashboard/openapi.json"] = {"get": _operation("This OpenAPI document.", whole, [])}
     return msgspec.json.encode(
@@ -359,6 +347,17 @@ def _json(name: str) -> Json:
 
 def _query(parameters: Json) -> list[Json]:
     return [{"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()]
+
+
+def _events() -> Json:
+    summary = (
+        "Usage events, log lines, and changes to providers and sessions, as they happen. The stream ends "
+        "when the client's session ends, when its key is removed, and when the gateway stops."
+    )
+    stream = _response("Server-sent events.", _TEXT, "text/event-stream")
+    last_id = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
+    asked = [*_query({"kinds": _TEXT}), last_id]
+    return _operation(summary, stream, asked, unavailable=_UNAVAILABLE["events"])
 
 
 def _try_it() -> Json:

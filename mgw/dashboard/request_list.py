@@ -27,7 +27,7 @@ ADVICE: Final = "choose a shorter time range, or use `mgw requests`, which has n
 """For a query that takes too long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DashboardRequests:
     """Answers with a page of events, from whatever has them; a reload may change that."""
 

@@ -73,7 +73,7 @@ class SignIn:
     access: Access
     failures: FailureCounts
 
-    async def login(self, request: Request) -> None:
+    def login(self, request: Request) -> None:
         """Begin a session for whoever sends a key, in a form or in JSON.
 
         :raises GatewayError: for a page of another origin, a wrong key, or too many of them.
@@ -95,7 +95,7 @@ class SignIn:
             raise refusal
         send_nothing(request, 303, [NO_STORE, (b"Location", _TO_PAGE_AFTER_FAILURE)])
 
-    async def logout(self, request: Request) -> None:
+    def logout(self, request: Request) -> None:
         """End the session of a browser.
 
         :raises GatewayError: for a page of another origin.

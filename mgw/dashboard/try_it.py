@@ -69,7 +69,7 @@ class TryIt:
         client = self._client_of(request)
         return {"as": "key"} if client is None else {"as": "client", "client": client[0]}
 
-    async def begin(self, request: Request) -> None:
+    def begin(self, request: Request) -> None:
         """Set the cookie with which the page may send a request.
 
         :raises GatewayError: ``UNKNOWN_ROUTE`` where the page is off, ``ORIGIN`` for any other page, and

@@ -20,8 +20,6 @@ LONG_FUNCTIONS: Final = {
     "mgw/app/data_plane.py: DataPlane.__init__": 43,
     "mgw/app/service.py: GatewayService.__init__": 45,
     "mgw/cli/auth.py: add_commands": 48,
-    "mgw/dashboard/build.py: build_dashboard": 68,
-    "mgw/dashboard/openapi.py: describe_api": 44,
     "mgw/exchange/planning.py: plan_known": 55,
     "mgw/exchange/response_translation.py: StreamTranslation.client_response": 48,
     "mgw/generation.py: _steps": 46,

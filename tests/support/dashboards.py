@@ -6,7 +6,8 @@ from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogPublisher
 
-from mgw.dashboard.switch import DashboardSwitch, Surroundings
+from mgw.dashboard.gateway_view import GatewayView
+from mgw.dashboard.switch import DashboardSwitch
 from mgw.routing.routes import GUARDED_ROUTES
 from mgw.usage.journal import Sink
 from mgw.web.app import build_app, endpoint_of
@@ -65,7 +66,7 @@ class DashboardHarness(WebServerHarness):
         self.sinks: list[Sink] = []
         super().__init__(text)
         self.switch = DashboardSwitch(
-            Surroundings(
+            GatewayView(
                 reactor=self.clock,
                 wall=lambda: self.wall + self.clock.seconds(),
                 generation=lambda: self.server.generation,

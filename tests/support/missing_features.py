@@ -110,7 +110,7 @@ def no_label_of_metrics(name: str) -> bool:
 
 def no_part_of_the_dashboard(name: str) -> bool:
     """Say whether the dashboard has no such endpoints."""
-    return name not in Dashboard.__dataclass_fields__
+    return not any(name in rule.rule for rule in Dashboard.app.url_map.iter_rules())
 
 
 # The table ------------------------------------------------------------------------------------------------

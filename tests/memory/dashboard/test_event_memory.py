@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,6 +13,7 @@ from twisted.logger import capturedLogs
 from mgw.dashboard.event_memory import MAX_WORK, EventMemory, Work
 from mgw.dashboard.event_queries import EventQueries
 from mgw.nouns.errors import Reason
+from mgw.usage.record import SettledExchange
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import AtOnce, OnDemand
 
@@ -32,6 +33,9 @@ class Numbers:
     waiting: list[int] = field(default_factory=list)
     handed_over: int = 0
     statement: str = "INSERT INTO numbers VALUES (?)"
+
+    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+        """Numbers do not come from exchanges."""
 
     def create(self, connection: sqlite3.Connection) -> None:
         connection.execute("CREATE TABLE numbers (number INTEGER)")

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.token_file import TokenFile
-from mgw.dashboard.usage_sink import DashboardSink
+from mgw.dashboard.switch import DashboardSink
 from mgw.exchange.offload import run_inline
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import HERE, DashboardHarness

@@ -1,0 +1,59 @@
+"""What the dashboard sees of the gateway, and what it asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from twisted.logger import LogPublisher
+
+from mgw.dashboard.session_list import SessionRow
+from mgw.exchange.exchange import Exchange
+from mgw.generation import Generation
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.realtime.sessions import Sessions
+from mgw.usage.journal import Sink
+
+
+class OtherWork(Protocol):
+    """What is under way in other processes of the service."""
+
+    def refresh(self) -> Awaitable[None]:
+        """Ask them; it is ready when they have answered or had their time, and raises nothing."""
+        ...
+
+    def requests(self) -> tuple[int, Sequence[dict[str, Any]]]:  # Any: JSON
+        """Return how many requests there are, and rows of them, of which the oldest comes first."""
+        ...
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """Return the open sessions, of which the oldest comes first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayView:
+    """What the dashboard sees of the gateway."""
+
+    reactor: Any  # Any: a reactor has no one type
+    wall: Callable[[], float]
+    """Returns unix seconds."""
+    generation: Callable[[], Generation]
+    """Returns the one that new requests begin with."""
+    rejected: Callable[[str], None]
+    """Counts a request whose ``key`` or ``origin`` does not fit."""
+    exchanges: Callable[[], Iterable[Exchange]]
+    """Returns those that have not ended, of which the oldest comes first."""
+    facts: Callable[[], Mapping[str, Any]]  # Any: JSON
+    """Returns ``draining``, ``in_flight``, ``sessions`` and ``max_sessions``."""
+    sessions: Callable[[], Sessions]
+    """Returns those that are open."""
+    log: LogPublisher
+    """Takes observers of the finished text of the process log, without secrets."""
+    add_sink: Callable[[Sink], None]
+    """Tells a sink of exchanges, from the use of this configuration on."""
+    query_thread: SerialRunner | None = None
+    """Where usage events are read; ``None``: a thread that is made for it."""
+    others: OtherWork | None = None
+    """Other processes, whose requests and sessions are to be shown as well."""
