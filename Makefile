@@ -37,7 +37,7 @@ help:
 	@echo 'make bench-fidelity   count the bytes and fields that the gateway loses: none'
 	@echo 'make bench-history    measure the queries of the dashboard with a million usage events'
 	@echo 'make bench-streams    measure what an open stream takes in memory'
-	@echo 'make bench-workers    measure workers: cost, memory, and requests while workers die or reload'
+	@echo 'make bench-workers    measure what workers cost in CPU and memory'
 	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents and agent SDKs with the gateway'
@@ -136,7 +136,7 @@ bench-fidelity: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.fidelity
 
 bench-history: $(VENV)/dev.stamp
-	$(BIN)/python -m bench.history
+	MGW_HISTORY_EVENTS=1000000 $(BIN)/python -m pytest -n 0 -s tests/memory/dashboard/test_month_of_events.py
 
 bench-streams: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.streams
