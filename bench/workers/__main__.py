@@ -1,13 +1,12 @@
 """Measure several workers as one service, and end with 1 where a promise is broken::
 
-    python -m bench.workers [cost] [memory] [kills] [reloads] [--rounds 5] [--rate 400]
+    python -m bench.workers [cost] [memory] [--rounds 5] [--rate 400]
 
 ``cost``: the CPU time of all processes of a gateway for one request, without workers, with one and with two,
 at rates far below what they can do, in turns.  A core that works all the time answers one by that time, so
 two workers on two cores should answer 1.8 times as much as one process on one.  ``memory``: what one, two and
-four workers take in all (``Pss``), above one process.  ``kills``: workers are killed under load; only what
-was under way in them may fail.  ``reloads``: the configuration is reloaded under load; nothing may fail.
-Without a word: all of it, in less than two minutes.  The results go to ``bench/results``.
+four workers take in all (``Pss``), above one process.  Without a word: both, in less than two
+minutes.  The results go to ``bench/results``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from bench.machines import clocks, description, disturbance
 from bench.measure import progress
 from bench.processes import HERE, Bench, DidNotStartError, bound_run
 from bench.workers.cost import measure_cost
-from bench.workers.endurance import kill_workers, reload_often
 from bench.workers.gateways import Gateways
 from bench.workers.memory import measure_memory
 from bench.workers.paced import StalledError
@@ -30,7 +28,7 @@ from bench.workers.report import Section
 
 LIMIT_SECONDS = 170
 RESULTS = HERE / "results"
-PARTS = ("cost", "memory", "kills", "reloads")
+PARTS = ("cost", "memory")
 
 
 def main() -> int:
@@ -72,12 +70,8 @@ def _measure(gateways: Gateways, parts: list[str], rounds: int, rate: int) -> li
         progress(part)
         if part == "cost":
             sections.append(measure_cost(gateways, rounds, rate))
-        elif part == "memory":
-            sections.append(measure_memory(gateways))
-        elif part == "kills":
-            sections.append(kill_workers(gateways))
         else:
-            sections.append(reload_often(gateways))
+            sections.append(measure_memory(gateways))
         for gateway in list(gateways.running):
             gateways.stop(gateway)
     return sections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import ssl
@@ -20,7 +21,7 @@ from tests.support.raw_upstream import RawUpstream
 from tests.support.supervised import HEALTH, Load, Workers, alive, held_turns, holding
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-RELOADS: Final = 5
+RELOADS: Final = int(os.environ.get("MGW_RELOADS", "5"))
 NOT_RELOADED: Final = b"the configuration was not reloaded"
 
 
