@@ -14,7 +14,7 @@ import msgspec
 from mgw import __version__
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
-from mgw.dashboard.request_query import DEFAULT_LIMIT, MAX_LIMIT
+from mgw.dashboard.request_list import DEFAULT_LIMIT, MAX_LIMIT
 from mgw.dashboard.usage_query import By
 from mgw.usage.event import Outcome
 from mgw.usage.event_search import FILTERS

@@ -1,4 +1,9 @@
-"""``GET /v1/dashboard/profiles``: the gateway, its providers, aliases, models and logins."""
+"""``GET /v1/dashboard/profiles``: the gateway, its providers, aliases, models and logins.
+
+A table of prices is searched row by row, and a page asks every few seconds.  So what was found is kept as
+long as the configuration is in use, and one answer searches for a bounded time: what it does not reach, the
+next one does.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +16,59 @@ from mgw import __version__
 from mgw.config.provider import AuthMode, Provider
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.state import AccountState, CredentialState, State
-from mgw.dashboard.model_prices import ModelPrices
 from mgw.dashboard.responses import Query
 from mgw.generation import Generation
 from mgw.nouns.kinds import KINDS
-from mgw.usage.event import timestamp
+from mgw.usage.event import NANODOLLARS, timestamp
+from mgw.usage.price_row import PriceRow
+from mgw.usage.prices import PriceTable
 
 Json = dict[str, Any]  # Any: JSON
 MAX_MODELS: Final = 1_000
 """How many entries of the catalog are shown."""
+MAX_COMPARISONS: Final = 100_000
+"""Of a model with a row, in one answer: about a tenth of a second."""
+_NAMES: Final = ("match", "provider")
+Price = dict[str, float]
 
 
 @runtime_checkable
 class _Describable(Protocol):
     def describe(self, wall: float) -> CredentialState: ...
+
+
+@dataclass(slots=True)
+class ModelPrices:
+    """Remembers which price each model of one configuration has."""
+
+    _table: PriceTable | None = None
+    _found: dict[tuple[str, str], Price | None] = field(default_factory=dict)
+    _left: int = 0
+
+    def begin(self, table: PriceTable | None) -> None:
+        """Begin an answer.
+
+        :param table: of the configuration in use; ``None``: it has no prices.
+        """
+        if table is not self._table:
+            self._table = table
+            self._found = {}
+        self._left = MAX_COMPARISONS
+
+    def price(self, provider: str, model: str) -> Price | None:
+        """Return what a model costs; ``None``: nobody said it, or this answer has no time left to look.
+
+        :param model: as it is sent to the provider.
+        """
+        table, key = self._table, (provider, model)
+        if table is None or key in self._found:
+            return self._found.get(key)
+        if self._left <= 0:
+            return None
+        self._left -= len(table)
+        row = table.row(provider, model)
+        self._found[key] = None if row is None else _in_dollars(row)
+        return self._found[key]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,3 +198,8 @@ def _bare(url: str) -> str:
     """Return an address without user, query and fragment."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _in_dollars(row: PriceRow) -> Price:
+    prices = {name: getattr(row, name) for name in row.__struct_fields__ if name not in _NAMES}
+    return {name: price / NANODOLLARS for name, price in prices.items() if price is not None}

@@ -75,7 +75,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.reactor.regular_file.MAX_CERTIFICATE_FILE",
     ),
     "tests/pure/dashboard/test_request_query.py::test_a_limit_is_a_number_within_bounds": (
-        "mgw.dashboard.request_query.MAX_LIMIT",
+        "mgw.dashboard.request_list.MAX_LIMIT",
     ),
     "tests/pure/redis/test_replies.py::test_exactly_so_much_is_taken_and_one_more_is_not": (
         "mgw.redis.replies.MAX_DEPTH",
@@ -321,7 +321,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
 NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
     "how much is done before others take their turn": (
         "mgw.dashboard.feed.MAX_WRITE_BYTES",
-        "mgw.dashboard.model_prices.MAX_COMPARISONS",
+        "mgw.dashboard.profiles.MAX_COMPARISONS",
         "mgw.exchange.body.MAX_PART_BYTES",
         "mgw.reactor.twisted_fast.event_loop.MAX_EVENTS",
         "mgw.reactor.twisted_fast.event_loop.MAX_POLLS",
@@ -370,7 +370,7 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.feed.MAX_READERS",
     "mgw.dashboard.logins._MAX_NAMES",
     "mgw.dashboard.profiles.MAX_MODELS",
-    "mgw.dashboard.request_query._MAX_CURSOR_CHARS",
+    "mgw.dashboard.request_list._MAX_CURSOR_CHARS",
     "mgw.dashboard.requests.MAX_REQUESTS",
     "mgw.exchange.attempts.MAX_REASON_BYTES",
     "mgw.exchange.response.MAX_BUFFERED_BYTES",

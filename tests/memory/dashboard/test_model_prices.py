@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from mgw.config.prices import PriceRowSettings
-from mgw.dashboard.model_prices import MAX_COMPARISONS, ModelPrices
+from mgw.dashboard.profiles import MAX_COMPARISONS, ModelPrices
 from mgw.usage.prices import PriceTable
 
 

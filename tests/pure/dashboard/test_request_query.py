@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dashboard.request_query import (
+from mgw.dashboard.request_list import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     PARAMETERS,
