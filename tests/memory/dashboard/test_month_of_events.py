@@ -20,8 +20,8 @@ import pytest
 
 from mgw.dashboard.event_queries import EventFile
 from mgw.dashboard.request_list import read_page
+from mgw.dashboard.usage import answer_usage
 from mgw.dashboard.usage_query import By, parse_usage_query
-from mgw.dashboard.usage_sql import answer_usage
 from mgw.usage.event import Outcome, UsageEvent, encode
 from mgw.usage.event_search import EventSearch
 from mgw.usage.usage_read import open_period
