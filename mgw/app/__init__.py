@@ -1,1 +1,1 @@
-"""What the gateway consists of: the daemon, its services, the worker, and the checks before they start."""
+"""The daemon and what it consists of: checks, services, the worker, telemetry and the demo."""

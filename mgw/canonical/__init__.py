@@ -1,1 +1,1 @@
-"""Meaning without bytes."""
+"""Meaning without bytes: conversations, replies, features.  Pure."""

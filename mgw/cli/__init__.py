@@ -1,1 +1,1 @@
-"""The command ``mgw``."""
+"""The command ``mgw``: one module per subcommand."""

@@ -1,1 +1,1 @@
-"""The words that everything shares: dialects, families, kinds of provider, errors and secrets."""
+"""Vocabulary that everything shares: dialects, families, kinds of provider, errors, secrets.  Pure."""

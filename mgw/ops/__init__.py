@@ -1,1 +1,1 @@
-"""Monitoring: metrics, logs and probes."""
+"""Operations: metrics, logs, probes and provider health."""

@@ -1,1 +1,1 @@
-"""Several hosts share limits and cooldowns through Redis."""
+"""Several hosts share limits, session slots and cooldowns through Redis."""

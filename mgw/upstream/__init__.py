@@ -1,1 +1,1 @@
-"""Connections to providers."""
+"""Connections to providers: dialing, TLS, pools, requests and responses."""

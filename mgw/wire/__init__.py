@@ -1,1 +1,1 @@
-"""Bytes without meaning.  Pure."""
+"""Bytes without meaning: JSON, event streams, forms, frames, headers.  Pure."""

@@ -1,1 +1,1 @@
-"""Several processes or hosts that act as one: the supervisor, its workers, and shared state."""
+"""Several processes as one service: the fork server, the supervisor, and the channel to each worker."""
