@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tools.pictures import fleet, overview, realtime, request, translation, workers
+from tools.pictures import fleet, overview, realtime, request, rooms, translation, workers
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
@@ -14,6 +14,7 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "workers": workers.render,
         "fleet": fleet.render,
         "request": request.render,
+        "rooms": rooms.render,
         "translation": translation.render,
         "realtime": realtime.render,
     }
