@@ -33,7 +33,7 @@ class ToolFailed(Exception):  # noqa: N818  # read aloud: the tool failed
 def run(command: Sequence[str | Path], folder: Path, environment: Mapping[str, str] | None = None) -> str:
     """Run a program to its end; return what it printed.
 
-    Raises: ``ToolFailed``.
+    :raises ToolFailed: it failed.
     """
     words = [str(word) for word in command]
     done = subprocess.run(  # noqa: S603  # what is run stands in this folder

@@ -30,7 +30,7 @@ def write_requirements(python: Path, file: Path) -> None:
 def write_bill(python: Path, version: str, now: datetime, file: Path) -> None:
     """Write the bill of materials of an environment, in CycloneDX's JSON; the tool checks it with its schema.
 
-    Raises: ``ToolFailed`` if it is not valid, and ``PartsMissing``.
+    :raises ToolFailed: if it is not valid, and ``PartsMissing``.
     """
     project = file.with_name("pyproject.toml")
     project.write_text(_PROJECT.format(name=DISTRIBUTION, version=version), encoding="utf-8")
@@ -49,7 +49,7 @@ def missing_parts(bill: dict[str, Any], requirements: str) -> list[str]:  # Any:
 def compare(bill: Path, requirements: Path) -> int:
     """Return how many libraries the bill of materials has.
 
-    Raises: ``PartsMissing`` if it leaves one out.
+    :raises PartsMissing: if it leaves one out.
     """
     document = json.loads(bill.read_bytes())
     if missing := missing_parts(document, requirements.read_text(encoding="utf-8")):

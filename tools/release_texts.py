@@ -65,7 +65,7 @@ PATHS: Final = Sources(
 def parse_version(text: str) -> Version:
     """Read ``1.2.3`` or ``1.2.3.dev4``.
 
-    Raises: ``ValueError`` for anything else.
+    :raises ValueError: for anything else.
     """
     found = _VERSION.fullmatch(text)
     if found is None:

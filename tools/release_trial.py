@@ -50,7 +50,7 @@ def install(archive: Path, environment: Path) -> Path:
 def try_out(python: Path, sources: Path, version: str, folder: Path) -> None:
     """Use what is installed in this environment.
 
-    Raises: ``TrialFailed`` and ``ToolFailed``.
+    :raises TrialFailed: and ``ToolFailed``.
     """
     mgw = python.parent / "mgw"
     printed = run([mgw, "--version"], folder).strip()

@@ -36,7 +36,7 @@ class BodyBudget:
     max_bytes: int
     held: int = 0
     place: str = "in memory"
-    """Where they are held, as the refusal says it."""
+    """Names where the bytes are held, as the refusal says it."""
 
     def reserve(self, size: int) -> None:
         """Reserve room.

@@ -84,7 +84,7 @@ class SpoolFile:
             self._close_if_idle()
 
     def _write(self, position: int) -> None:
-        """In a thread.  The reactor's looks at the descriptor only when no other thread is at work."""
+        """Write from a thread.  The reactor looks at the descriptor only when no thread is at work."""
         data, self._unwritten = self._unwritten, b""
         if self._closed:
             return
@@ -147,7 +147,7 @@ def _swallow(_: Failure) -> None:
 
 
 def _read(descriptor: int, position: int, size: int) -> bytes:
-    """In a thread: return exactly ``size`` bytes."""
+    """Return exactly ``size`` bytes; called in a thread."""
     pieces: list[bytes] = []
     while size:  # one read is all it takes below 2 GiB (read(2))
         piece = os.pread(descriptor, size, position)

@@ -112,7 +112,7 @@ class _Segment:
     begin: int
     end: int
     origin: int
-    """Where they begin in the source, unless ``text`` holds them."""
+    """The position in the source where the bytes begin, unless ``text`` holds them."""
     text: bytes | None
 
 

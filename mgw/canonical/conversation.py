@@ -174,7 +174,7 @@ class ToolMode(Enum):
     AUTO = "auto"
     NONE = "none"
     ANY = "any"
-    """At least one, of ``names`` where there are any."""
+    """The model must call at least one tool, one of ``names`` where there are any."""
 
 
 class ToolChoice(Struct, frozen=True):

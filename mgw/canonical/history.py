@@ -217,7 +217,7 @@ class _History:
         self._renderer = renderer
         self._messages: list[HistoryMessage] = []
         self._last: Role | None = None
-        """Whose the last message is."""
+        """The role of the last message."""
         self._unanswered: list[PairedCall] = []
         self._moved: list[JsonObject] = []
         """Media that wait for the user's next message."""

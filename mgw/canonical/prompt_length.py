@@ -100,11 +100,11 @@ class PromptLength(Struct, frozen=True):
     """How long a prompt is that is too long, in tokens; ``None``: nobody said."""
 
     used: int | None = None
-    """By the prompt."""
+    """How many tokens the prompt has."""
     answer: int | None = None
     """That the answer might have had."""
     limit: int | None = None
-    """Of the model."""
+    """How many tokens the model takes."""
 
 
 def find_prompt_length(error: UpstreamError) -> PromptLength | None:

@@ -26,7 +26,7 @@ class Host(Struct, frozen=True):
     """A host and a port, as a client names them."""
 
     name: str
-    """In lower case, without brackets."""
+    """The host's name in lower case, without brackets."""
     port: int | None
     """``None``: that of the scheme."""
 
@@ -41,7 +41,7 @@ class Origin(Struct, frozen=True):
 
     scheme: str
     name: str
-    """Of the host, in lower case, without brackets."""
+    """The host's name in lower case, without brackets."""
     port: int
 
     def is_at(self, host: Host, *, secure: bool) -> bool:

@@ -85,7 +85,7 @@ class NamedKeySettings(Settings):
     model_config = ConfigDict(json_schema_extra={"required": ["name"]})
 
     position: NotInFile[int] = 0
-    """In the list of the file."""
+    """The key's position in the list of the file."""
     name: ClientName = Field(
         default=None,
         validate_default=True,

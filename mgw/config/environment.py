@@ -33,7 +33,7 @@ class LoadContext:
     profile_names: tuple[str, ...] | None = None
     """As those of providers."""
     route_names: frozenset[str] | None = None
-    """Of routes and groups of routes; ``None``: unknown, and not asked."""
+    """Names of routes and groups of routes; ``None``: unknown, and not checked."""
 
     def is_set(self, value: object, path: Path) -> bool:
         """Say whether the operator set this, be it wrongly."""

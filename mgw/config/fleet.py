@@ -61,7 +61,7 @@ class RedisAddress(Struct, frozen=True):
     """A name or an IP address, the latter without brackets; empty for a UNIX socket."""
     port: int
     path: str | None = None
-    """Of a UNIX socket."""
+    """The path of a UNIX socket."""
     database: int = 0
     user: str | None = None
     """``None``: Redis' own default user."""

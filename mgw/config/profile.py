@@ -79,7 +79,7 @@ class ResetFormat(StrEnum):
     """Seconds since 1970."""
     RFC3339 = "rfc3339"
     SECONDS = "seconds"
-    """From now on."""
+    """Seconds from now on."""
 
 
 def _checked_redirect_path(text: str) -> str:

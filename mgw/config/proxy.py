@@ -33,7 +33,7 @@ class ProxyAddress(Struct, frozen=True):
     authorization: Secret | None = None
     """What ``Proxy-Authorization`` says."""
     password: Secret | None = None
-    """To be hidden wherever it is repeated."""
+    """The password, which is hidden wherever it is repeated."""
 
     def __repr__(self) -> str:  # whoever mixes up the order writes a password as the host
         return "ProxyAddress(…)"

@@ -179,7 +179,7 @@ class Rendered(Struct, frozen=True):
     lost: frozenset[Feature] = frozenset()
     """Those of ``carried`` that did not arrive this time, or not everywhere."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Beside ``Content-Type``."""
+    """Headers in addition to ``Content-Type``."""
     renamed: Mapping[str, str] = {}
     """The client's name of each tool that the provider knows by another (:mod:`mgw.dialects.tool_names`)."""
     wrapped: bool = False
@@ -203,7 +203,7 @@ class ReplySource(Struct, frozen=True):
     """Where a complete answer comes from."""
 
     seed: str
-    """For identifiers that the provider did not give."""
+    """Seeds the identifiers that the provider did not give."""
     content_type: bytes = JSON
     request: Any = None
     """What was asked, in its canonical form."""
@@ -213,10 +213,10 @@ class ClientOperation(Struct, Generic[Request, Answer], frozen=True):
     """One operation as clients of a dialect ask for it, and read its answer."""
 
     parse_request: Callable[[bytes, RequestContext], Parsed[Request]]
-    """Raises :class:`GatewayError` (``MALFORMED``)."""
+    """:raises GatewayError: ``MALFORMED``."""
     render_reply: Callable[[Answer, ReplyContext], bytes]
     content_type: Callable[[Answer], bytes] = _json
-    """Of what ``render_reply`` returns."""
+    """Returns the media type of what ``render_reply`` returns."""
     body_of: Family | None = None
     """Whose request body it is, if a provider of that family may get the client's own."""
     natively: Callable[[bytes], bytes] | None = None
@@ -227,9 +227,9 @@ class ProviderOperation(Struct, Generic[Request, Answer], frozen=True):
     """One operation as providers of a dialect are asked for it, and answer."""
 
     render_request: Callable[[Request, RenderOptions], Rendered]
-    """Raises :class:`GatewayError` (``MALFORMED``) for what the target can in no way do."""
+    """:raises GatewayError: ``MALFORMED`` for what the target can in no way do."""
     parse_reply: Callable[[bytes, ReplySource], Answer]
-    """Raises :class:`GatewayError` (``UPSTREAM_BROKEN``), ``AnswerError`` for an error of the provider's."""
+    """:raises GatewayError: ``UPSTREAM_BROKEN``; ``AnswerError`` for an error of the provider's."""
     usage: Callable[[Answer], TokenUsage] = attrgetter("usage")
     """What the answer says that it took."""
     accept: bytes = JSON
@@ -303,7 +303,7 @@ class ModelLister(Struct, frozen=True):
     """How an upstream of this dialect is asked for its models, at ``/models`` below its base address."""
 
     query: Callable[[int, str | None], str]
-    """From how many models a page may hold, and what the page before said of the next, to the query."""
+    """Returns the query for a page of so many models, behind what the page before said of the next."""
     read: Callable[[bytes], ModelPage]
     """The body of an answer; raises ``ValueError`` where it is no such list."""
 
@@ -325,7 +325,7 @@ class SessionMessages(Struct, frozen=True):
     render_error: Callable[[GatewayError], bytes] | None = None
     """A refusal of one message, for a client whose session goes on; ``None``: the session has to end."""
     first_only: bool = False
-    """Only the first message of a client names a model."""
+    """Whether only the first message of a client names a model."""
     repeat_marker: bytes | None = None
     """Stands in the messages that may repeat the session's own model, where messages name no other."""
     error_marker: bytes | None = None
@@ -361,4 +361,4 @@ class Dialect(Struct, frozen=True):
     provider: ProviderSide | None = None
     """Its providers' side of a translation; ``None``: nobody is asked in it."""
     session: SessionMessages | None = None
-    """Of its realtime sessions; ``None``: it has none."""
+    """The messages of its realtime sessions; ``None``: it has none."""

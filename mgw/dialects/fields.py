@@ -322,7 +322,7 @@ class Fields:
 def open_request(body: bytes, ledger: Ledger) -> Fields:
     """Return the object that a request body is.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where it is none, or no JSON.
+    :raises GatewayError: ``MALFORMED`` where it is none, or no JSON.
     """
     try:
         values = _DECODER.decode(body)
@@ -337,7 +337,7 @@ def open_request(body: bytes, ledger: Ledger) -> Fields:
 def encode_request(body: JsonObject) -> bytes:
     """Return the bytes of a request that was rendered, in which are values of the client's own.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for those that JSON does not take back.
+    :raises GatewayError: ``MALFORMED`` for those that JSON does not take back.
     """
     try:
         return _ENCODER.encode(body)

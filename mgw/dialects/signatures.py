@@ -66,7 +66,7 @@ class Tagged(Struct, frozen=True):
     kind: TagKind
     signature: Signature
     digest: str | None = None
-    """Of the words of a thought."""
+    """The digest of the words of a thought."""
 
 
 class Digest:

@@ -71,7 +71,7 @@ def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:
 
     A voice of the client's own making (``{"id": ...}``) is known to OpenAI alone, as are compressed formats.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request.
+    :raises GatewayError: ``MALFORMED`` for what is no such request.
     """
     ledger = Ledger()
     request = open_request(body, ledger)

@@ -105,14 +105,14 @@ class StreamReader(ABC):
     def feed(self, data: bytes) -> list[ReplyEvent]:
         """Return what these bytes complete.  What nobody knows is skipped, never raised.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no such stream at all.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for what is no such stream at all.
         """
 
     @abstractmethod
     def finish(self) -> list[ReplyEvent]:
         """Return what the end of the stream completes.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where the answer had not ended.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the answer had not ended.
         """
 
 
@@ -163,7 +163,7 @@ class DocumentReader(StreamReader, Generic[Document]):
     def on_finish(self, events: list[ReplyEvent]) -> None:
         """Read the end of the stream.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where the answer had not ended.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the answer had not ended.
         """
 
     def _break(self, error: UpstreamError, events: list[ReplyEvent]) -> None:

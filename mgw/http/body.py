@@ -147,7 +147,7 @@ class ChunkedResponseBody:
         self._held = b""
         """The beginning of a line that has not ended."""
         self._left = 0
-        """Of a chunk, its line end included."""
+        """How many bytes of a chunk are left, its line end included."""
         self._in_trailer = False
         self.ended = False
         self.fault: str | None = None

@@ -47,7 +47,7 @@ class ConnectReader:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        """Of the final response, once its head is complete."""
+        """The status of the final response, once its head is complete."""
         self.fault: str | None = None
         """Why no tunnel can come of this, in words that follow "the proxy"; a refusal is none."""
         self._begun = bytearray()

@@ -90,7 +90,7 @@ class HeadShapes:
         self.tried: tuple[HeadShape, ...] = ()
         """Those to compare a head with: the last ones that a head was read line by line of."""
         self._candidates: dict[tuple[bytes, ...], _Candidate] = {}
-        """By what the heads of a shape have in common."""
+        """Candidates by what the heads of a shape have in common."""
 
     def learn(self, head: ResponseHead, lines: list[HeaderLine]) -> None:
         """Take note of a head that was read line by line; its shape is tried once a few like it have come.

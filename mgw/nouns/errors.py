@@ -68,7 +68,7 @@ class Cause(StrEnum):
     UNREADABLE = "unreadable"
     """The answer came and cannot be understood."""
     CREDENTIAL = "credential"
-    """Where the credential comes from gave none."""
+    """The source of the credential gave none."""
     UPSTREAM_4XX = "upstream_4xx"
     UPSTREAM_5XX = "upstream_5xx"
     UPSTREAM_ERROR_EVENT = "upstream_error_event"

@@ -23,9 +23,9 @@ class FamilyRow(Struct, frozen=True):
     title: str
     """What people call it, as the owner of something."""
     dialect: DialectName
-    """Of what has no row in the route table."""
+    """The dialect of what has no row in the route table."""
     provider_dialect: DialectName
-    """In which its providers are asked when a request is translated."""
+    """The dialect in which its providers are asked when a request is translated."""
     signature_letter: str
     """Stands for it in a tagged signature (contract 8.10)."""
     own_prefix: bytes
@@ -43,7 +43,7 @@ class FamilyRow(Struct, frozen=True):
     key_parameter: bytes | None
     """The parameter of the query that carries a credential."""
     sample_path: str
-    """Of one call, below a base address."""
+    """The path of one call, below a base address."""
     sdk_base: str
     """What the base address of its SDKs must be."""
     route_prefix: str
@@ -51,13 +51,13 @@ class FamilyRow(Struct, frozen=True):
     path_sign: re.Pattern[str] | None = None
     """Paths that only its clients ask for, with a row or without."""
     version_headers: frozenset[bytes] = frozenset()
-    """Where a client states its version of the API."""
+    """Headers in which a client states its version of the API."""
     request_id_header: bytes | None = None
-    """Where its SDKs look for the id of a request."""
+    """The header in which its SDKs look for the id of a request."""
     id_characters: str = ""
     """What the ids of its models may hold in a path, beside unreserved characters and ``/``."""
     has_verbs: bool = False
-    """In its paths, a colon begins a verb."""
+    """Whether a colon begins a verb in its paths."""
     has_speech: bool = False
     """It has speech of its own, with voices of its own (contract 4.7, 4.25)."""
     takes_breakpoints: bool = False

@@ -46,7 +46,7 @@ class KindRow(Struct, frozen=True, kw_only=True):
     required_headers: tuple[tuple[bytes, bytes], ...] = ()
     """Sent when the client sent no header of that name; the names are in lower case."""
     capabilities: frozenset[Capability]
-    """On by default."""
+    """The capabilities that are on by default."""
     impossible: frozenset[Capability] = frozenset()
     """Cannot be done, whatever an operator says."""
     max_tokens_field: MaxTokensField = MaxTokensField.MAX_TOKENS
@@ -69,7 +69,7 @@ class KindRow(Struct, frozen=True, kw_only=True):
     has_allowed_tools: bool = False
     """Chat: a tool may be chosen from among several."""
     vendor: str = ""
-    """Whose hosts these are; empty: of anybody."""
+    """The name of the vendor that runs these hosts; empty: anybody may."""
     host_suffix: str = ""
     """How the names of the vendor's hosts end, where each customer has one."""
 

@@ -93,7 +93,7 @@ class ForcedTools(StrEnum):
 
     ALWAYS = "always"
     UNTHINKING = "unthinking"
-    """Only while thinking is off."""
+    """The model takes it only while thinking is off."""
     NEVER = "never"
 
 
@@ -102,7 +102,7 @@ class ChatTools(StrEnum):
 
     ALWAYS = "always"
     UNREASONED = "unreasoned"
-    """Only with ``reasoning_effort: none``, said aloud."""
+    """The model takes it only if the request says ``reasoning_effort: none``."""
     NEVER = "never"
 
 
@@ -120,7 +120,7 @@ class ChatTemplate(StrEnum):
     STRICT = "strict"
     """As the chat templates of open models do: one system message, then the two sides in turn."""
     OPEN = "open"
-    """In any order, as OpenAI's own models do."""
+    """The template takes messages in any order, as OpenAI's own models do."""
 
 
 class CallIds(StrEnum):

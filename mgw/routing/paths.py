@@ -74,7 +74,7 @@ class PathIndex:
     def __init__(self) -> None:
         self._root = _Node()
         self._patterns: dict[tuple[str, str], list[tuple[re.Pattern[str], VersionedRoute]]] = {}
-        """By the first segment and the verb, which is empty for most."""
+        """Patterns by the first segment and the verb, which is empty for most."""
 
     def add(self, template: str, version: str, route: Route) -> None:
         """Put a template among the others."""

@@ -24,15 +24,15 @@ class ModelAt(StrEnum):
     """Where a request names its model."""
 
     BODY = "body"
-    """At the top of a JSON body, or where :attr:`Route.body_models` says."""
+    """The model is at the top of a JSON body, or where :attr:`Route.body_models` says."""
     PATH = "path"
     QUERY = "query"
     FORM = "form"
-    """In the part ``model`` of a form, or at the top of the JSON body that some clients send instead."""
+    """The model is in the part ``model`` of a form, or at the top of the JSON that some clients send."""
     MESSAGE = "message"
-    """In the first message of a WebSocket, where :attr:`Route.body_models` says."""
+    """The model is in the first message of a WebSocket, where :attr:`Route.body_models` says."""
     BATCH = "batch"
-    """In each request of a batch, where :attr:`Route.body_models` says; none of them chooses the provider."""
+    """Each request of a batch has one, where :attr:`Route.body_models` says; none chooses the provider."""
     NOWHERE = "nowhere"
 
 
@@ -60,7 +60,7 @@ class BodyStorage(StrEnum):
 
     MEMORY = "memory"
     SPOOL = "spool"
-    """On disk, where it is large."""
+    """The body is kept on disk if it is large."""
 
 
 class UrlRewrite(StrEnum):
@@ -108,7 +108,7 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     other_models: tuple[tuple[str | None, ...], ...] = ()
     """Where a JSON body may name further models, which the provider uses in place of the one or beside it."""
     form_part: str = "model"
-    """With ``ModelAt.FORM``: the part that names the model, or that holds the JSON of ``body_models``."""
+    """The part of a form that names the model, or that holds the JSON of ``body_models``."""
     in_pieces: bool = False
     """Its answer is a JSON array that arrives piece by piece, where it is no event stream."""
     model_optional: bool = False
@@ -223,7 +223,7 @@ class Resource(Struct, frozen=True):
 
     path: str
     methods: str
-    """With blanks between them."""
+    """The methods, with blanks between them."""
     models: tuple[Path, ...] = ()
     """Where the JSON body of what creates or changes something may name models."""
     model_at: ModelAt = ModelAt.NOWHERE

@@ -33,7 +33,7 @@ _OUTPUT_BYTES: Final = 1024 * 1024
 def decode_content(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
     """Return a body without its content codings; the same object where it is empty or has none.
 
-    Raises: :class:`GatewayError`, ``BODY_TOO_LARGE`` where more than ``max_bytes`` come out of one of the
+    :raises GatewayError: ``BODY_TOO_LARGE`` where more than ``max_bytes`` come out of one of the
     codings, ``MALFORMED`` for an unknown coding, too many of them, and bytes that are not what they claim to
     be.
     """

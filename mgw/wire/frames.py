@@ -199,12 +199,12 @@ class FrameReader:
         self._offset = 0
         """How many of the bytes that are being read were fed before."""
         self._opcode = 0
-        """Of the message whose frame is unfinished, or that has more frames."""
+        """The opcode of the message whose frame is unfinished, or that has more frames."""
         self._is_final = False
         self._left = 0
         """Bytes of payload that the unfinished frame lacks."""
         self._key = b""
-        """Of the unfinished frame, turned to begin with the byte for what it lacks."""
+        """The mask key of the unfinished frame, turned to begin with the byte for what it lacks."""
         self._gathered: bytearray | None = None
         self._messages: list[Message] = []
         self._is_over = False
@@ -213,7 +213,7 @@ class FrameReader:
         self.frames = 0
         """Data frames whose header was complete."""
         self.payload_bytes = 0
-        """Of data frames."""
+        """How many bytes the payloads of data frames had."""
         self.forwardable = 0
         """How many of the bytes last fed may go on."""
         self.close: Close | None = None

@@ -79,7 +79,7 @@ class ElementReader:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the elements that these bytes complete, without the white space around them.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where this is no array, or an element is larger
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where this is no array, or an element is larger
         than the limit.
         """
         elements: list[bytes] = []
@@ -98,7 +98,7 @@ class ElementReader:
     def finish(self) -> None:
         """Say that nothing follows.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where the array has not ended.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the array has not ended.
         """
         if self._state is not _State.AFTER:
             raise GatewayError(

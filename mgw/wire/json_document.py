@@ -58,7 +58,7 @@ _SCALAR: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n,\]}]++', re.DOTALL
 def skip_value(view: memoryview, start: int) -> int:
     """Return where something that is no white space follows the value at ``start`` of a valid document.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
+    :raises GatewayError: ``MALFORMED`` for what is no JSON, or nested too deeply.
     """
     try:
         _check(view[start:])
@@ -103,7 +103,7 @@ def check_json(body: bytes) -> bytes:
 
     The same object where the checker takes the body as it is.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
+    :raises GatewayError: ``MALFORMED`` for what is no JSON, or nested too deeply.
     """
     try:
         _check(body)
@@ -125,7 +125,7 @@ def check_json(body: bytes) -> bytes:
 def check_utf8(body: bytes) -> None:
     """Refuse what is not UTF-8, in pieces that stay in the processor's cache.
 
-    Raises: :class:`GatewayError` (``MALFORMED``).
+    :raises GatewayError: ``MALFORMED``.
     """
     view = memoryview(body)
     position, size = 0, len(body)
@@ -237,7 +237,7 @@ class JsonNode(Struct, frozen=True, gc=False):
 class JsonDocument:
     """A JSON body, checked, and read by where its values stand.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, what is nested too deeply, and from any
+    :raises GatewayError: ``MALFORMED`` for what is no JSON, what is nested too deeply, and from any
     method once more than ``max_nodes`` have been walked over.
     """
 

@@ -154,7 +154,7 @@ def find_string(body: bytes, key: str = "model") -> FoundString | None:
 
     Of several such keys the last one counts, and the spans of all are returned, whatever the others hold.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON object in UTF-8, and for a value that
+    :raises GatewayError: ``MALFORMED`` for what is no JSON object in UTF-8, and for a value that
     counts and is no string or no text.
     """
     return _key_finder(key).find(body)
@@ -315,7 +315,7 @@ def find_nested_strings(body: bytes, *paths: JsonPath, max_values: int = MAX_VAL
     A key that is stated several times is found each time, and the last one counts.  A value that is no text
     reads as U+FFFD, which is nobody's name; one that is no string is passed over.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, for what is nested too deeply, and for
+    :raises GatewayError: ``MALFORMED`` for what is no JSON, for what is nested too deeply, and for
     more than ``max_values`` values on the paths, or too long to be passed over several at once, or more
     than :data:`MAX_FOUND` found.
     """

@@ -73,7 +73,7 @@ class FormReader:
     The spans of what is found are positions in the whole body.  Any cut of a body into pieces gives the same
     result, or the same error.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) here for another kind of body, and from its methods for what
+    :raises GatewayError: ``MALFORMED`` here for another kind of body, and from its methods for what
     is no complete form, for a value that is no text, and for one of more than ``max_bytes``.
     """
 
@@ -235,7 +235,7 @@ def find_part(
 ) -> FoundString | None:
     """Return what a :class:`FormReader` finds in a body that is in memory.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
+    :raises GatewayError: ``MALFORMED`` as the reader does.
     """
     reader = FormReader(content_type, name, max_bytes)
     feed_whole(reader, body)
@@ -252,7 +252,7 @@ def feed_whole(reader: FormReader, body: bytes) -> None:
 def part_edits(found: FoundString, new: str) -> list[Edit]:
     """Return the edits that put ``new`` at each of the spans; none where that changes nothing.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a value with line ends, which might end the part.
+    :raises GatewayError: ``MALFORMED`` for a value with line ends, which might end the part.
     """
     if new == found.value:
         return []
@@ -264,7 +264,7 @@ def part_edits(found: FoundString, new: str) -> list[Edit]:
 def find_nested_in_part(found: FoundString, *paths: JsonPath) -> list[NestedString]:
     """Return what :func:`find_nested_strings` finds in a part that is JSON, with spans of the body.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts: which of them counts
+    :raises GatewayError: ``MALFORMED`` as it does, and for several such parts: which of them counts
     would be for each server to choose.
     """
     return nested_in_part(found, find_nested_strings, *paths)
@@ -275,7 +275,7 @@ def nested_in_part(
 ) -> list[NestedString]:
     """Return what ``find`` finds at paths of a part that is JSON, with spans of the body.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for several such parts.
+    :raises GatewayError: ``MALFORMED`` for several such parts.
     """
     if len(found.spans) > 1:
         raise malformed_form("a JSON part appears more than once")
@@ -289,7 +289,7 @@ def nested_in_part(
 def _read_boundary(content_type: bytes) -> bytes:
     """Return the boundary that a ``Content-Type`` states; it has no line ends.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for anything but a form with a boundary.
+    :raises GatewayError: ``MALFORMED`` for anything but a form with a boundary.
     """
     kind, _, _ = content_type.partition(b";")
     if kind.strip().lower() == b"multipart/form-data":
@@ -309,7 +309,7 @@ def _read_boundary(content_type: bytes) -> bytes:
 def _read_name(head: bytes) -> bytes:
     """Return the name of a part by its head, each line of which is begun with a line end.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a part without one, and where servers would find
+    :raises GatewayError: ``MALFORMED`` for a part without one, and where servers would find
     different ones: a header or a parameter that is stated twice, folded lines, and what is no parameter.
     """
     if _BARE_LINE_END.search(head) is not None:

@@ -82,7 +82,7 @@ class EventReader:
     def feed(self, data: bytes) -> list[Event]:
         """Return the events that these bytes complete.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where an event is larger than the limit.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where an event is larger than the limit.
         """
         is_held = self._event_bytes or self._line_bytes or self._skip_lf or not self._begun
         whole = data.replace(b"\r\n", b"\n") if data.endswith(b"\r\n") else data

@@ -27,7 +27,7 @@ def split_target(raw: bytes) -> tuple[bytes, bytes | None]:
 def check_path(raw_path: bytes) -> None:
     """Refuse a path that another server may read as a different one.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where the path, decoded and then split, has a segment ``.``
+    :raises GatewayError: ``MALFORMED`` where the path, decoded and then split, has a segment ``.``
     or ``..``, where it holds a NUL, and where a ``%`` begins no escape.  A backslash separates segments too,
     as it does in the WHATWG URL standard and on Windows.
     """
@@ -52,7 +52,7 @@ def query_value(raw_query: bytes | None, name: str) -> str | None:
 def check_stated_once(raw_query: bytes | None, name: str) -> None:
     """Refuse a query that states a parameter twice: servers differ in which of the two counts.
 
-    Raises: :class:`GatewayError` (``MALFORMED``).
+    :raises GatewayError: ``MALFORMED``.
     """
     if raw_query is None:
         return
@@ -105,7 +105,7 @@ def quote_model_path(model: str, extra_characters: str = "") -> bytes:
 
     :param extra_characters: what the vendor's names hold besides, and what means nothing else in its paths.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where a path cannot carry the name unchanged.
+    :raises GatewayError: ``MALFORMED`` where a path cannot carry the name unchanged.
     """
     if _UNSAFE_IN_PATH.search(model.translate(dict.fromkeys(map(ord, extra_characters)))):
         raise GatewayError(

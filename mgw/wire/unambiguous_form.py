@@ -42,7 +42,7 @@ class UnambiguousFormReader(FormReader):
 
     :param below: parts that name further models, as paths: ``("svg", "model")`` is the part ``svg[model]``.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) as the other does, and for all that the module describes.
+    :raises GatewayError: ``MALFORMED`` as the other does, and for all that the module describes.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ def find_unambiguous_part(
 ) -> FoundString | None:
     """Return what an :class:`UnambiguousFormReader` finds in a body that is in memory.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
+    :raises GatewayError: ``MALFORMED`` as the reader does.
     """
     reader = UnambiguousFormReader(content_type, name, max_bytes)
     feed_whole(reader, body)
@@ -142,6 +142,6 @@ def find_unambiguous_part(
 def find_unambiguous_in_part(found: FoundString, *paths: JsonPath) -> list[NestedString]:
     """Return what :func:`find_unambiguous_strings` finds in a part that is JSON, with spans of the body.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts.
+    :raises GatewayError: ``MALFORMED`` as it does, and for several such parts.
     """
     return nested_in_part(found, find_unambiguous_strings, *paths)

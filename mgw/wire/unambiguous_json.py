@@ -75,7 +75,7 @@ def find_unambiguous_strings(
     A key that is stated several times with one value is found each time, whatever its case, under the path's
     own spelling.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a document that some reader reads in another way or not
+    :raises GatewayError: ``MALFORMED`` for a document that some reader reads in another way or not
     at all, for what is nested too deeply, and for more than ``max_values`` values on the paths.
     """
     search = _StrictSearch(document, max_values)

@@ -41,7 +41,9 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """A line or two for each package."""
-PURE: Final = frozenset({"clients", "routing", "dialects", "http", "tokens", "canonical", "config", "wire", "nouns"})
+PURE: Final = frozenset(
+    {"clients", "routing", "dialects", "http", "tokens", "canonical", "config", "wire", "nouns"}
+)
 _WIDTH: Final = 800
 _EDGE: Final = 24
 _GAP: Final = 12
@@ -58,7 +60,9 @@ def render() -> str:
         lines = max(len(PURPOSES[name]) for name in layer)
         height = _HEIGHT + _LINE * lines
         width = (_WIDTH - 2 * _EDGE - _GAP * (len(layer) - 1)) / len(layer)
-        rows.append([(name, Box(_EDGE + n * (width + _GAP), y, width, height)) for n, name in enumerate(layer)])
+        rows.append(
+            [(name, Box(_EDGE + n * (width + _GAP), y, width, height)) for n, name in enumerate(layer)]
+        )
         y += height + _BETWEEN
     shapes = [
         node(box, name, PURPOSES[name], NAME, Color.ACCENT if name in PURE else Color.EDGE)

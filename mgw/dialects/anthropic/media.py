@@ -112,7 +112,7 @@ def _parse_blocks(source: Fields, block: Fields) -> list[Text | Media]:
 def render_media(media: Media, lost: set[Feature], row: ModelRow) -> JsonObject | None:
     """Return the block without its cache mark; ``None`` where there is none.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
+    :raises GatewayError: ``MALFORMED`` for an address that the model does not fetch.
     """
     source = None
     if media.detail is not None:

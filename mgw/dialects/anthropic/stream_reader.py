@@ -134,7 +134,7 @@ class MessagesStreamReader(DocumentReader[Event]):
         self._open_blocks: dict[int, _OpenBlock] = {}
         self._calls = 0
         self._characters = 0
-        """Of all texts so far."""
+        """How many characters all texts have so far."""
         self._began = False
         self._message: _Message | None = None
         """The ``message_start``."""

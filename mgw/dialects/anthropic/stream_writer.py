@@ -209,9 +209,9 @@ class _BlockWriter:
         self._blank = ""
         """White space that is text only if text follows."""
         self._digest = Digest()
-        """Of the words of the open thought."""
+        """The digest of the open thought's words."""
         self._weak: Signature | None = None
-        """Whose the open thought is, where it has ended without a proper signature."""
+        """The signature of an open thought that has ended without a proper one."""
 
     def add_text(self, text: str) -> None:
         """Add text; white space waits for text to which it belongs."""

@@ -53,9 +53,9 @@ class _Message(Struct, frozen=True):
 
 class _Document(Struct, frozen=True):
     usage: _Usage | None = None
-    """Of a message, or of a ``message_delta``."""
+    """The usage of a message, or of a ``message_delta``."""
     message: _Message | None = None
-    """Of a ``message_start``."""
+    """The message of a ``message_start``."""
     input_tokens: Count | None = None
     """The response of a token count."""
 

@@ -152,7 +152,7 @@ def _parse_result_value(value: JsonObject) -> tuple[str, bool]:
 def parse_other_part(part: Fields, detail: str | None) -> Media | None:
     """Return a part that is neither text nor of a function; what Google's own tools did is left.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a part that nobody knows.
+    :raises GatewayError: ``MALFORMED`` for a part that nobody knows.
     """
     media = parse_media(part, detail)
     if media is not None:
@@ -385,6 +385,6 @@ def _camel(key: str) -> str:
 def _encode(value: Any) -> str:  # Any: JSON
     """Return compact JSON text, in the sender's key order.
 
-    Raises: :class:`RecursionError` where it is nested too deeply.
+    :raises RecursionError: where it is nested too deeply.
     """
     return _ENCODER.encode(value).decode()

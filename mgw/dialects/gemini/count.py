@@ -31,7 +31,7 @@ _ENCODER: Final = Encoder()
 def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
     """Return the count.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
+    :raises GatewayError: ``UPSTREAM_BROKEN`` where there is none.
     """
     try:
         found = _DECODER.decode(body)

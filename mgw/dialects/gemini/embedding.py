@@ -57,7 +57,7 @@ _DECODER: Final = Decoder(_EmbedResponse, strict=False)
 def parse_reply(body: bytes, source: ReplySource) -> EmbeddingReply:  # noqa: ARG001 - it has no identifiers
     """Return the vectors.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there are none.
+    :raises GatewayError: ``UPSTREAM_BROKEN`` where there are none.
     """
     try:
         found = _DECODER.decode(body)
@@ -73,7 +73,7 @@ def parse_reply(body: bytes, source: ReplySource) -> EmbeddingReply:  # noqa: AR
 def render_request(request: EmbeddingRequest, options: RenderOptions) -> Rendered:
     """Return the request to Google.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where there is nothing to embed.
+    :raises GatewayError: ``MALFORMED`` where there is nothing to embed.
     """
     if not request.inputs:
         raise GatewayError(Reason.MALFORMED, "no text to embed", param="input")

@@ -119,7 +119,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
 
     An array in place of a response is a stream, which hosts send that do not know ``alt=sse``.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no response, and for one that is nothing
+    :raises GatewayError: ``UPSTREAM_BROKEN`` for what is no response, and for one that is nothing
     but a failure of the model; :class:`AnswerError` for an error.
     """
     found = decode_response(body) or decode_response_array(body)

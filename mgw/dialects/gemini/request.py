@@ -78,7 +78,7 @@ _CARRIED: Final = frozenset(
 def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     """Return a client's request; without ``alt=sse`` a stream is sent as an array.
 
-    Raises: :class:`GatewayError` (``MALFORMED``).
+    :raises GatewayError: ``MALFORMED``.
     """
     in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
     style = ReplyOptions(in_array=in_array)
@@ -93,7 +93,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
 def parse_count_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     """Return what is to be counted.
 
-    Raises: :class:`GatewayError` (``MALFORMED``).
+    :raises GatewayError: ``MALFORMED``.
     """
     ledger = Ledger(snake_too=True)
     request = open_request(body, ledger)
@@ -135,7 +135,7 @@ def _parse_fields(request: Fields, context: RequestContext) -> Conversation:
 def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Return the request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way do.
+    :raises GatewayError: ``MALFORMED`` for what Google can in no way do.
     """
     lost: set[Feature] = set()
     names = ToolNames(GEMINI_NAME)
@@ -151,7 +151,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
 def render_count_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Return the request to Google; outside of Vertex AI ``generationConfig`` does not count.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
+    :raises GatewayError: ``MALFORMED`` for what Google can in no way read.
     """
     lost: set[Feature] = set()
     body = _render_body(conversation, options, ToolNames(GEMINI_NAME), lost)
@@ -171,7 +171,7 @@ def _render_body(
 ) -> JsonObject:
     """Return the body without ``generationConfig``.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where nothing is, and for tools that the model refuses.
+    :raises GatewayError: ``MALFORMED`` where nothing is, and for tools that the model refuses.
     """
     if conversation.tools and not options.row.tools:
         raise no_tools()
@@ -197,7 +197,7 @@ def render_model(model: str) -> str:
 def render_target(model: str, method: bytes) -> bytes:
     """Return the path of a method of a model.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a name that no path can carry.
+    :raises GatewayError: ``MALFORMED`` for a name that no path can carry.
     """
     return (_kept_target if len(model) <= _MAX_KEPT_CHARS else _make_target)(model, method)
 
@@ -212,7 +212,7 @@ _kept_target: Final = lru_cache(maxsize=256)(_make_target)
 def encode_body(body: JsonObject) -> bytes:
     """Return a body.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where it is nested too deeply, or holds what no JSON can.
+    :raises GatewayError: ``MALFORMED`` where it is nested too deeply, or holds what no JSON can.
     """
     try:
         return _ENCODER.encode(body)

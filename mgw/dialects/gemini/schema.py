@@ -74,7 +74,7 @@ def parse_openapi_schema(schema: JsonObject) -> JsonObject:
 
     ``propertyOrdering`` orders what the model writes, where other families follow ``properties``.
 
-    Raises: :class:`RecursionError` where it is nested too deeply.
+    :raises RecursionError: where it is nested too deeply.
     """
     found: JsonObject = {}
     for spelled, value in schema.items():
@@ -96,7 +96,7 @@ def parse_openapi_schema(schema: JsonObject) -> JsonObject:
 def parse_json_schema(schema: JsonObject) -> JsonObject:
     """Return the same object, with the names of types and the order of properties as JSON Schema has them.
 
-    Raises: :class:`RecursionError` where it is nested too deeply.
+    :raises RecursionError: where it is nested too deeply.
     """
     _order_properties(schema, schema.pop("propertyOrdering", None))
     for key, value in schema.items():
@@ -243,7 +243,7 @@ _SETTERS: Final = MappingProxyType(_make_setters())
 def is_enforced(schema: JsonObject) -> bool:
     """Whether Google holds a response to every rule of a JSON Schema.
 
-    Raises: :class:`RecursionError` where it is nested too deeply.
+    :raises RecursionError: where it is nested too deeply.
     """
     return all(_is_keyword_enforced(key, value) for key, value in schema.items())
 

@@ -82,7 +82,7 @@ _ENCODER: Final = Encoder()  # writes bytes as base64
 def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - it cannot be streamed
     """Return a generateContent request that is to be spoken.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, or has no words in it.
+    :raises GatewayError: ``MALFORMED`` for what is no such request, or has no words in it.
     """
     ledger = Ledger(snake_too=True)
     request = open_request(body, ledger)
@@ -170,7 +170,7 @@ def _find_format(fields: Fields, key: str, media_type: str | None) -> str | None
 def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     """Return the audio.
 
-    Raises: :class:`AnswerError` where the provider refuses to speak the text, :class:`GatewayError`
+    :raises AnswerError: where the provider refuses to speak the text, :class:`GatewayError`
     (``UPSTREAM_BROKEN``) where asking again may help.
     """
     found = decode_response(body)
@@ -242,7 +242,7 @@ def _no_audio(message: str) -> GatewayError:
 def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return the request to Google.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
+    :raises GatewayError: ``MALFORMED`` for a text that no JSON can carry.
     """
     text = request.text if request.instructions is None else f"{request.instructions}\n\n{request.text}"
     config: JsonObject = {"responseModalities": [_AUDIO]}
@@ -273,7 +273,7 @@ def add_audio_modality(body: bytes) -> bytes:
     ``null`` and an empty list state none, as in all of proto3 JSON.  A body of another shape is left alone:
     it is Google's to refuse.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or is nested too deeply.
+    :raises GatewayError: ``MALFORMED`` for what is no JSON, or is nested too deeply.
     """
     document = JsonDocument(body)
     if not _is_object(body, document.root):

@@ -180,7 +180,7 @@ class ContentStreamReader(DocumentReader[bytes]):
     def on_finish(self, events: list[ReplyEvent]) -> None:
         """Read the end of the stream: how the candidates ended.
 
-        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where one did not.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where one did not.
         """
         if self._events is not None:
             for event in self._events.finish():

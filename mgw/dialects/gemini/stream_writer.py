@@ -90,7 +90,7 @@ class _OutgoingCandidate:
     """One candidate so far."""
 
     calls: dict[int, _PendingCall] = field(default_factory=dict)
-    """In their order: those that have not ended or may have been cut off, and what stands behind them."""
+    """Calls that have not ended or may have been cut off, and what stands behind them, in their order."""
     last_calls: list[_PendingCall] = field(default_factory=list)
     """Those that have ended, and nothing came since."""
     has_call: bool = False

@@ -25,7 +25,7 @@ class ThoughtSigner:
     """Signs the thoughts of one candidate, in the order in which its parts are written."""
 
     _open: Digest | None = None
-    """Of the words of the thought that has not ended."""
+    """The digest of the words of the thought that has not ended."""
     _signed: list[str] = field(default_factory=list)
     """The signatures since the last call, as written."""
 

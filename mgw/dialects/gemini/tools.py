@@ -31,7 +31,7 @@ _MODES: Final = MappingProxyType(
 def parse_tools(request: Fields) -> tuple[Tool, ...]:
     """Return the functions of all tools.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a tool that is none.
+    :raises GatewayError: ``MALFORMED`` for a tool that is none.
     """
     if "tools" not in request.unread:
         return ()

@@ -106,7 +106,7 @@ _Parts = list[JsonObject]
 def parse_turns(request: Fields, contents: list[JsonObject], detail: str | None = None) -> tuple[Turn, ...]:
     """Return the turns; ``detail`` is the resolution of images that state none of their own.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for roles and parts that nobody knows.
+    :raises GatewayError: ``MALFORMED`` for roles and parts that nobody knows.
     """
     parser = _TurnParser(detail)
     for index, content in enumerate(contents):
@@ -234,7 +234,7 @@ def render_turns(
 ) -> list[JsonObject]:
     """Return the contents, and add to ``lost`` what they cannot express.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
+    :raises GatewayError: ``MALFORMED`` for an address that the model does not fetch.
     """
     texts = plain_texts(conversation.turns, USER, MODEL)
     if texts is not None:

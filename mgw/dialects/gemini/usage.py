@@ -116,9 +116,9 @@ class _Metadata(Struct, frozen=True):
 class _Document(Struct, frozen=True):
     usage_metadata: _UsageMetadata | None = member(default=None, name="usageMetadata")
     usage: _InteractionUsage | None = None
-    """Of an interaction."""
+    """The usage of an interaction."""
     interaction: _Interaction | None = None
-    """Of an event of a stream of interactions; ``metadata`` may stand in every event."""
+    """The interaction in an event of a stream; ``metadata`` may stand in every event."""
     metadata: _Metadata | None = None
     total_tokens: Count | None = member(default=None, name="totalTokens")
     """The response of countTokens, with the next."""

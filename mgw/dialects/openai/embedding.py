@@ -37,7 +37,7 @@ _ENCODER: Final = Encoder()
 def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:  # noqa: ARG001 - the body has it all
     """Understand a request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, for tokens in place of texts,
+    :raises GatewayError: ``MALFORMED`` for what is no such request, for tokens in place of texts,
     and for an ``encoding_format`` that is neither ``float`` nor ``base64``.
     """
     ledger = Ledger()

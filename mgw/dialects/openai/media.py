@@ -161,7 +161,7 @@ def parse_detail(inner: Fields) -> str | None:
 def parse_url_field(fields: Fields, key: str, url: str, kind: MediaKind, detail: str | None) -> Media:
     """Return the media of a URL that was taken from ``key``.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where it is neither an address nor a ``data:`` URL.
+    :raises GatewayError: ``MALFORMED`` where it is neither an address nor a ``data:`` URL.
     """
     media = parse_url(url, kind)
     if media is None:
@@ -264,7 +264,7 @@ def render_image(media: Media, index: int) -> JsonObject:
 def render_media(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:
     """Return the parts of a request that carry a piece of media, and note what they do not.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a URL that the model does not fetch.
+    :raises GatewayError: ``MALFORMED`` for a URL that the model does not fetch.
     """
     media = _decode_text(media)
     if media.text is not None:

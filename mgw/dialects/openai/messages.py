@@ -97,7 +97,7 @@ class _MessageParser:
         self.turns: list[Turn] = []
         self._calls_without_ids = 0
         self._waiting: dict[str, deque[str]] = {}
-        """By their names, the calls of the deprecated kind that wait for their results."""
+        """The calls of the deprecated kind that wait for their results, by their names."""
 
     def parse(self, message: Fields) -> None:
         """Take a message."""

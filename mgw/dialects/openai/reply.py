@@ -90,7 +90,7 @@ _STOPS_OF_TEXT: Final = MappingProxyType({"stop": StopReason.END, "length": Stop
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
     """Understand a complete answer; identifiers that it lacks are made from the source's seed.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer.
+    :raises GatewayError: ``UPSTREAM_BROKEN`` for what is no answer.
     """
     try:
         completion = _DECODER.decode(body)

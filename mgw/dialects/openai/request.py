@@ -103,7 +103,7 @@ _CARRIED: Final = frozenset(
 def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - the body has it all
     """Understand a request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, and for tools that are no
+    :raises GatewayError: ``MALFORMED`` for what is no such request, and for tools that are no
     functions.
     """
     plain = parse_plain_request(body)
@@ -170,7 +170,7 @@ def _parse_parallel_calls(request: Fields) -> bool | None:
 def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Write a request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a conversation without content, a URL that the
+    :raises GatewayError: ``MALFORMED`` for a conversation without content, a URL that the
     model does not fetch, and what is nested too deeply.
     """
     lost: set[Feature] = set()

@@ -78,7 +78,7 @@ def content_type(reply: SpeechReply) -> bytes:
 def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return the request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
+    :raises GatewayError: ``MALFORMED`` for a text that no JSON can carry.
     """
     body: JsonObject = {
         "model": options.model,
@@ -98,7 +98,7 @@ def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
 def relay_request(body: bytes, request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return a request that is OpenAI's already: its bytes, with the model and the voice replaced.
 
-    Raises: :class:`GatewayError` (``MALFORMED``).
+    :raises GatewayError: ``MALFORMED``.
     """
     found = find_model(body)
     if found is not None:
@@ -113,7 +113,7 @@ def relay_request(body: bytes, request: SpeechRequest, options: RenderOptions) -
 def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     """Return the sound.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
+    :raises GatewayError: ``UPSTREAM_BROKEN`` where there is none.
     """
     request: SpeechRequest = source.request
     stated = source.content_type.decode("latin-1")

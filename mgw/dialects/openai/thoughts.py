@@ -74,7 +74,7 @@ class _Detail(Struct, frozen=True):
     text: str | None
     """``None``: it is the first of ``reasoning_content``."""
     length: int
-    """Of that; 0: all that is left."""
+    """How much of that it is; 0: all that is left."""
     signature: Signature | None
     tag: str | None
     """What the signature was read from."""

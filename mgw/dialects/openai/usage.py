@@ -64,7 +64,7 @@ class _Usage(CostFields, frozen=True):
     """The name in realtime sessions."""
     output_token_details: _CompletionDetails | None = None
     seconds: Raw = NO_VALUE
-    """Of sound that was transcribed."""
+    """How many seconds of sound were transcribed."""
 
 
 class _UsageHolder(Struct, frozen=True):
@@ -74,7 +74,7 @@ class _UsageHolder(Struct, frozen=True):
 class _Document(Struct, frozen=True):
     usage: _Usage | None = None
     response: _UsageHolder | None = None
-    """In events of a stream of responses."""
+    """The response in an event of a stream of responses."""
     x_groq: _UsageHolder | None = None
     choices: Raw = Raw()
     """Looked into where nothing else holds the usage."""

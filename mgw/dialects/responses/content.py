@@ -59,7 +59,7 @@ class Holder(Enum):
 def parse_parts(fields: Fields, key: str, holder: Holder) -> list[ContentPart]:
     """Take the parts under ``key``; none where it is absent, null or empty.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a part of an unknown type.
+    :raises GatewayError: ``MALFORMED`` for a part of an unknown type.
     """
     value = fields.take(key)
     if type(value) is str:

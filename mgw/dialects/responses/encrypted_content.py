@@ -31,7 +31,7 @@ class Sealed(Struct, frozen=True):
     ``PRECEDING``: of the text before it."""
     signature: Signature
     words: str = ""
-    """Of a thought."""
+    """The words of a thought."""
 
 
 def seal_thought(words: str, signature: Signature | None) -> str:

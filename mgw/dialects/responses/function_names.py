@@ -34,7 +34,7 @@ class FunctionNames:
     def __init__(self, plain: Iterable[str] = ()) -> None:
         """Begin with the names of the plain functions, which nothing else gets."""
         self.client_tools: dict[str, ClientTool] = {}
-        """By the names of their functions, the tools that are no plain functions."""
+        """The tools that are not plain functions, by the names of their functions."""
         self._taken = set(plain)
         self._names: dict[ToolKey, str] = {}
 

@@ -59,9 +59,9 @@ class EventLog:
         self.out = out
         """Where the events go."""
         self.seed = seed
-        """For the identifiers of the items."""
+        """Seeds the identifiers of the items."""
         self.number = 0
-        """Of the next event."""
+        """The number of the next event."""
         self.items: list[bytes] = []
         self.kept_bytes = 0
         """How much of texts and items is kept for the end; a text counts by itself and in its item."""
@@ -103,7 +103,7 @@ class _TextKind(Struct, frozen=True):
     delta: bytes
     done: bytes
     key: bytes
-    """Of the text in the last event."""
+    """The key of the text in the last event."""
     more: bytes = b""
     """What each delta has, too."""
 
@@ -280,7 +280,7 @@ class OpenMessage:
         self.text: _TextPart | None = None
         """The part that is open, where it is text."""
         self.signature: Signature | None = None
-        """Of the text, which nothing can be added to then."""
+        """The signature of the text, to which nothing can be added then."""
         log.begin_item(render_message(self._id, IN_PROGRESS, ()))
 
     def begin_text(self) -> _TextPart:

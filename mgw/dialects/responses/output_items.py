@@ -196,7 +196,7 @@ class _StructuredCall(Struct, frozen=True):
 
     type: str
     read: Callable[[str], JsonObject]
-    """Raises one of ``_UNREADABLE`` for arguments that do not fit."""
+    """Reads the arguments; raises one of ``_UNREADABLE`` if they do not fit."""
     may_be_incomplete: bool = True
 
 

@@ -109,7 +109,7 @@ class _Reading:
         self.words: str | None = None
         """The kind of delta that brings the words of a thought: a summary of it, or all of it."""
         self.part = 0
-        """To which its last words belong."""
+        """The part to which its last words belong."""
         self.call: int | None = None
         """The number of the call that it is, once that has begun."""
         self.has_arguments = False
@@ -123,14 +123,14 @@ class OutputReader:
     def __init__(self, seed: str) -> None:
         self._seed = seed
         self._items: dict[int, _Reading] = {}
-        """By their places in the output."""
+        """The items by their positions in the output."""
         self._begun = 0
         """How many there are, some of which may have had the same place."""
         self._thinking: _Reading | None = None
         """The item whose thought is open: its words came last, and are not signed."""
         self._calls = 0
         self._characters = 0
-        """Of all texts so far."""
+        """How many characters all texts have so far."""
         self._ids: set[str] = set()
         self._refused = False
 
@@ -142,7 +142,7 @@ class OutputReader:
     def on_added(self, place: int, item: OutputItem, events: list[ReplyEvent]) -> None:
         """Begin an item.
 
-        Raises: :class:`BrokenOutputError` where there are too many, as do the other methods.
+        :raises BrokenOutputError: where there are too many, as do the other methods.
         """
         reading = self._items.get(place)
         item_id = _string(item.id)

@@ -90,7 +90,7 @@ class OutputWriter:
         self._citations: list[Citation] = []
         """Those that came before their text."""
         self._ids: set[str] = set()
-        """Of the calls."""
+        """The identifiers of the calls."""
         self._awaits_tokens = bool(context.options.echoed.get("top_logprobs"))
         """Texts wait for their tokens."""
 

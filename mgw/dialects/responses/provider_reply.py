@@ -62,7 +62,7 @@ _ITEMS: Final = Decoder(list[Raw])
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
     """Understand a complete answer; identifiers that it lacks are made from the source's seed.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer.
+    :raises GatewayError: ``UPSTREAM_BROKEN`` for what is no answer.
     """
     try:
         response = RESPONSE_DECODER.decode(body)
@@ -90,7 +90,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
 def read_output(reader: OutputReader, output: Raw, events: list[ReplyEvent]) -> None:
     """Read the items of a whole response; what is none is skipped.
 
-    Raises: :class:`BrokenOutputError` for what cannot be understood.
+    :raises BrokenOutputError: for what cannot be understood.
     """
     try:
         items = _ITEMS.decode(output)

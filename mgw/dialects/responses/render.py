@@ -72,7 +72,7 @@ _CARRIED: Final = frozenset(
 def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Write a request.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a conversation without content, the URL of an image
+    :raises GatewayError: ``MALFORMED`` for a conversation without content, the URL of an image
     that the model does not fetch, and what is nested too deeply.
     """
     lost: set[Feature] = set()

@@ -249,7 +249,7 @@ def render_media(media: Media, options: RenderOptions, lost: set[Feature]) -> li
     They are those of chat, but for documents at an address, which only Responses take, and sound, which only
     chat takes.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for the URL of an image that the model does not fetch.
+    :raises GatewayError: ``MALFORMED`` for the URL of an image that the model does not fetch.
     """
     if media.kind is MediaKind.DOCUMENT and media.url is not None and is_fetched(media.url):
         if media.name is not None:

@@ -41,7 +41,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
     Its ``reply_options`` say how the client calls each of its tools that is no plain function, and which
     fields the answer repeats.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, with the place at fault; with
+    :raises GatewayError: ``MALFORMED`` for what is no such request, with the place at fault; with
     the codes ``unsupported_parameter``, ``unsupported_tool`` and ``unsupported_item`` for what only OpenAI
     can do.
     """

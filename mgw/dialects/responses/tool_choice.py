@@ -28,7 +28,7 @@ _AUTO: Final = ToolChoice(ToolMode.AUTO)
 def parse_tool_choice(request: Fields, tools: ToolSet) -> ToolChoice | None:
     """Take ``tool_choice``, and note what it asks for.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a tool that the request does not have, and
+    :raises GatewayError: ``MALFORMED`` for a tool that the request does not have, and
     (``unsupported_tool``) for one that only OpenAI's servers run.
     """
     value = request.take("tool_choice")

@@ -124,7 +124,7 @@ class ToolSet:
         """What the tools are called as functions; complete when all are read."""
         self._drop_hosted = drop_hosted
         self._declared: dict[ToolKey, Tool] = {}
-        """Under their own names."""
+        """The declared tools under their own names."""
         self._named: set[tuple[str | None, str]] | None = None
         """Names that are taken, whatever the kind, once tools have to give way."""
         self._namespaces: dict[str | None, list[ToolKey]] | None = None
@@ -134,7 +134,7 @@ class ToolSet:
 
         :param path: the client's path of one of them, where others give way.
 
-        Raises: :class:`GatewayError` (``MALFORMED``) for what is no tool, for two of one kind and name, and
+        :raises GatewayError: ``MALFORMED`` for what is no tool, for two of one kind and name, and
         (``unsupported_tool``) for what only OpenAI's servers run.
         """
         return self._read_group(holder, _Group(source, path))

@@ -54,7 +54,7 @@ class TurnBuilder:
         self._ledger = ledger
         self._turns: list[tuple[Role, list[Part]]] = []
         self._parts: list[Part] = []
-        """Of the assistant's last turn."""
+        """The parts of the assistant's last turn."""
         self._speaks = False
         """Whether that turn has a message."""
         self._waiting: set[str] = set()
@@ -66,7 +66,7 @@ class TurnBuilder:
         self._held: list[tuple[Role, list[Part]]] = []
         """Messages that may have to go before that turn."""
         self._signature: Signature | None = None
-        """Of the next call or image."""
+        """The signature of the next call or image."""
         self._calls: dict[str, tuple[ToolResult, str] | None] = {}
         """The last result of each call, and the client's path of it."""
         self._replaced: set[int] = set()
