@@ -246,27 +246,10 @@ class StreamTranslation(ResponseTranslation):
         if coding != b"identity":
             message = "the upstream compressed a stream although the request did not allow it"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        reader = self.reader()
-        if self._renamed is not None:
-            reader = RestoredReader(reader, RestoredStream(*self._renamed))
-        body_filter = StreamFilter(
-            reader,
-            self.writer,
-            self.names,
-            self.on_unknown_stop,
-            self.redact,
-            self.last_event,
-            SILENT_EVENTS if may_try_again else NO_EVENTS,
-            candidates=self.candidates,
-        )
+        silent = SILENT_EVENTS if may_try_again else NO_EVENTS
+        body_filter = self._open_filter(silent)
         retry_headers = _retry_headers(head)
-        refuse = partial(self._render_early_failure, body_filter, retry_headers)
-
         seconds = retry_after_of(head.headers) if retry_headers else None
-
-        def said() -> UpstreamError | None:
-            return with_retry_after(body_filter.error, seconds)
-
         return StreamingResponse(
             200,
             b"OK",
@@ -275,8 +258,30 @@ class StreamTranslation(ResponseTranslation):
             stream=True,
             keepalive_seconds=self.keepalive_seconds,
             early_failure=EarlyFailure(
-                body_filter.awaits_words, refuse, said, body_filter.let_go if may_try_again else None
+                body_filter.awaits_words,
+                partial(self._render_early_failure, body_filter, retry_headers),
+                lambda: with_retry_after(body_filter.error, seconds),
+                body_filter.let_go if may_try_again else None,
             ),
+        )
+
+    def _open_filter(self, silent: frozenset[type]) -> StreamFilter:
+        """Return what translates the stream.
+
+        :param silent: events that say nothing yet, behind which another attempt is still possible.
+        """
+        reader = self.reader()
+        if self._renamed is not None:
+            reader = RestoredReader(reader, RestoredStream(*self._renamed))
+        return StreamFilter(
+            reader,
+            self.writer,
+            self.names,
+            self.on_unknown_stop,
+            self.redact,
+            self.last_event,
+            silent,
+            candidates=self.candidates,
         )
 
     def _render_early_failure(

@@ -142,7 +142,10 @@ class ResponseReader:
             self._count_headless(len(data))
             return b""
         self._begun, self._parser = b"", None
-        raw, status = begun[:end], parser.get_status_code()
+        return self._judge_head(parser.get_status_code(), begun[:end], data, cut)
+
+    def _judge_head(self, status: int, raw: bytes, data: bytes, cut: int) -> bytes:
+        """Take a complete head that ends at ``cut`` in ``data``; return what came behind it."""
         fault = _fault_of(raw, status)
         if fault is not None:
             self._stop(fault)

@@ -155,13 +155,17 @@ class EdgeGate:
         own, flaw = self._find_own(family, left)
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
-        said = b"\n".join(others)
-        hidden = self._hidden
-        plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
-        if not plain and any(map(hidden.are_mentioned, _readings(said))):
+        if self._mentions_keys(b"\n".join(others)):
             headers = [pair for pair in headers if not self._repeats(*pair)]
         is_temporary = token_client is not None and token_client is vouched
         return Caller(own, raw_query, headers, flaw, client if self._closed else None, is_temporary)
+
+    def _mentions_keys(self, said: bytes) -> bool:
+        """Whether a key of ours stands in what other headers say, in whatever reading."""
+        hidden = self._hidden
+        if b"%" not in said and b"+" not in said and hidden.search(said) is None:  # as nearly always
+            return False
+        return any(map(hidden.are_mentioned, _readings(said)))
 
     @property
     def clients(self) -> Mapping[bytes, Client]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mgw.canonical.conversation import Signature
+from mgw.canonical.conversation import JsonObject, Signature
 from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, names_reasoning_item, tag_signature
 from mgw.nouns.vocabulary import Family
 
@@ -78,3 +78,23 @@ def may_be_carried(signature: Signature) -> bool:
     if signature.family is Family.ANTHROPIC:
         return signature.value != ""
     return names_reasoning_item(signature)
+
+
+def skip_validation(contents: list[JsonObject]) -> None:
+    """Let the first call of each step of the running turn pass where it has no signature."""
+    for content in reversed(contents):
+        parts: list[JsonObject] = content["parts"]
+        if content["role"] == "model":
+            first = next((part for part in parts if "functionCall" in part), None)
+            if first is not None:
+                first.setdefault("thoughtSignature", SKIP_VALIDATOR)
+        elif not any("functionResponse" in part for part in parts):
+            return
+
+
+def skip_image_validation(contents: list[JsonObject]) -> None:
+    """Let each image that the model is said to have made pass where it has no signature."""
+    for content in contents:
+        for part in content["parts"] if content["role"] == "model" else ():
+            if "inlineData" in part:
+                part.setdefault("thoughtSignature", SKIP_VALIDATOR)

@@ -85,10 +85,10 @@ from mgw.dialects.gemini.blocks import (
     render_thought,
 )
 from mgw.dialects.gemini.media import normalize_media, render_media
-from mgw.dialects.gemini.thoughts import may_be_carried
+from mgw.dialects.gemini.thoughts import may_be_carried, skip_image_validation, skip_validation
 from mgw.dialects.placeholders import ATTACHED, BETWEEN, describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
-from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, names_reasoning_item
+from mgw.dialects.signatures import is_altered, names_reasoning_item
 from mgw.dialects.tool_names import ToolNames
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Family
@@ -255,9 +255,9 @@ def render_turns(
         for message in history
     ]
     if row.signatures:
-        _skip_validation(contents)
+        skip_validation(contents)
         if row.images:
-            _skip_image_validation(contents)
+            skip_image_validation(contents)
     return contents
 
 
@@ -432,23 +432,3 @@ def _own_signature(signature: Signature | None) -> str | None:
     if signature is None or signature.family is not Family.GEMINI:
         return None
     return signature.value or None
-
-
-def _skip_validation(contents: list[JsonObject]) -> None:
-    """Let the first call of each step of the running turn pass where it has no signature."""
-    for content in reversed(contents):
-        parts: _Parts = content["parts"]
-        if content["role"] == MODEL:
-            first = next((part for part in parts if "functionCall" in part), None)
-            if first is not None:
-                first.setdefault("thoughtSignature", SKIP_VALIDATOR)
-        elif not any("functionResponse" in part for part in parts):
-            return
-
-
-def _skip_image_validation(contents: list[JsonObject]) -> None:
-    """Let each image that the model is said to have made pass where it has no signature."""
-    for content in contents:
-        for part in content["parts"] if content["role"] == MODEL else ():
-            if "inlineData" in part:
-                part.setdefault("thoughtSignature", SKIP_VALIDATOR)
