@@ -9,7 +9,7 @@ from bench.load import body
 from bench.memory.gateway import EDGE_KEY
 from bench.translation.talk import Assistant, chat, first_lines, words
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, request, stream
-from mgw.wire.frames import TEXT, render_frame
+from mgw.wire.whole_frames import TEXT, render_frame
 
 _PATHS = {CHAT: b"/v1/chat/completions", ANTHROPIC: b"/v1/messages"}
 _PROVIDERS = {CHAT: "up", ANTHROPIC: "claude", GEMINI: "google"}

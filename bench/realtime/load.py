@@ -15,7 +15,7 @@ from bench.load import EDGE_KEY, NothingMeasuredError
 from bench.machines import resident_bytes, tree_cpu_seconds
 from bench.measure import wait_until_quiet
 from bench.processes import LOAD_CORE, Server, pinned
-from mgw.wire.frames import mask
+from mgw.wire.whole_frames import mask
 
 MODEL = "bench-realtime"
 SMALL, AUDIO, BINARY = "200 B of text", "5 KiB of text (audio)", "4 KiB, binary (audio)"

@@ -12,8 +12,9 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_FRAMING_BYTES
-from mgw.wire.frames import PONG, FrameReader, read_pings, render_close, render_frame
+from mgw.wire.frames import FrameReader
 from mgw.wire.held_frames import HeldFrames
+from mgw.wire.whole_frames import PONG, read_pings, render_close, render_frame
 
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
 """Of Gemini's sessions; messages that repeat a model are as short."""

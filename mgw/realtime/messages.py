@@ -17,9 +17,10 @@ from mgw.bodies.budget import Reservation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction
-from mgw.wire.frames import FrameReader, Message, render_frame
+from mgw.wire.frames import FrameReader, Message
 from mgw.wire.held_frames import HeldFrames
 from mgw.wire.json_spans import JsonPath, NestedString, apply_edits, find_nested_strings
+from mgw.wire.whole_frames import render_frame
 
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""

@@ -21,7 +21,7 @@ from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.direction import Direction
 from mgw.realtime.ending import Ending, Side
 from mgw.usage.record import SessionCounts
-from mgw.wire.frames import render_close
+from mgw.wire.whole_frames import render_close
 
 CLOSE_SECONDS: Final = 5.0
 """How long the sides may take to agree to the end."""

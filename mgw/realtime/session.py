@@ -41,9 +41,10 @@ from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
-from mgw.wire.frames import TEXT, FrameReader, Message, render_close, render_frame
+from mgw.wire.frames import FrameReader, Message
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value
+from mgw.wire.whole_frames import TEXT, render_close, render_frame
 
 if TYPE_CHECKING:
     from mgw.realtime.handshake import ServerHandshake

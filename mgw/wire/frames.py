@@ -17,35 +17,33 @@ from typing import Final
 
 from msgspec import Struct
 
-TEXT: Final = 1
-BINARY: Final = 2
-CLOSE: Final = 8
-PING: Final = 9
-PONG: Final = 10
-CONTROL: Final = 0x08
-"""Set in the first byte of frames that are no part of a message (5.5)."""
+from mgw.wire.whole_frames import (
+    BINARY,
+    CLOSE,
+    CONTROL,
+    FINAL_BIT,
+    LONG_LENGTHS,
+    MASK_BIT,
+    OPCODE_BITS,
+    PING,
+    PONG,
+    TEXT,
+    mask,
+)
 
-_FINAL: Final = 0x80
 _RESERVED_BITS: Final = 0x70
-_MASKED: Final = 0x80
-_OPCODE: Final = 0x0F
 _OPCODES: Final = frozenset({0, TEXT, BINARY, CLOSE, PING, PONG})
 _MAX_CONTROL_BYTES: Final = 125
-_MAX_REASON_BYTES: Final = 123
 _MAX_LENGTH: Final = 127
-_LONG_LENGTHS: Final = {126: (2, 126), 127: (8, 1 << 16)}
-"""Lengths that say in how many bytes the length follows, and the least that needs so many (5.2)."""
-
-_CONTROLS: Final = frozenset({_FINAL | CLOSE, _FINAL | PING, _FINAL | PONG})
-_BETWEEN_MESSAGES: Final = _CONTROLS | {TEXT, BINARY, _FINAL | TEXT, _FINAL | BINARY}
-_WITHIN_A_MESSAGE: Final = _CONTROLS | {0, _FINAL}
+_CONTROLS: Final = frozenset({FINAL_BIT | CLOSE, FINAL_BIT | PING, FINAL_BIT | PONG})
+_BETWEEN_MESSAGES: Final = _CONTROLS | {TEXT, BINARY, FINAL_BIT | TEXT, FINAL_BIT | BINARY}
+_WITHIN_A_MESSAGE: Final = _CONTROLS | {0, FINAL_BIT}
 """The first bytes that a frame may have (5.4): a message's later frames have the opcode 0."""
 
 _CLOSE_CODES: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 HEAD_BYTES: Final = 128
 """So far a message is looked into, to see whether it is of interest: most say their type first."""
 _OPENING_BRACE: Final = ord("{")
-_MASK_BLOCK: Final = 1 << 16
 
 
 class Message(Struct, frozen=True, gc=False):
@@ -66,77 +64,6 @@ class Close(Struct, frozen=True, gc=False):
     reason: str
 
 
-def mask(payload: bytes, key: bytes) -> bytes:
-    """Return a payload masked, or unmasked, with a key of four bytes (5.3)."""
-    size = len(payload)
-    if size <= _MASK_BLOCK:
-        keys = int.from_bytes((key * (size // 4 + 1))[:size], "little")
-        return (int.from_bytes(payload, "little") ^ keys).to_bytes(size, "little")
-    # Numbers of a bounded size: larger ones leave the processor's cache.
-    keys = int.from_bytes(key * (_MASK_BLOCK // 4), "little")
-    whole = size - size % _MASK_BLOCK
-    blocks = [
-        (int.from_bytes(payload[at : at + _MASK_BLOCK], "little") ^ keys).to_bytes(_MASK_BLOCK, "little")
-        for at in range(0, whole, _MASK_BLOCK)
-    ]
-    return b"".join([*blocks, mask(payload[whole:], key)])
-
-
-def render_frame(opcode: int, payload: bytes, key: bytes | None = None) -> bytes:
-    """Return a whole message in one frame, or a control frame (5.2).
-
-    :param key: masks the payload, as a client has to; four random bytes (5.3).
-    """
-    size = len(payload)
-    mask_bit = 0 if key is None else _MASKED
-    if size < 126:
-        length = bytes((size | mask_bit,))
-    elif size < 1 << 16:
-        length = bytes((126 | mask_bit,)) + size.to_bytes(2, "big")
-    else:
-        length = bytes((127 | mask_bit,)) + size.to_bytes(8, "big")
-    first = bytes((_FINAL | opcode,))
-    return first + length + (payload if key is None else key + mask(payload, key))
-
-
-def render_close(code: int | None, reason: str, key: bytes | None = None) -> bytes:
-    """Return a close frame; a reason of more than 123 bytes is cut (5.5.1), and none goes without a code."""
-    if code is None:
-        return render_frame(CLOSE, b"", key)
-    said = reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore").encode()
-    return render_frame(CLOSE, code.to_bytes(2, "big") + said, key)
-
-
-def find_frame_end(raw: bytes, start: int) -> tuple[int, int] | None:
-    """Return where the payload of the frame at ``start`` begins and ends, whether all of it is there or not.
-
-    ``None`` where its header is not complete.
-    """
-    body = start + 2
-    if body > len(raw):
-        return None
-    length = raw[start + 1] & ~_MASKED
-    if length in _LONG_LENGTHS:
-        length_bytes, _ = _LONG_LENGTHS[length]
-        length = int.from_bytes(raw[body : body + length_bytes], "big")
-        body += length_bytes
-    if raw[start + 1] & _MASKED:
-        body += 4
-    return None if body > len(raw) else (body, body + length)
-
-
-def read_pings(raw: bytes) -> list[bytes]:
-    """Return the payloads of the pings among whole, legal frames, which are masked."""
-    found: list[bytes] = []
-    start = 0
-    while (frame := find_frame_end(raw, start)) is not None:
-        body, end = frame
-        if raw[start] & _OPCODE == PING:
-            found.append(mask(raw[body:end], raw[body - 4 : body]))
-        start = end
-    return found
-
-
 class FrameReader:
     """Walk the frames of one direction of a connection, however they arrive.
 
@@ -146,6 +73,14 @@ class FrameReader:
     of an unfinished message that may be one, and the beginning of a header or a control frame.
 
     :param every_message: all messages are of interest, and one that is longer than the limit is a fault.
+    :ivar began: where an unfinished message, or frame between two, begins in what was last fed; below 0:
+        before that.
+    :ivar frames: how many data frames had a complete header.
+    :ivar payload_bytes: how many bytes the payloads of data frames had.
+    :ivar forwardable: how many of the bytes last fed may go on.
+    :ivar close: the close frame, once it is complete; nothing behind it may go on.
+    :ivar fault: what was illegal, without any payload; from there on nothing may go on.
+    :ivar is_too_long: whether the fault is a message over the limit, which is legal as such.
     """
 
     __slots__ = (
@@ -184,7 +119,7 @@ class FrameReader:
         head_marker: bytes | None = None,
         every_message: bool = False,
     ) -> None:
-        self._mask_bit = _MASKED if masked else 0
+        self._mask_bit = MASK_BIT if masked else 0
         self._mask_bytes = 4 if masked else 0
         self._limit = message_limit or -1
         self._markers = markers
@@ -200,28 +135,17 @@ class FrameReader:
         """How many of the bytes that are being read were fed before."""
         self._opcode = 0
         """The opcode of the message whose frame is unfinished, or that has more frames."""
-        self._is_final = False
         self._left = 0
-        """Bytes of payload that the unfinished frame lacks."""
+        """How many bytes of payload the unfinished frame lacks."""
         self._key = b""
         """The mask key of the unfinished frame, turned to begin with the byte for what it lacks."""
         self._gathered: bytearray | None = None
         self._messages: list[Message] = []
-        self._is_over = False
+        self._is_final = self._is_over = self.is_too_long = False
         self.began = -1
-        """Where an unfinished message, or frame between two, begins in what was last fed; below 0: before."""
-        self.frames = 0
-        """Data frames whose header was complete."""
-        self.payload_bytes = 0
-        """How many bytes the payloads of data frames had."""
-        self.forwardable = 0
-        """How many of the bytes last fed may go on."""
+        self.frames = self.payload_bytes = self.forwardable = 0
         self.close: Close | None = None
-        """Once the close frame is complete; nothing behind it may go on."""
         self.fault: str | None = None
-        """What was illegal, without any payload; from there on nothing may go on."""
-        self.is_too_long = False
-        """The fault is a message over the limit, which is legal as such."""
 
     @property
     def at_boundary(self) -> bool:
@@ -288,8 +212,8 @@ class FrameReader:
         if first & CONTROL:
             return self._read_control_frame(data, start, length)
         body = start + 2 + self._mask_bytes
-        if length in _LONG_LENGTHS:
-            length_bytes, least = _LONG_LENGTHS[length]
+        if length in LONG_LENGTHS:
+            length_bytes, least = LONG_LENGTHS[length]
             body += length_bytes
             field = data[start + 2 : start + 2 + length_bytes]
             length = int.from_bytes(field, "big")
@@ -304,9 +228,9 @@ class FrameReader:
         if self._mask_bit:
             self._key = data[body - 4 : body]
         first = data[start]
-        opcode = first & _OPCODE
+        opcode = first & OPCODE_BITS
         end = body + length
-        is_final = first >= _FINAL
+        is_final = first >= FINAL_BIT
         if is_final and opcode and end <= len(data):  # a whole message: most are
             self.payload_bytes += length
             if length <= self._limit:
@@ -364,7 +288,7 @@ class FrameReader:
 
     def _show(self, data: bytes, start: int, body: int, end: int) -> None:
         """Keep a message that is whole in one frame, if it is of interest."""
-        opcode = data[start] & _OPCODE
+        opcode = data[start] & OPCODE_BITS
         if opcode == self._object_opcode and (body == end or not self._is_object(data, body)):
             return
         if not self._has_head(data[body : min(end, body + HEAD_BYTES)]):
@@ -396,7 +320,7 @@ class FrameReader:
         self._messages.append(Message(opcode, payload, start, end - self._offset))
 
     def _read_control_frame(self, data: bytes, start: int, length: int) -> int:
-        is_close = data[start] & _OPCODE == CLOSE
+        is_close = data[start] & OPCODE_BITS == CLOSE
         if length > _MAX_CONTROL_BYTES:
             return self._fail("a control frame of more than 125 bytes", data, start)
         if is_close and length == 1:
@@ -446,7 +370,7 @@ class FrameReader:
 
 def _describe_first_byte(first: int) -> str:
     """Say why no frame may begin so here."""
-    opcode = first & _OPCODE
+    opcode = first & OPCODE_BITS
     if first & _RESERVED_BITS:
         return "reserved bits that are set"
     if opcode not in _OPCODES:

@@ -6,7 +6,7 @@ a ping wants its pong now, whatever becomes of the message.
 
 from __future__ import annotations
 
-from mgw.wire.frames import CONTROL, find_frame_end
+from mgw.wire.whole_frames import CONTROL, find_frame_end
 
 
 class HeldFrames:

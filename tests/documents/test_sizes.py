@@ -21,19 +21,12 @@ LONG_FUNCTIONS: Final = {
     "mgw/app/service.py: GatewayService.__init__": 45,
     "mgw/cli/auth.py: add_commands": 48,
     "mgw/exchange/planning.py: plan_known": 55,
-    "mgw/exchange/response_translation.py: StreamTranslation.client_response": 48,
     "mgw/generation.py: _steps": 46,
-    "mgw/http/response_reader.py: ResponseReader._parse_head": 42,
-    "mgw/web/edge_auth.py: EdgeGate.admit": 41,
     "mgw/web/server.py: WebServer.on_request": 42,
     "mgw/web/server_request.py: ServerRequest.__init__": 41,
-    "mgw/wire/frames.py: FrameReader.__init__": 47,
 }
 LONG_MODULES: Final = {
-    "mgw/dialects/gemini/turns.py": 454,
-    "mgw/dialects/model_rows.py": 465,
     "mgw/exchange/pipeline.py": 510,
-    "mgw/wire/frames.py": 456,
     "mgw/wire/json_spans.py": 455,
 }
 

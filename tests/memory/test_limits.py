@@ -70,10 +70,11 @@ from mgw.usage.event import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.usage.usage_read import OTHER
 from mgw.wire.encodings import decode_content
-from mgw.wire.frames import PING, FrameReader, render_frame
+from mgw.wire.frames import FrameReader
 from mgw.wire.json_array import ElementReader
 from mgw.wire.multipart import FormReader, find_part
 from mgw.wire.sse import EventReader
+from mgw.wire.whole_frames import PING, render_frame
 from tests.support.chat_streams import chunk
 from tests.support.configs import config
 from tests.support.hostile_json import WAYS

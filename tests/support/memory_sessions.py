@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Final
 
-from mgw.wire.frames import CLOSE, mask
+from mgw.wire.whole_frames import CLOSE, mask
 from tests.support.configs import THREE_FAMILIES
 from tests.support.raw_sessions import frame, handshake
 from tests.support.upstreams import ProviderConnection

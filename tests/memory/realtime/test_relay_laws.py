@@ -14,7 +14,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.relay import CLOSE_SECONDS
-from mgw.wire.frames import TEXT, render_frame
+from mgw.wire.whole_frames import TEXT, render_frame
 from tests.support.laws import examples
 from tests.support.relayed_sessions import (
     DrawnMessage,

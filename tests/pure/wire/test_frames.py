@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.frame_protocol import FrameProtocol
 
-from mgw.wire.frames import BINARY, HEAD_BYTES, TEXT, Close, FrameReader, Message, mask, render_frame
+from mgw.wire.frames import HEAD_BYTES, Close, FrameReader, Message
+from mgw.wire.whole_frames import BINARY, TEXT, mask, render_frame
 
 KEY = b"\x01\x80\xfe\x7b"
 MARKERS = (b'"usage"', b"done")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.wire.frames import (
+from mgw.wire.whole_frames import (
     BINARY,
     CLOSE,
     PING,
