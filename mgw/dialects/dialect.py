@@ -29,7 +29,7 @@ from mgw.nouns.errors import GatewayError
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import ChatTemplate, DialectName, Family, Kind
-from mgw.wire.json_spans import JsonPath
+from mgw.wire.nested_strings import JsonPath
 
 JSON: Final = b"application/json"
 

@@ -23,7 +23,8 @@ from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
-from mgw.wire.json_spans import Edit, JsonPath, NestedString, apply_edits, find_nested_strings
+from mgw.wire.json_spans import Edit, apply_edits
+from mgw.wire.nested_strings import JsonPath, NestedString, find_nested_strings
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 """How much of one line of a stream is held; a longer one passes as it is."""

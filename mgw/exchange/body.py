@@ -25,8 +25,9 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import MODEL_LIST, ModelAt, Route, Treatment
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings
+from mgw.wire.json_spans import Edit, FoundString, apply_edits, find_model
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
+from mgw.wire.nested_strings import NestedString, find_nested_strings
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})

@@ -22,8 +22,9 @@ from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.wire.headers import values_of
-from mgw.wire.json_spans import FoundString, JsonPath, NestedString
+from mgw.wire.json_spans import FoundString
 from mgw.wire.multipart import feed_whole
+from mgw.wire.nested_strings import JsonPath, NestedString
 from mgw.wire.target import query_value
 from mgw.wire.unambiguous_form import UnambiguousFormReader, find_unambiguous_in_part
 from mgw.wire.unambiguous_json import find_unambiguous_strings

@@ -31,7 +31,8 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import UrlRewrite
 from mgw.upstream.address import address_of
 from mgw.wire.headers import RawHeaders
-from mgw.wire.json_spans import Edit, apply_edits, find_nested_strings
+from mgw.wire.json_spans import Edit, apply_edits
+from mgw.wire.nested_strings import find_nested_strings
 from mgw.wire.target import with_parameter, without_parameter
 
 PARAMETER: Final = "mgw"

@@ -17,7 +17,7 @@ from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Resolver, Target, check_capability
 from mgw.routing.route import MODEL_LIST, ModelAt, Route
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import NestedString
+from mgw.wire.nested_strings import NestedString
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 
 _DEPLOYMENT = "deployment"

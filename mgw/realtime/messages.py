@@ -19,7 +19,8 @@ from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction
 from mgw.wire.frames import FrameReader, Message
 from mgw.wire.held_frames import HeldFrames
-from mgw.wire.json_spans import JsonPath, NestedString, apply_edits, find_nested_strings
+from mgw.wire.json_spans import apply_edits
+from mgw.wire.nested_strings import JsonPath, NestedString, find_nested_strings
 from mgw.wire.whole_frames import render_frame
 
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024

@@ -23,7 +23,8 @@ from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.first_message import no_model
 from mgw.realtime.messages import find_message_models, rewrite_models
-from mgw.wire.json_spans import JsonPath, NestedString, apply_edits
+from mgw.wire.json_spans import apply_edits
+from mgw.wire.nested_strings import JsonPath, NestedString
 from mgw.wire.target import check_stated_once
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 

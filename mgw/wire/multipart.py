@@ -28,7 +28,8 @@ from msgspec.structs import replace
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
-from mgw.wire.json_spans import Edit, FoundString, JsonPath, NestedString, find_nested_strings
+from mgw.wire.json_spans import Edit, FoundString
+from mgw.wire.nested_strings import JsonPath, NestedString, find_nested_strings
 
 MAX_PARTS: Final = 1000
 MAX_PART_HEAD_BYTES: Final = 16 * 1024

@@ -15,8 +15,9 @@ from typing import Final
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
-from mgw.wire.json_spans import FoundString, JsonPath, NestedString
+from mgw.wire.json_spans import FoundString
 from mgw.wire.multipart import MAX_VALUE_BYTES, FormReader, feed_whole, malformed_form, nested_in_part
+from mgw.wire.nested_strings import JsonPath, NestedString
 from mgw.wire.similar_names import is_similar, is_similar_below
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 

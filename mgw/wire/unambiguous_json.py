@@ -35,7 +35,7 @@ from mgw.wire.json_document import (
     skip_value,
     string_end,
 )
-from mgw.wire.json_spans import (
+from mgw.wire.nested_strings import (
     MAX_FOUND,
     MAX_VALUES,
     JsonPath,

@@ -17,7 +17,7 @@ from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.http.body import ChunkedResponseBody
 from mgw.nouns.vocabulary import DialectName
-from mgw.wire.json_spans import find_nested_strings
+from mgw.wire.nested_strings import find_nested_strings
 from mgw.wire.sse import EventReader
 from tests.support.calls import count_calls
 

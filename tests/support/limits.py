@@ -307,14 +307,14 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_a_key_that_stands_everywhere_is_looked_for_in_a_bounded_number_of_places": (
         "mgw.wire.json_spans.MAX_CANDIDATES",
     ),
-    "tests/pure/wire/test_json_spans_nested.py::test_a_body_that_names_too_many_models_is_refused": (
-        "mgw.wire.json_spans.MAX_FOUND",
+    "tests/pure/wire/test_nested_strings.py::test_a_body_that_names_too_many_models_is_refused": (
+        "mgw.wire.nested_strings.MAX_FOUND",
     ),
-    "tests/pure/wire/test_json_spans_nested.py::test_how_many_values_are_too_many_by_default": (
-        "mgw.wire.json_spans.MAX_VALUES",
+    "tests/pure/wire/test_nested_strings.py::test_how_many_values_are_too_many_by_default": (
+        "mgw.wire.nested_strings.MAX_VALUES",
     ),
     "tests/pure/wire/test_whole_frames.py::test_a_reason_has_at_most_123_bytes_of_whole_characters": (
-        "mgw.wire.frames._MAX_REASON_BYTES",
+        "mgw.wire.whole_frames._MAX_REASON_BYTES",
     ),
 }
 """The test that fails where a limit is one higher or one lower, and the limits that it holds."""

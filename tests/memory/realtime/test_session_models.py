@@ -12,7 +12,7 @@ from mgw.realtime import session_models
 from mgw.realtime.messages import MAX_MESSAGE_BYTES
 from mgw.realtime.relay import MAX_UNREAD_ANSWERS
 from mgw.realtime.session_models import _MAX_VALUES
-from mgw.wire.json_spans import JsonPath, NestedString
+from mgw.wire.nested_strings import JsonPath, NestedString
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import LIVE, RESPONSES, SessionHarness, spoken

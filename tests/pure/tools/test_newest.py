@@ -128,4 +128,4 @@ def test_the_tests_that_use_an_sdk_run_with_the_newest() -> None:
         "tests/sockets/test_sdk_surface.py",
         "tests/sockets/test_realtime_sdks.py",
     } <= names
-    assert "tests/pure/wire/test_json_spans_nested.py" not in names
+    assert "tests/pure/wire/test_nested_strings.py" not in names

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.wire.json_spans import JsonPath, find_nested_strings, next_member_pattern
+from mgw.wire.nested_strings import JsonPath, find_nested_strings, next_member_pattern
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 MODEL: JsonPath = ("model",)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
-from mgw.wire.json_spans import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
+from mgw.wire.nested_strings import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
 from tests.support.laws import examples
 
 REQUESTS: JsonPath = ("requests", None, "model")
