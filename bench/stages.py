@@ -75,7 +75,7 @@ class StreamStages:
         """Take as many streams as there are from the first stage to the last."""
         count, case, service = self._streams, self._case, self._service
         clients = [socket.create_connection(("127.0.0.1", self._port)) for _ in range(count)]
-        self._measure("a client is accepted", lambda: service.channels.channels == count)
+        self._measure("a client is accepted", lambda: service.gateway.channels.channels == count)
         provider: Sockets = []
         _send(clients, case.request)
         self._measure("request, sent on a new connection", lambda: self._has_requests(provider))
@@ -84,9 +84,9 @@ class StreamStages:
         _send(provider, case.chunk)
         self._measure("a chunk", lambda: _all_readable(clients))
         _send(provider, case.ending)
-        self._measure("last chunk and records", lambda: service.server.in_flight == 0)
+        self._measure("last chunk and records", lambda: service.gateway.server.in_flight == 0)
         _close(clients)
-        self._measure("the client closes", lambda: service.channels.channels == 0)
+        self._measure("the client closes", lambda: service.gateway.channels.channels == 0)
         for connection in provider:
             connection.shutdown(socket.SHUT_WR)
         self._measure("the provider closes", lambda: _all_readable(provider))

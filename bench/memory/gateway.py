@@ -65,7 +65,7 @@ class MemoryGateway:
 
     def connect(self) -> MemoryConnection:
         """Connect one more client."""
-        return MemoryConnection(self._service.channels.buildProtocol(None))
+        return MemoryConnection(self._service.gateway.channels.buildProtocol(None))
 
     def provider(self, wire: str) -> MemoryConnection:
         """Return the newest connection to the provider of that wire."""
@@ -73,7 +73,7 @@ class MemoryGateway:
 
     def _use_token(self, provider: str, token: CredentialProvider) -> None:
         """Have a provider's credential come from a token source that asks nobody."""
-        credentials: Any = self._service.server.generation.credentials  # Any: others only read it
+        credentials: Any = self._service.gateway.server.generation.credentials  # Any: others only read it
         credentials[provider] = token
 
     def close(self) -> None:

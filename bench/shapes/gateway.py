@@ -87,7 +87,7 @@ def main() -> None:
         factory.protocol = Control  # type: ignore[assignment]  # a class is a callable
         Control.watch = Watch()
         port = reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[attr-defined]  # as above
-        print(json.dumps([service.addresses[0], port.getHost().port]), flush=True)
+        print(json.dumps([service.gateway.addresses[0], port.getHost().port]), flush=True)
 
     reactor.callWhenRunning(begin)  # type: ignore[attr-defined]  # as above
     reactor.run()  # type: ignore[attr-defined]  # as above

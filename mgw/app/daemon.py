@@ -22,7 +22,9 @@ from mgw.config.log import LogFormat
 from mgw.config.settings import Config
 
 if TYPE_CHECKING:
+    from mgw.app.gateway import Gateway
     from mgw.app.service import GatewayService
+    from mgw.app.supervised_service import SupervisedService
     from mgw.ops.logs import LogFile
 
 
@@ -86,19 +88,19 @@ def makeService(options: Options) -> IService:
         config = read()
     path, elsewhere = _log_path(options)
     try:
-        gateway = _service(config, read, reactor, None if elsewhere else LogFile(path))
+        service = _service(config, read, reactor, None if elsewhere else LogFile(path))
     except OSError as error:
         reason = unwritable(str(error.filename)) or f"{error.filename} cannot be opened: {error.strerror}"
         raise _unable(config, f"mgw: the log file {reason}") from None
     except ValueError as error:
         raise _unable(config, config.places.locate_lines(str(error), "mgw: ")) from None
-    gateway.reloads.publish(os.path.abspath(options["config"]))
-    atexit.register(_exit_if_lost, gateway)
+    service.status.reloads.publish(os.path.abspath(options["config"]))
+    atexit.register(_exit_if_lost, service.gateway)
     if not options["demo"]:
-        return gateway
+        return service
     from mgw.app.demo import Demo
 
-    return Demo(gateway, reactor)
+    return Demo(service, service.gateway)
 
 
 def _unable(config: Config, reason: str) -> SystemExit:
@@ -111,14 +113,19 @@ def _unable(config: Config, reason: str) -> SystemExit:
     return SystemExit(message_json({**event, "log_text": reason}).decode().rstrip())
 
 
-def _exit_if_lost(gateway: GatewayService) -> None:
+def _exit_if_lost(gateway: Gateway) -> None:
     """Leave an exit status that says it, where usage events could not be kept; twistd knows none but 0."""
     if gateway.events_lost:
         sys.stdout.flush()
         os._exit(1)
 
 
-def _service(config: Config, read: Callable[[], Config], reactor: Any, log: LogFile | None) -> GatewayService:
+def _service(
+    config: Config,
+    read: Callable[[], Config],
+    reactor: Any,  # Any: a reactor has no one type
+    log: LogFile | None,
+) -> GatewayService | SupervisedService:
     if config.workers is None:
         from mgw.app.service import GatewayService
 

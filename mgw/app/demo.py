@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from twisted.application.service import MultiService
+from twisted.application.service import MultiService, Service
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
-from mgw.app.service import GatewayService, StartError
+from mgw.app.gateway import Gateway, StartError
 from mgw.config.listen import Listen
 from mgw.config.settings import Config
 from mgw.dashboard.address import why_no_dashboard
@@ -122,19 +122,20 @@ class _DemoLog:
 
 
 class Demo(MultiService):
-    """Both services as one.
+    """The gateway and the simulator as one service.
 
+    :param service: the gateway's.
     :raises StartError: the first provider is not at an address where a simulator could listen.
     """
 
-    def __init__(self, gateway: GatewayService, reactor: Any) -> None:  # Any: a reactor has no one type
+    def __init__(self, service: Service, gateway: Gateway) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
-        self._gateway, self._reactor = gateway, reactor
+        self._gateway = gateway
         self._log: _DemoLog | None = None
-        self._place = place = simulator_place(gateway.server.generation.config)
-        simulator: Any = SimulatorService(reactor, place.host, place.port)  # Any: it knows none of our types
-        for service in (simulator, gateway):
-            service.setServiceParent(self)
+        self._place = place = simulator_place(gateway.config)
+        simulator = SimulatorService(gateway.reactor, place.host, place.port)
+        simulator.setServiceParent(self)  # type: ignore[no-untyped-call]  # Twisted's
+        service.setServiceParent(self)
 
     def setServiceParent(self, parent: Any) -> None:
         """Join the application, whose log becomes the gateway's."""
@@ -152,9 +153,8 @@ class Demo(MultiService):
         except CannotListenError as error:
             reason = getattr(error.socketError, "strerror", None) or error.socketError
             raise StartError(f"mgw: the simulator cannot listen on {self._place}: {reason}") from None
-        self._reactor.callWhenRunning(
-            self._begin
-        )  # after the gateway's own beginning, which logs where it is
+        # Behind the gateway's own call, whose lines would hide the requests to try.
+        self._gateway.reactor.callWhenRunning(self._begin)
 
     def _quieten(self, observer: ILogObserver) -> ILogObserver:
         self._log = _DemoLog(observer)
@@ -163,7 +163,7 @@ class Demo(MultiService):
     def _begin(self) -> None:
         stdout = sys.__stdout__  # sys.stdout is the log by now
         if stdout is not None:
-            reason = why_no_dashboard(self._gateway.server.generation.config)
+            reason = why_no_dashboard(self._gateway.config)
             text = _REQUESTS + (_DASHBOARD if reason is None else _NO_DASHBOARD) + _STOP
             stdout.write(text.format(address=self._gateway.addresses[0], reason=reason))
             stdout.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from twisted.internet.task import deferLater
@@ -59,6 +59,8 @@ class Telemetry:
         self._messages = MessageWriter(stream)
         self._log_lines: ILogObserver | None = None
         """Writes that text, or what a worker does with it."""
+        self._hidden: Callable[[], Sequence[Secret]] = tuple
+        """Returns what the log may not show."""
         self._journal = Journal(reactor)
         lines = LineWriter("process log", reactor, new_lines(reactor, "process log"), stream.output)
         self._usage_log, access_log = UsageLog(lines), AccessLog(lines)
@@ -82,10 +84,15 @@ class Telemetry:
         if self._log_file is not None and isinstance(application, Componentized):
             self._log_lines = self._messages
             self.log_text.addObserver(self._log_lines)
-            observer = RedactingObserver(self.log_text, secrets)
+            self.use_secrets(secrets)
+            observer = RedactingObserver(self.log_text, self._secrets)
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
+
+    def use_secrets(self, secrets: Callable[[], list[Secret]]) -> None:
+        """Hide these from the log from now on."""
+        self._hidden = secrets
 
     def use_log(self, settings: LogSettings) -> None:
         """Write lines as these settings say from now on."""
@@ -124,6 +131,9 @@ class Telemetry:
         lost = await self.sinks.close()
         self.metrics.loop_delay.stop()
         return lost
+
+    def _secrets(self) -> Sequence[Secret]:
+        return self._hidden()  # asked for each line: a fork of this process has others
 
     def _open_sinks(self, config: Config, current_config: Callable[[], Config]) -> OpenSinks:
         def new_agent(seconds: float) -> tuple[IAgent, Callable[[], None]]:

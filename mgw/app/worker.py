@@ -19,7 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
-from mgw.app.data_plane import DataPlane, Shared, metrics_of
+from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.clients.client import ClientRegistry
 from mgw.config.log import LogSettings
 from mgw.config.secrets import secrets_of
@@ -93,10 +93,10 @@ def run_worker(start: WorkerStart, inherited: Inherited) -> int:
 
 
 @dataclass(slots=True, eq=False)
-class _Serving:
+class _Equipment:
     """What a worker has once it knows its configuration."""
 
-    plane: DataPlane
+    serving: Serving
     records: RecordQueue
     metrics: Metrics
     writer: RowWriter
@@ -116,8 +116,9 @@ class Worker:
     _threads: DaemonThreads = field(init=False, repr=False)
     """Read what a configuration names."""
     _balance: ClientBalance = field(init=False)
-    _serving: _Serving | None = None
-    _secrets: list[Secret] = field(default_factory=list, repr=False)
+    _equipment: _Equipment | None = None
+    _first_secrets: list[Secret] = field(default_factory=list, repr=False)
+    """What the log may not show while the worker is built; later its serving part knows."""
     _is_stopping: bool = False
     _was_signalled: bool = False
     _lost: Deferred[None] = field(default_factory=Deferred, repr=False)
@@ -155,8 +156,8 @@ class Worker:
             self._drain()
             if not message.seconds:
                 self._cut_short()
-        elif isinstance(message, AccountCooldown) and self._serving is not None:
-            subscriptions = self._serving.plane.sources.subscriptions
+        elif isinstance(message, AccountCooldown) and self._equipment is not None:
+            subscriptions = self._equipment.serving.sources.subscriptions
             subscriptions.learn(message.store, message.account, message.model, message.seconds)
 
     def on_lost(self) -> None:
@@ -186,25 +187,25 @@ class Worker:
             _ = Deferred.fromCoroutine(self._stop()).addErrback(self._on_bug)
 
     def _cut_short(self) -> None:
-        if self._serving is not None:
-            self._serving.plane.cut_short()
+        if self._equipment is not None:
+            self._equipment.serving.cut_short()
 
     def _begin(self, message: Begin) -> ChannelMessage:
         config = share_of(unpickle_config(message.config), message.workers)
         self.inherited.use_log(config.log)
-        self._secrets = secrets_of(config)
+        self._first_secrets = secrets_of(config)
         try:
-            self._serving = serving = self._build(config, message)
-            self._ports.adopt(self.inherited.sockets, config, serving.plane.channels)
+            self._equipment = equipment = self._build(config, message)
+            self._ports.adopt(self.inherited.sockets, config, equipment.serving.channels)
         except (OSError, ValueError) as error:
             return Failed(str(error))
-        serving.metrics.loop_delay.start()
-        serving.plane.begin(shares_port=True)
-        serving.plane.channels.on_count = self._balance.count
+        equipment.metrics.loop_delay.start()
+        equipment.serving.begin(shares_port=True)
+        equipment.serving.channels.on_count = self._balance.count
         self._balance.begin()
         return Done()
 
-    def _build(self, config: Config, message: Begin) -> _Serving:
+    def _build(self, config: Config, message: Begin) -> _Equipment:
         reactor, channel = self.reactor, self.channel
         writer = RowWriter(channel)
         records = RecordQueue(reactor, writer.record_settled, writer.record_ended)
@@ -213,11 +214,11 @@ class Worker:
         sources.subscriptions.on_cooldown = self._on_cooldown
         hub = Hub(channel, reactor, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
-        metrics = metrics_of(reactor, lambda: plane)
+        metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         forwarding = forwarding_to(reactor, message.operator_socket)
         own = {"metrics": forwarding.serve, **dict.fromkeys(GUARDED_ROUTES, forwarding.serve)}
-        plane = DataPlane(
+        serving = Serving(
             reactor,
             Shared(sources, ClientRegistry(hub.counts), hub.slots()),
             generation,
@@ -225,8 +226,8 @@ class Worker:
             metrics.render,
             own,
         )
-        plane.server.sessions.observer = SessionChangePublisher(time, self._on_session)
-        return _Serving(plane, records, metrics, writer, hub, forwarding)
+        serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
+        return _Equipment(serving, records, metrics, writer, hub, forwarding)
 
     def _on_session(self, change: SessionChange) -> None:
         self.channel.tell(SessionNews(to_builtins(change)))
@@ -235,76 +236,79 @@ class Worker:
         self.channel.tell(AccountCooldown(store, account, model, seconds))
 
     def _reload(self, message: Reload) -> ChannelMessage | Deferred[ChannelMessage]:
-        serving = self._serving
-        if serving is None:
+        equipment = self._equipment
+        if equipment is None:
             return Failed("the worker is not ready")
         if self._is_stopping:  # by a signal of its own: the others need not go back because of that
             return Done()
-        return Deferred.fromCoroutine(self._reload_with(serving, message))
+        return Deferred.fromCoroutine(self._reload_with(equipment, message))
 
-    async def _reload_with(self, serving: _Serving, message: Reload) -> ChannelMessage:
+    async def _reload_with(self, equipment: _Equipment, message: Reload) -> ChannelMessage:
+        serving = equipment.serving
         try:
             parts, certificate = await self._threads.defer(partial(_read, message))
-            config = parts.config
-            before = [*self._secrets, *serving.plane.generation.secrets, *serving.plane.server.gate.learned]
-            self._secrets = list(dict.fromkeys([*secrets_of(config), *before]))
-            generation = await serving.plane.build(parts, message.number)
+            serving.hide(parts.secrets)  # before anything is logged of what was read
+            generation = await serving.build(parts, message.number)
         except (OSError, ValueError) as error:
             return Failed(str(error))
         if self._is_stopping:
             generation.retire()
             return Done()
+        config = generation.config
         self._ports.renew(certificate)
-        serving.hub.workers = message.workers
+        equipment.hub.workers = message.workers
         self.inherited.use_log(config.log)
-        serving.plane.use(generation)
-        serving.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
+        serving.use(generation)
+        equipment.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         return Done()
 
     async def _state(self) -> ChannelMessage:
-        serving = self._serving
-        if serving is None:
+        equipment = self._equipment
+        if equipment is None:
             return Failed("the worker is not ready yet")
-        for _ in range(serving.records.slices):
-            serving.records.write_slice()
+        for _ in range(equipment.records.slices):
+            equipment.records.write_slice()
             await deferLater(self.reactor, 0)
-        return self._collect(serving)
+        return self._collect(equipment)
 
-    def _collect(self, serving: _Serving) -> WorkerState:
-        server = serving.plane.server
+    def _collect(self, equipment: _Equipment) -> WorkerState:
+        server = equipment.serving.server
         return collect_state(
-            serving.metrics,
+            equipment.metrics,
             {"in_flight": len(server.exchanges), "sessions": server.sessions.count},
             Requests(lambda: server.exchanges).rows(),
             [to_builtins(row) for row in list_sessions(server.sessions, time()).sessions],
-            serving.writer.dropped,
+            equipment.writer.dropped,
         )
 
     async def _stop(self) -> None:
-        serving = self._serving
-        if serving is not None:
-            serving.forwarding.drain()
-            self._balance.stop()
-            await serving.plane.drain(serving.plane.generation.config.drain_delay_seconds)
-            await self._ports.stop()
-            await serving.plane.stop()
-            serving.records.flush()
-            self.channel.tell(self._collect(serving))
-            await serving.plane.sources.stop()
-            self._threads.stop()
-            serving.metrics.loop_delay.stop()
-            serving.plane.restore()
+        equipment = self._equipment
+        if equipment is not None:
+            await self._stop_serving(equipment)
         self.channel.lose()
         await self._lost
         self.reactor.stop()
+
+    async def _stop_serving(self, equipment: _Equipment) -> None:
+        serving = equipment.serving
+        equipment.forwarding.drain()
+        self._balance.stop()
+        await serving.drain(serving.generation.config.drain_delay_seconds)
+        await self._ports.stop()
+        await serving.stop()
+        equipment.records.flush()
+        self.channel.tell(self._collect(equipment))  # the last: whatever ends later is counted by nobody
+        await serving.sources.stop()
+        self._threads.stop()
+        equipment.metrics.loop_delay.stop()
+        serving.restore()
 
     def _on_bug(self, failure: Any) -> None:  # Any: a Failure of anything
         _log.failure("internal error: worker {slot} could not stop cleanly", failure, slot=self.slot)
         self.reactor.stop()
 
     def _known_secrets(self) -> list[Secret]:
-        more = [] if self._serving is None else self._serving.plane.secrets()
-        return [*self._secrets, *more]
+        return self._first_secrets if self._equipment is None else self._equipment.serving.secrets()
 
     def _log_to_channel(self, lines: ILogObserver) -> ILogObserver:
         return _LogToChannel(self, lines)

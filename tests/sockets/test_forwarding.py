@@ -39,14 +39,14 @@ class Fleet:
             GatewayService(config(CONFIG), lambda: config(CONFIG), reactor, None) for _ in range(2)
         )
         self.hub_observer, self.observer = RecordingObserver(), RecordingObserver()
-        self.hub.server.observer = WithoutAccessLines(self.hub_observer)
-        self.worker.server.observer = self.observer
-        self.listener = InternalListener(reactor, self.hub.server, [str(directory)], user)
+        self.hub.gateway.server.observer = WithoutAccessLines(self.hub_observer)
+        self.worker.gateway.server.observer = self.observer
+        self.listener = InternalListener(reactor, self.hub.gateway.server, [str(directory)], user)
         self.path = self.listener.start()
         forward = forwarding_to(reactor, self.path).serve
         endpoints: dict[str, Endpoint] = dict.fromkeys([*GUARDED_ROUTES, "metrics"], forward)
-        self.worker.server.app = build_app(endpoints)
-        self._listening = reactor.listenTCP(0, self.worker.channels, interface="127.0.0.1")
+        self.worker.gateway.server.app = build_app(endpoints)
+        self._listening = reactor.listenTCP(0, self.worker.gateway.channels, interface="127.0.0.1")
         self.port: int = self._listening.getHost().port
 
     def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> HTTPResponse:
@@ -65,16 +65,16 @@ class Fleet:
         return bool(
             self.read(
                 lambda: (
-                    not (self.hub.server.in_flight or self.worker.server.in_flight)
-                    and not (self.listener.channels.channels or self.worker.channels.channels)
+                    not (self.hub.gateway.server.in_flight or self.worker.gateway.server.in_flight)
+                    and not (self.listener.channels.channels or self.worker.gateway.channels.channels)
                 )
             )
         )
 
     async def stop(self) -> None:
         await self._listening.stopListening()
-        self.worker.channels.abort()
-        await self.worker.channels.stopped()
+        self.worker.gateway.channels.abort()
+        await self.worker.gateway.channels.stopped()
         await self.listener.stop()
 
 
@@ -127,7 +127,7 @@ def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Flee
         parts = [bytes(SLICE_BYTES)] * 512
         await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
 
-    fleet.hub.server.app = build_app({"metrics": send_much, EXCHANGE: serve_exchange})
+    fleet.hub.gateway.server.app = build_app({"metrics": send_much, EXCHANGE: serve_exchange})
     response = fleet.ask("/metrics", **BEARER)
     wait_until(lambda: is_stalled(fleet), "both to wait for the client")
     assert 0 < pieces < 128
@@ -138,7 +138,7 @@ def is_stalled(fleet: Fleet) -> bool:
     """Whether both the worker and the hub have written as much as the next one takes."""
 
     def stalled() -> bool:
-        (worker,), (hub,) = fleet.worker.channels._open, fleet.listener.channels._open
+        (worker,), (hub,) = fleet.worker.gateway.channels._open, fleet.listener.channels._open
         return worker._full and hub._full
 
     return bool(fleet.read(stalled))
@@ -147,7 +147,7 @@ def is_stalled(fleet: Fleet) -> bool:
 def test_a_client_that_leaves_its_events_is_gone_from_the_hub(fleet: Fleet) -> None:
     with closing(fleet.ask(EVENTS, **BEARER)) as events:
         assert events.readline() == b"retry: 2000\n"
-        assert fleet.read(lambda: fleet.hub.server.in_flight) == 1
+        assert fleet.read(lambda: fleet.hub.gateway.server.in_flight) == 1
     wait_until(lambda: fleet.is_idle, "the hub to know")
 
 

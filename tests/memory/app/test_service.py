@@ -22,7 +22,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 import mgw.config.dashboard
-from mgw.app.service import GatewayService, StartError
+from mgw.app.gateway import StartError
+from mgw.app.service import GatewayService
 from mgw.config.problems import ConfigError, Problem
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
@@ -97,17 +98,17 @@ class ServiceHarness:
 
     def reload(self, settings: Config | ConfigError) -> None:
         self.settings = settings
-        self.service.reload()
+        self.service.reloader.reload()
         self.finish_reload()
 
     def finish_reload(self) -> None:
         """Let clock and thread run until no reload is under way."""
-        while self.service.is_reloading:
+        while self.service.reloader.is_reloading:
             self.reactor.turn()
             self.reactor.advance(0)
 
     def request(self, data: bytes) -> StringTransport:
-        channel, transport = channel_of(self.service.channels), StringTransport()
+        channel, transport = channel_of(self.service.gateway.channels), StringTransport()
         channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
         self.clients.append(channel)
         channel.dataReceived(data)
@@ -230,7 +231,7 @@ def test_a_second_reload_is_a_third_generation() -> None:
     with ended(harness):
         harness.reload(config())
         harness.reload(config(THREE_FAMILIES + "drain_seconds: 5\n"))
-        generation = harness.service.server.generation
+        generation = harness.service.gateway.server.generation
         assert (generation.number, generation.config.drain_seconds) == (3, 5)
 
 
@@ -241,22 +242,22 @@ def test_a_reload_reaches_whatever_outlives_a_configuration() -> None:
             "spool: {body_memory: 77}\ntimeouts: {client_idle: 7}\nedge_auth: {enabled: true, keys: [edge]}\n"
         )
         harness.reload(config(THREE_FAMILIES + more))
-        assert harness.service.server.budget.max_bytes == 77
-        assert harness.service.channels.limits.client_idle == 7
+        assert harness.service.gateway.server.budget.max_bytes == 77
+        assert harness.service.gateway.channels.limits.client_idle == 7
         assert harness.request(get("/v1/models")).value().startswith(b"HTTP/1.1 401 ")
 
 
 def test_an_invalid_file_leaves_all_as_it_is(log: Log) -> None:
     harness = started()
     with ended(harness):
-        before = harness.service.server.generation
+        before = harness.service.gateway.server.generation
         with pytest.raises(ConfigError) as wrong:
             config("providers: {}")
         harness.reload(wrong.value)
-        assert harness.service.server.generation is before
+        assert harness.service.gateway.server.generation is before
         assert log.has("the configuration was not reloaded; the previous one stays")
         harness.reload(config())
-        assert harness.service.server.generation.number == 2
+        assert harness.service.gateway.server.generation.number == 2
 
 
 def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: Path, log: Log) -> None:
@@ -297,7 +298,7 @@ def test_rotation_and_stop_lose_no_event_and_repeat_none(tmp_path: Path) -> None
             harness.request(post(b"{}", path="/v1/messages"))
             if number == 70:
                 file.rename(renamed)
-                harness.service.reload()
+                harness.service.reloader.reload()
                 harness.finish_reload()
     assert len(outcomes(file) + outcomes(renamed)) == 100
 
@@ -332,7 +333,7 @@ def test_the_log_forgets_no_secret_of_an_older_configuration() -> None:
     stream, application = Stream(), Application("mgw")
     harness = started(THREE_FAMILIES.replace("sk-main-0001", "an-older-word"), stream)
     with ended(harness):
-        harness.service.take_over_log(application)
+        harness.service.gateway.take_over_log(application)
         harness.reload(config(THREE_FAMILIES.replace("sk-main-0001", "a-newer-word")))
         observer: Any = ILogObserver(application)
         observer({"log_format": "{a} and {b}", "a": "an-older-word", "b": "a-newer-word", "log_time": 0.0})
@@ -357,7 +358,7 @@ def test_a_stop_waits_for_what_is_in_flight() -> None:
     transport = harness.request(UPLOADING)
     done = harness.stop()
     assert not done
-    assert harness.service.server.draining
+    assert harness.service.gateway.server.draining
     harness.request(get("/healthz"))
     assert transport.value() == b""
     harness.reactor.advance(29)
@@ -374,7 +375,7 @@ def test_a_drain_ends_with_its_time() -> None:
     assert transport.value() == b""
     harness.reactor.advance(0.2)
     assert transport.value().startswith(b"HTTP/1.1 503 ")
-    assert harness.service.server.in_flight == 0
+    assert harness.service.gateway.server.in_flight == 0
     harness.hang_up()
     harness.until(done)
 
@@ -384,12 +385,12 @@ def test_a_delay_of_the_drain_takes_requests_but_says_that_it_is_not_ready(log: 
     done = harness.stop()
     assert harness.request(get("/readyz")).value().startswith(b"HTTP/1.1 503 ")
     assert harness.request(UPLOADING).value() == b""
-    harness.service.reload()
+    harness.service.reloader.reload()
     assert log.has("the configuration was not reloaded: the gateway is stopping")
     harness.reactor.advance(4.9)
-    assert not harness.service.server.draining
+    assert not harness.service.gateway.server.draining
     harness.reactor.advance(0.2)
-    assert harness.service.server.draining
+    assert harness.service.gateway.server.draining
     assert log.has("draining 1 requests")
     harness.hang_up()
     harness.until(done)
@@ -427,10 +428,10 @@ def test_a_signal_acts_on_the_reactors_turn(number: signal.Signals, stops: int) 
     with ended(harness):
         handler: Any = signal.getsignal(number)
         handler(number, None)
-        assert (harness.reactor.stops, harness.service.server.generation.number) == (0, 1)
+        assert (harness.reactor.stops, harness.service.gateway.server.generation.number) == (0, 1)
         harness.reactor.turn()
         harness.finish_reload()
-        assert (harness.reactor.stops, harness.service.server.generation.number) == (stops, 2 - stops)
+        assert (harness.reactor.stops, harness.service.gateway.server.generation.number) == (stops, 2 - stops)
 
 
 def test_an_interrupt_that_the_shell_ignores_stays_ignored() -> None:
@@ -470,7 +471,7 @@ def test_what_waits_for_a_restart_is_said_until_it_is_undone() -> None:
         notes = []
         for changes in ("listen: 127.0.0.1:1\nworkers: 2\n", "listen: 127.0.0.1:1\n", ""):
             harness.reload(config(THREE_FAMILIES + changes))
-            said = harness.service.reloads.status.notes
+            said = harness.service.status.reloads.status.notes
             notes.append([note.partition(";")[0].partition(": ")[2] for note in said])
         listen = f"listen: 127.0.0.1:1 {LATER}"
         assert notes == [[listen, f"workers: turning workers on {LATER}"], [listen], []]
@@ -479,7 +480,7 @@ def test_what_waits_for_a_restart_is_said_until_it_is_undone() -> None:
 def test_what_became_of_each_reload_is_told() -> None:
     harness = started()
     with ended(harness):
-        reloads = harness.service.reloads
+        reloads = harness.service.status.reloads
         harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
         status = reloads.status
         assert (status.asked, status.answered, status.generation, status.problems) == (1, 1, 2, "")
@@ -524,22 +525,22 @@ def test_a_reload_reads_in_a_thread_and_one_that_comes_meanwhile_follows() -> No
     harness = started()
     with ended(harness):
         harness.settings = config(THREE_FAMILIES + "drain_seconds: 5\n")
-        harness.service.reload()
-        assert harness.service.server.generation.number == 1, "the reactor goes on"
+        harness.service.reloader.reload()
+        assert harness.service.gateway.server.generation.number == 1, "the reactor goes on"
         harness.settings = config(THREE_FAMILIES + "drain_seconds: 6\n")
-        harness.service.reload()
-        harness.service.reload()
+        harness.service.reloader.reload()
+        harness.service.reloader.reload()
         harness.finish_reload()
-        generation = harness.service.server.generation
+        generation = harness.service.gateway.server.generation
         assert (generation.number, generation.config.drain_seconds) == (3, 6)
 
 
 def test_a_reload_that_is_under_way_at_the_stop_is_given_up() -> None:
     harness = started()
-    harness.service.reload()
+    harness.service.reloader.reload()
     done = harness.stop()
     harness.until(done)
-    while harness.service.is_reloading:
+    while harness.service.reloader.is_reloading:
         harness.reactor.turn()
         harness.reactor.advance(0)
-    assert harness.service.server.generation.number == 1
+    assert harness.service.gateway.server.generation.number == 1

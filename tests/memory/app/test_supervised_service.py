@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from twisted.application.service import Service
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
+from mgw.app.service import GatewayService
 from mgw.app.supervised_service import SupervisedService
 from mgw.ops.json_lines import message_json
 from mgw.workers.messages import LogText
@@ -34,9 +36,13 @@ def made() -> tuple[MemoryReactorClock, SupervisedService]:
     return reactor, SupervisedService(settings, lambda: settings, reactor, None)
 
 
+def test_neither_service_is_a_kind_of_the_other() -> None:
+    assert SupervisedService.__bases__ == GatewayService.__bases__ == (Service,)
+
+
 def test_a_reload_during_the_start_waits_for_the_workers(log: list[str]) -> None:
     _, service = made()
-    service.reload()
+    service.reloader.reload()
     assert log == []
 
 
@@ -44,7 +50,7 @@ def test_a_reload_during_the_start_waits_for_the_workers(log: list[str]) -> None
 def test_a_message_of_a_worker_keeps_its_text_and_its_parts(length: int | None) -> None:
     _, service = made()
     seen: list[LogEvent] = []
-    service.telemetry.log_text.addObserver(seen.append)  # type: ignore[arg-type]  # any callable will do
+    service.gateway.telemetry.log_text.addObserver(seen.append)  # type: ignore[arg-type]  # any callable will do
     line = LogText("error", 1.0, "a bug\nTraceback", logger="mgw.app.worker", message_length=length)
     service.make_handler(1).on_message(line)
     event = seen[0]

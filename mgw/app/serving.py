@@ -1,13 +1,14 @@
-"""Request serving in one process: the current configuration, the server and its channels."""
+"""What one process serves requests with: the current configuration, the server and its channels."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
 
+from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -51,13 +52,14 @@ class Shared:
     sources: CredentialSources
     registry: ClientRegistry = field(default_factory=ClientRegistry)
     slots: Slots = field(default_factory=lambda: LocalSlots(0))
-    """Obey the configuration."""
+    """The slots of sessions; the configuration says how many there are."""
 
 
-class DataPlane:
+class Serving:
     """The server of one process and all that it needs; it outlives every configuration.
 
     :param shared: its sources are those from which the generation was built.
+    :param observer: learns of the requests that end.
     :param own_endpoints: of rows that are not served as :class:`~mgw.web.operations.Operations` does.
     """
 
@@ -77,11 +79,16 @@ class DataPlane:
         self.work_threads = WorkThreads(reactor)
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
-        config = generation.config
-        registry, metrics = shared.registry, observer.metrics
-        metrics.requests.clients.refusals = registry.refusals
-        probe = ProviderProbe(reactor, provider_headers)
-        operations = Operations(
+        self._configured_secrets = list(generation.configured_secrets)
+        observer.metrics.requests.clients.refusals = shared.registry.refusals
+        operations = self._operations(observer.metrics, render_metrics)
+        app = build_app({**operations.endpoints(), **own_endpoints})
+        self.server = self._make_server(shared, generation, observer, app)
+        self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
+
+    def _operations(self, metrics: Metrics, render_metrics: RenderMetrics) -> Operations:
+        probe = ProviderProbe(self._reactor, provider_headers)
+        return Operations(
             lambda: self.server.generation,
             lambda: self.stopping,
             render_metrics,
@@ -89,21 +96,25 @@ class DataPlane:
             LiveModels(probe, metrics.live_list_failed),
             ProviderHealth(probe),
         )
+
+    def _make_server(
+        self, shared: Shared, generation: Generation, observer: AccessObserver, app: Klein
+    ) -> WebServer:
+        config, registry = generation.config, shared.registry
         disk = BodyBudget(config.spool.body_disk, place="on disk")
-        self.server = WebServer(
+        return WebServer(
             generation=generation,
-            app=build_app({**operations.endpoints(), **own_endpoints}),
-            clock=reactor,
+            app=app,
+            clock=self._reactor,
             wall=time,
             observer=observer,
             budget=BodyBudget(config.spool.body_memory),
-            spool=Spool(config.spool.dir, self._disk_threads.run, disk, reactor),
+            spool=Spool(config.spool.dir, self._disk_threads.run, disk, self._reactor),
             gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
             registry=registry,
             offload=self.work_threads.run,
             sessions=Sessions(config.realtime.max_sessions, slots=shared.slots),
         )
-        self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
 
     @property
     def generation(self) -> Generation:
@@ -120,6 +131,7 @@ class DataPlane:
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration."""
+        self.hide(generation.configured_secrets)
         self.server.use(generation)
         self.channels.limits = channel_limits(generation.config)
         self._event_loop.use(fast=generation.config.fast_event_loop)
@@ -136,9 +148,15 @@ class DataPlane:
         sys.setswitchinterval(SWITCH_SECONDS)
         self._event_loop.use(fast=self.generation.config.fast_event_loop)
 
+    def hide(self, configured: Sequence[Secret]) -> None:
+        """Know the secrets of another configuration, and remember those of the one in use, which may go."""
+        before = [*self._configured_secrets, *self.generation.secrets, *self.server.gate.learned]
+        self._configured_secrets = list(dict.fromkeys([*configured, *before]))
+
     def secrets(self) -> list[Secret]:
-        """Return what no log may show, and no configuration holds."""
-        return [*self.generation.secrets, *self.sources.secrets(), *self.server.gate.learned]
+        """Return what no log may show: what configurations have held, and what was learned while serving."""
+        learned = [*self.sources.secrets(), *self.server.gate.learned]
+        return [*self._configured_secrets, *self.generation.secrets, *learned]
 
     async def drain(self, delay: float) -> None:
         """Stop being ready; then refuse new work, and wait for the last request.
@@ -211,33 +229,33 @@ class DataPlane:
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
 
 
-def metrics_of(reactor: Any, plane: Callable[[], DataPlane]) -> Metrics:  # Any: as above
+def metrics_of(reactor: Any, serving: Callable[[], Serving]) -> Metrics:  # Any: as above
     """Return the metrics of what serves requests, which may be made later.
 
     What usage sinks and the listener's certificate have to say is not known here.
     """
 
     def server() -> WebServer:
-        return plane().server
+        return serving().server
 
     def channels() -> ChannelFactory:
-        return plane().channels
+        return serving().channels
 
     def offload(work: Callable[[], bytes]) -> Awaitable[bytes]:
-        return plane().work_threads.run(work)
+        return serving().work_threads.run(work)
 
     state = StateMetrics(
         requests_in_flight=lambda: server().in_flight,
         sessions=lambda: (server().sessions.count, server().sessions.max_sessions),
         clients=lambda: (channels().channels, channels().limits.max_clients, channels().refused),
         bodies_held=lambda: {"memory": server().budget.held, "disk": server().spool.disk.held},
-        draining=lambda: plane().stopping,
+        draining=lambda: serving().stopping,
     )
     return Metrics(
         frozenset(route.name for route in ROUTES),
         state=state,
         upstreams=ProviderMetrics(
-            lambda: plane().generation.upstreams, lambda: plane().generation.credentials
+            lambda: serving().generation.upstreams, lambda: serving().generation.credentials
         ),
         loop_delay=LoopDelay(reactor),
         pause=lambda: deferLater(reactor, 0),

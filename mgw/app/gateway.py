@@ -1,0 +1,251 @@
+"""The gateway in the process that speaks for the service: what serves requests, and what reports them.
+
+Sinks, listeners and open connections outlive every configuration; all else hangs on a
+:class:`~mgw.generation.Generation` and is built anew by a reload.  The order in which things start, reload
+and stop is the services': :mod:`mgw.app.service` (one process), :mod:`mgw.app.supervised_service` (several).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import random
+from time import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct
+from twisted.logger import Logger
+
+from mgw.app.serving import Serving, Shared, metrics_of
+from mgw.app.telemetry import Telemetry
+from mgw.clients.client import ClientRegistry
+from mgw.config.settings import Config
+from mgw.credentials.sources import CredentialSources
+from mgw.dashboard.gateway_view import GatewayView, OtherWork
+from mgw.dashboard.switch import DashboardSwitch
+from mgw.generation import Generation, build_generation, build_sources
+from mgw.nouns.secret import Secret
+from mgw.ops.logs import AccessObserver, LogFile
+from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
+from mgw.routing.routes import GUARDED_ROUTES
+from mgw.usage.open_sinks import SinksByName
+from mgw.web.app import endpoint_of
+from mgw.web.listener import ChannelFactory
+from mgw.web.ports import Ports
+from mgw.web.server import WebServer
+
+if TYPE_CHECKING:
+    from mgw.redis.hosts import Fleet
+    from mgw.web.tls import Certificate
+
+_log: Final = Logger()
+
+
+class StartError(SystemExit, Exception):
+    """The gateway cannot start; the text says why.
+
+    As a ``SystemExit`` it is printed without a traceback, and the exit code is 1.  As an ``Exception``
+    it makes twistd remove its pid file and tell the parent of a daemon, which waits for that.
+    """
+
+
+class Prepared(Struct, frozen=True):
+    """A configuration that could be used at once."""
+
+    config: Config
+    generation: Generation
+    sinks: SinksByName
+    certificate: Certificate | None
+    warnings: Sequence[str]
+    """What an operator should know of it, a sentence each."""
+
+
+class Workers(OtherWork, Protocol):
+    """The processes that serve the clients, where the gateway's own process only speaks for them."""
+
+    def facts(self, own: Mapping[str, Any]) -> Mapping[str, Any]:  # Any: JSON
+        """Return what this process says of its requests and sessions, with those of the workers."""
+        ...
+
+    def tell_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Tell all of them that an account is in cooldown."""
+        ...
+
+
+class Gateway:
+    """All that a service has, whichever it is.
+
+    :param config: the configuration to begin with.
+    :param log_file: where the process log goes; ``None`` leaves twistd's observers alone.
+    :param line_threads: makes what writes lines to an output, for a reactor and the output's name.
+    :param workers: the processes that serve the clients; ``None``: this one does.
+    :raises ValueError: the configuration cannot be used; a line for each reason.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        reactor: Any,  # Any: a reactor has no one type
+        log_file: LogFile | None,
+        line_threads: Callable[[Any, str], SerialRunner] = DaemonThreads,
+        workers: Workers | None = None,
+    ) -> None:
+        self.reactor = reactor
+        self._workers = workers
+        self.ports = Ports(reactor)
+        self.events_lost = 0
+        """Usage events that could not be kept when it stopped."""
+        sources = build_sources(reactor)
+        generation = build_generation(1, config, reactor, int(time()), sources)
+        metrics = metrics_of(reactor, lambda: self.serving)
+        metrics.state.certificate_expires = self.ports.certificate_expires
+        metrics.reloaded(1, config.providers, config.edge_auth.names)
+        self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
+        self._fleet = self._join_fleet(config)
+        self.dashboard = DashboardSwitch(self._view())
+        self.serving = self._make_serving(sources, generation)
+        sources.subscriptions.on_cooldown = self._on_own_cooldown
+        self.dashboard.follow()
+
+    @property
+    def config(self) -> Config:
+        """The configuration that new requests begin with."""
+        return self.serving.generation.config
+
+    @property
+    def server(self) -> WebServer:
+        """What takes the requests."""
+        return self.serving.server
+
+    @property
+    def channels(self) -> ChannelFactory:
+        """What makes the channels of clients."""
+        return self.serving.channels
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, as ``host:port``."""
+        return self.ports.addresses
+
+    def take_over_log(self, application: object) -> None:
+        """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
+        self.telemetry.take_over_log(application, self.known_secrets)
+
+    def open_sinks(self) -> None:
+        """Open where usage events go.
+
+        :raises StartError: they cannot be written; the reason is printed.
+        """
+        sinks = self.telemetry.sinks
+        try:
+            sinks.use(sinks.open(self.config.hooks))
+        except ValueError as error:
+            raise self.unable(str(error)) from None
+
+    def begin(self) -> None:
+        """Serve, once the reactor runs."""
+        self.serving.begin()
+        self.telemetry.metrics.loop_delay.start()
+
+    def use(self, prepared: Prepared) -> None:
+        """Serve new requests with another configuration, and tell of them as it asks."""
+        config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
+        self.ports.renew(prepared.certificate)
+        telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
+        self.serving.use(generation)
+        self._use_fleet(config)
+        self.dashboard.follow()
+        telemetry.sinks.use(prepared.sinks)
+        telemetry.use_log(config.log)
+        telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
+
+    async def stop(self) -> None:
+        """Close everything, after a drain."""
+        await self.ports.stop()
+        await self.serving.stop()
+        if self._fleet is not None:
+            await self._fleet.stop()
+        self.telemetry.records.flush()  # while its sinks are open
+        await self.serving.sources.stop()
+        self.events_lost += await self.telemetry.close()
+
+    def unable(self, reason: str) -> StartError:
+        """Return the end of a start that failed; a daemon has no standard error, so its log says it too."""
+        reason = self.config.places.locate_lines(reason, "mgw: ")
+        self.telemetry.report(reason)
+        return StartError(reason)
+
+    def known_secrets(self) -> list[Secret]:
+        """Return what no log may show."""
+        return [*self.serving.secrets(), *self.dashboard.secrets()]
+
+    def learn_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Know of a cooldown that another process of this host has found out, and tell other hosts."""
+        self.serving.sources.subscriptions.learn(store, account, model, seconds)
+        self._tell_hosts(store, account, model, seconds)
+
+    def _make_serving(self, sources: CredentialSources, generation: Generation) -> Serving:
+        shared = Shared(sources)
+        if self._fleet is not None:
+            shared = Shared(sources, ClientRegistry(self._fleet.counts_factory), self._fleet.slots)
+        telemetry = self.telemetry
+        observer = AccessObserver(telemetry.records, telemetry.metrics)
+        dashboard = dict.fromkeys(GUARDED_ROUTES, endpoint_of(self.dashboard.serve))
+        return Serving(self.reactor, shared, generation, observer, self._render_metrics, dashboard)
+
+    async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
+        if self._workers is not None:
+            await self._workers.refresh()
+        return await self.telemetry.render_metrics(accept)
+
+    def _view(self) -> GatewayView:
+        return GatewayView(
+            reactor=self.reactor,
+            wall=time,
+            generation=lambda: self.serving.generation,
+            rejected=self.telemetry.metrics.edge_rejected,
+            exchanges=lambda: self.server.exchanges,
+            facts=self._facts,
+            sessions=lambda: self.server.sessions,
+            log=self.telemetry.log_text,
+            add_sink=self.telemetry.sinks.add,
+            others=self._workers,
+        )
+
+    def _facts(self) -> Mapping[str, Any]:  # Any: JSON
+        own = self.server.facts
+        return own if self._workers is None else self._workers.facts(own)
+
+    # Other hosts
+
+    def _join_fleet(self, config: Config) -> Fleet | None:
+        """Join the hosts that share limits, where the configuration has some."""
+        if config.fleet.redis is None:
+            return None
+        from mgw.redis.hosts import open_fleet  # which a host alone has no use for
+
+        fleet = open_fleet(config, self.reactor, random, self._on_cooldown_elsewhere)
+        self.telemetry.metrics.fleet = fleet.tables
+        return fleet
+
+    def _use_fleet(self, config: Config) -> None:
+        try:
+            if self._fleet is not None:
+                self._fleet.use(config)
+        except ValueError as error:
+            _log.error("fleet.redis: {error}", error=error)
+
+    def _on_own_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Tell everybody that an account is in cooldown, as this process has found out."""
+        self._tell_hosts(store, account, model, seconds)
+        if self._workers is not None:
+            self._workers.tell_cooldown(store, account, model, seconds)
+
+    def _on_cooldown_elsewhere(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        """Know that an account is in cooldown, as another host has found out."""
+        self.serving.sources.subscriptions.learn(store, account, model, seconds)
+        if self._workers is not None:
+            self._workers.tell_cooldown(store, account, model, seconds)
+
+    def _tell_hosts(self, store: str, account: str, model: str | None, seconds: float) -> None:
+        if self._fleet is not None:
+            self._fleet.cooldowns.tell(store, account, model, seconds)
