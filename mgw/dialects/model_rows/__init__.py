@@ -5,9 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from mgw.dialects.anthropic import model_rows as anthropic
-from mgw.dialects.gemini import model_rows as gemini
-from mgw.dialects.openai import model_rows as openai
+from mgw.dialects.model_rows import anthropic, gemini, openai
 from mgw.nouns.vocabulary import Family
 
 ROWS: Final = (*anthropic.ROWS, *openai.ROWS, *gemini.ROWS)
