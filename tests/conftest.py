@@ -6,13 +6,12 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from twisted.logger import globalLogBeginner
 
-from tests.support.doors import Door, use_door
 from tests.support.laws import load_profiles
 from tests.support.missing_programs import say_what_is_missing
 
@@ -53,14 +52,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is marked with ``doors`` through each of them."""
-    mark = metafunc.definition.get_closest_marker("doors")
-    if mark is not None:
-        doors = [Door(name) for name in mark.args]
-        metafunc.parametrize("door", doors, indirect=True, scope="module", ids=list(mark.args))
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say at the end of a run, in red, what it did not test."""
     skipped = terminalreporter.getreports("skipped")
@@ -71,11 +62,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("NOT TESTED", red=True, bold=True)
         for line in lines:
             terminalreporter.line(line, red=True, bold=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def door(request: pytest.FixtureRequest) -> Iterator[Door]:
-    """The door that the test is run through: what starts a gateway for a whole module asks for it."""
-    chosen: Door = getattr(request, "param", Door.EXPRESS)
-    with use_door(chosen):
-        yield chosen

@@ -55,6 +55,8 @@ class Spool:
     """Runs in a thread what touches the disk."""
     disk: BodyBudget
     clock: IReactorTime = field(repr=False)
+    piece_bytes: int = PIECE_BYTES
+    """The largest body that stays in memory, and how much of a larger one is written at a time."""
     _quiet_until: float = -inf
 
     def begin(
@@ -73,7 +75,7 @@ class Spool:
         :param memory: what is in memory is reserved there.
         """
         file = SpoolFile(self.directory, self.run, self.clock, Reservation(self.disk), self.report)
-        return SpooledBody(file, pause, resume, failed, memory)
+        return SpooledBody(file, self.piece_bytes, pause, resume, failed, memory)
 
     def report(self, error: OSError) -> None:
         """Log what the disk says, unless that was done a moment ago."""
@@ -93,6 +95,7 @@ class SpooledBody:
     """One body on its way in, and then where it lies; :meth:`close` must be called in the end."""
 
     _file: SpoolFile
+    _piece_bytes: int
     _pause: Callable[[], None] = field(repr=False)
     _resume: Callable[[], None] = field(repr=False)
     _failed: Callable[[GatewayError], None] = field(repr=False)
@@ -156,7 +159,7 @@ class SpooledBody:
 
     def _has_work(self) -> bool:
         """Say whether there is something to write now."""
-        return len(self._waiting) > (0 if self._ended else PIECE_BYTES)
+        return len(self._waiting) > (0 if self._ended else self._piece_bytes)
 
     def _start_writing(self) -> None:
         if not self._writing:
@@ -175,7 +178,7 @@ class SpooledBody:
             finished.callback(self._file)
 
     async def _write_piece(self) -> None:
-        size = self._in_flight = min(len(self._waiting), PIECE_BYTES)
+        size = self._in_flight = min(len(self._waiting), self._piece_bytes)
         try:
             await self._file.append(self._take(size))  # which alone holds it
         finally:

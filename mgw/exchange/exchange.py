@@ -123,6 +123,8 @@ class Exchange(Struct, eq=False):
     """Reserves memory for a body that is kept; raises ``OVERLOADED`` where there is none left."""
     offload: Offload = run_inline
     """Runs the work on a large body."""
+    own_address: str | None = None
+    """The gateway's own URL as the client knows it, where the response may have to hold it."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None

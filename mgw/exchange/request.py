@@ -35,8 +35,6 @@ class ClientRequest(Struct, eq=False):
     version: str
     """The version prefix of the path."""
     key: ClientKey | None
-    own_address: str | None = None
-    """The gateway's own URL as the client knows it, where the response may have to hold it."""
     is_plain: bool = False
     """Whether the body is known to have no content coding."""
     is_unambiguous: bool = False

@@ -123,16 +123,11 @@ class UrlRewriter:
 
 def url_rewriter_for(exchange: Exchange, request: ClientRequest, target: Target) -> UrlRewriter | None:
     """Return what rewrites the URLs of a response, or ``None`` where they stay as they are."""
-    route = exchange.route
-    if (
-        route.url_rewrite is None
-        or request.own_address is None
-        or not exchange.generation.config.rewrite_urls
-    ):
+    route, own_address = exchange.route, exchange.own_address
+    rewrites_urls = exchange.generation.config.rewrite_urls
+    if route.url_rewrite is None or own_address is None or not rewrites_urls:
         return None
-    return UrlRewriter(
-        exchange, target, request.own_address, request.version, route.upstream_prefix, exchange.wall
-    )
+    return UrlRewriter(exchange, target, own_address, request.version, route.upstream_prefix, exchange.wall)
 
 
 def rewrites_body(rewriter: UrlRewriter | None) -> bool:

@@ -194,16 +194,6 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
         return self.dialect in _REWRITABLE and self.names_one_model and self.method == "POST"
 
     @cached_property
-    def is_express(self) -> bool:
-        """Whether clients call it for every answer of a model, so that it is served without Klein."""
-        if self.is_spooled:
-            return False
-        if self.treatment in (Treatment.CHAT, Treatment.EMBED, Treatment.COUNT):
-            return True
-        text = self.modality in (Modality.TEXT, Modality.EMBEDDING)
-        return self.treatment is Treatment.RELAY and text and self.method == "POST"
-
-    @cached_property
     def repeatable(self) -> bool:
         """Whether sending it twice creates nothing (contract 2.13: the retry that needs no setting)."""
         return self.method in ("GET", "HEAD") or self.modality in (Modality.TEXT, Modality.EMBEDDING)

@@ -88,9 +88,6 @@ ROUTES: Final = (
     *LOCAL_ROUTES,
 )
 
-EXPRESS_ROUTES: Final = frozenset(route.name for route in ROUTES if route.is_express)
-"""What is served without Klein, unless the operator wants it otherwise (``express``)."""
-
 DENIABLE: Final = frozenset(
     name for route in ROUTES for name in (route.name, route.group) if name and route.name not in OPEN_ROUTES
 )

@@ -34,23 +34,35 @@ class AdmittedHead(Struct, eq=False):
     matched: MatchedRoute
     caller: Caller
     raw_path: bytes
-    is_express: bool
-    """Whether the request is served without Klein."""
     max_body_bytes: int
     """The largest body that it may have."""
-    client_request: ClientRequest | None = None
-    """The request as the exchange sees it, where all with this head share it."""
+    client_request: ClientRequest
+    """The request as the exchange sees it, which all with this head share."""
     plain: PlainHead | None = None
     """How to recognise the next request with this head, where that is easy."""
 
     def with_request(self, request: ClientRequest) -> AdmittedHead:
         """Return the same for a request with values of its own."""
-        return AdmittedHead(
-            self.head, self.matched, self.caller, self.raw_path, self.is_express, self.max_body_bytes, request
-        )
+        return AdmittedHead(self.head, self.matched, self.caller, self.raw_path, self.max_body_bytes, request)
 
     def __repr__(self) -> str:  # headers and queries hold credentials
         return f"AdmittedHead({self.head!r})"
+
+
+def client_request_of(
+    head: RequestHead, matched: MatchedRoute, caller: Caller, raw_path: bytes
+) -> ClientRequest:
+    """Return a request that may come in as the exchange sees it."""
+    return ClientRequest(
+        method=head.method,
+        raw_path=raw_path,
+        raw_query=caller.raw_query,
+        headers=caller.headers,
+        path_model=matched.model,
+        version=matched.version,
+        key=caller.key,
+        is_plain=not head.is_coded,
+    )
 
 
 @dataclass(slots=True, repr=False)
@@ -73,9 +85,9 @@ class AdmittedHeads:
         Only where what was found holds for every request with this head.
         """
         head, request, key, values = admitted.head, admitted.client_request, head_key[0], head_key[3]
-        if request is None or admitted.matched.fault is not None or head.version == HTTP_1_0:
+        if head.version == HTTP_1_0 or head.upgrade is not None or head.expects_continue:
             return
-        if head.upgrade is not None or head.expects_continue or (values and not request.find_varying(values)):
+        if values and not request.find_varying(values):
             return
         seen = hash(key)
         if seen not in self._seen:

@@ -1,23 +1,23 @@
 """Klein's application, and Twisted's request object over our channel.
 
-There is an endpoint for each thing that the gateway answers itself, and one for all the rest.  The row of a
-request is known from its head, before there is a body to wait for, so the server runs the endpoint by its
-name and Klein's map of hundreds of paths need not be built, nor asked a second time.
+There is an endpoint for each thing that the gateway answers itself.  The row of a request is known from its
+head, before there is a body to wait for, so the endpoint is run by its name.
 
 The request object serves Klein and every ``twisted.web`` resource, and is cheap to make: the headers become
-Twisted's when somebody first looks, and forms are never read (``args`` stays empty).  Most relayed requests
-have one for Klein's sake alone.
+Twisted's when somebody first looks, and forms are never read (``args`` stays empty).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from traceback import clear_frames
+from typing import Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
 from klein import Klein
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IAddress, IDelayedCall, IPullProducer, IPushProducer, IReactorTime
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
@@ -25,16 +25,12 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.server import Request
 
-from mgw.exchange.serving import serve
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import date_header, reason_phrase
-from mgw.nouns.errors import GatewayError, Reason
-from mgw.routing.route import Route
+from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.web.channel import GatewayChannel
+from mgw.web.server_request import ServerRequest
 from mgw.wire.headers import RawHeaders
-
-if TYPE_CHECKING:
-    from mgw.web.server_request import ServerRequest
 
 _log: Final = Logger()
 _FAILED: Final = b"internal gateway error; see the gateway's log\n"
@@ -255,19 +251,45 @@ class _PullProducer:
 
 Endpoint = Callable[[GatewayRequest], Awaitable[None]]
 
-EXCHANGE: Final = "exchange"
-"""The endpoint of every row that is an exchange with a provider."""
+
+@dataclass(slots=True)
+class GatewayApp:
+    """Answers what the gateway serves itself."""
+
+    _klein: Klein
+
+    def serve(self, request: ServerRequest) -> Awaitable[None]:
+        """Run the endpoint of a request's row.
+
+        :raises GatewayError: a refusal, which the caller says in the client's dialect.
+        """
+        klein_request = GatewayRequest(request.channel, request.head, b"")
+        klein_request.server_request = request
+        served = self._klein.execute_endpoint(request.matched.route.name, klein_request)
+        if isinstance(served, Deferred):  # as Klein makes of the endpoints
+            return served.addErrback(_without_frames)
+        return cast(Awaitable[None], served)  # Klein's type is wider
 
 
-def build_app(own: Mapping[str, Endpoint]) -> Klein:
+def _without_frames(failure: Failure) -> Failure:
+    """Release the frames behind a refusal: among them is one that refers to the Deferred of the failure."""
+    error = failure.value
+    if isinstance(error, GatewayError | CancelledError):
+        clear_frames(failure.tb)
+        forget_frames(error)
+        failure.tb = None
+    return failure
+
+
+def build_app(own: Mapping[str, Endpoint]) -> GatewayApp:
     """Return the application.
 
     :param own: the endpoints of the rows that the gateway answers itself, by the row's name.
     """
-    app = Klein()
-    for name, endpoint in {**own, EXCHANGE: serve_exchange}.items():
-        app.route(f"/{name}", endpoint=name)(endpoint)
-    return app
+    klein = Klein()
+    for name, endpoint in own.items():
+        klein.route(f"/{name}", endpoint=name)(endpoint)
+    return GatewayApp(klein)
 
 
 def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
@@ -281,7 +303,6 @@ def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
     async def endpoint(request: GatewayRequest) -> None:
         server_request = request.server_request
         body = server_request.take_body()
-        assert isinstance(body, bytes), "its rows keep bodies in memory"
         request.body, request.content = body, BytesIO(body)
         request.response_channel.start = server_request.response.start
         headers = request.responseHeaders
@@ -294,24 +315,3 @@ def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
             raise
 
     return endpoint
-
-
-def endpoint_name(route: Route) -> str:
-    """Return the name of the endpoint that serves a row."""
-    return route.name if route.is_local else EXCHANGE
-
-
-async def serve_exchange(request: GatewayRequest) -> None:
-    """Serve a row that is one exchange with a provider.
-
-    :raises GatewayError: what the exchange refuses.
-    """
-    server_request = request.server_request
-    if server_request.exchange is None:
-        raise GatewayError(Reason.INTERNAL, "an exchange was expected")
-    await serve(
-        server_request.exchange,
-        server_request.client_request(),
-        server_request.take_body(),
-        server_request.response,
-    )

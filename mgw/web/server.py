@@ -6,16 +6,12 @@ fails is refused in the dialect that the route, or else the path, suggests.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import urandom
-from traceback import clear_frames
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from klein import Klein
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
@@ -33,16 +29,15 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
-from mgw.routing.routes import EXPRESS_ROUTES, GUARDED_ROUTES, OPEN_ROUTES
+from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.usage.trace_context import trace_context_of
-from mgw.web.admission import AdmittedHead, AdmittedHeads
-from mgw.web.app import GatewayRequest, endpoint_name
+from mgw.web.admission import AdmittedHead, AdmittedHeads, client_request_of
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.interfaces import RequestReceiver
 from mgw.web.keyless import KeylessRules
-from mgw.web.server_request import ServerRequest, client_request_of
+from mgw.web.server_request import LocalApp, ServerRequest, own_address
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.web.try_it import TryItGate, try_it_gate
 from mgw.web.upgrade import UpgradeRequest, split_subprotocols
@@ -128,7 +123,8 @@ class WebServer:
 
     generation: Generation
     """The current one; a reload replaces it."""
-    app: Klein
+    app: LocalApp
+    """Answers the rows that the gateway serves itself."""
     clock: IReactorTime
     wall: Callable[[], float]
     observer: RequestObserver
@@ -221,20 +217,18 @@ class WebServer:
             self._refuse_head(channel, error, dialect, head.method, raw_path)
             forget_frames(error)
             return _REFUSED
-        is_express = self.generation.config.express and matched.route.name in EXPRESS_ROUTES
         limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
         max_body_bytes = limit if own_limit is None else min(limit, own_limit)
-        admitted = AdmittedHead(head, matched, caller, raw_path, is_express, max_body_bytes)
-        if is_express:
-            admitted.client_request = client_request_of(admitted)
-            if key is not None and not caller.is_temporary:
-                self._admitted.keep(key, admitted)
+        client_request = client_request_of(head, matched, caller, raw_path)
+        admitted = AdmittedHead(head, matched, caller, raw_path, max_body_bytes, client_request)
         if matched.route.treatment is Treatment.REALTIME and head.upgrade is not None:
             return self._open_session(channel, admitted)
         request = self._open(channel, admitted, head.content_length)
         try:
             self._check(request)
-            if caller.client is not None and request.exchange is not None:
+            if request.exchange is not None:
+                if key is not None and not caller.is_temporary:
+                    self._admitted.keep(key, admitted)
                 request.exchange.acquire_permit(request.on_limit)
             request.admit_body()
         except GatewayError as error:
@@ -249,7 +243,6 @@ class WebServer:
         if values:
             if self.gate.repeats_key(values):
                 return None
-            assert admitted.client_request is not None
             admitted = admitted.with_request(admitted.client_request.with_values(values))
         request = self._open(channel, admitted, content_length)
         try:
@@ -274,9 +267,12 @@ class WebServer:
             exchange = Exchange(
                 request_id, route, self.generation, self.clock, self.wheel, record, wall, client
             )
+            if route.url_rewrite is not None:  # which a known head does not say: it depends on the connection
+                config, headers = self.generation.config, admitted.head.headers
+                exchange.own_address = own_address(config, headers, channel.peer, secure=channel.is_secure)
             if self.generation.reads_trace:
-                known = admitted.client_request  # which has what this head has of its own
-                exchange.trace = trace_context_of((known or admitted.head).headers)
+                # The head may be an earlier one that differs in just these lines.
+                exchange.trace = trace_context_of(admitted.client_request.headers)
         request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
         self._requests[request] = None
         return request
@@ -311,15 +307,6 @@ class WebServer:
             raw_path = split_target(target)[0]
         dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
         self._refuse_head(channel, error, dialect, None, raw_path or None)
-
-    def execute(self, request: ServerRequest) -> Awaitable[None]:
-        """Run the Klein endpoint of a request's route."""
-        klein_request = GatewayRequest(request.channel, request.head, b"")
-        klein_request.server_request = request
-        served = self.app.execute_endpoint(endpoint_name(request.matched.route), klein_request)
-        if isinstance(served, Deferred):  # as Klein makes of app.py's endpoints
-            return served.addErrback(_without_frames)
-        return cast(Awaitable[None], served)  # Klein's type is wider
 
     def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
         """A request has ended."""
@@ -418,16 +405,6 @@ class WebServer:
                     return self.gate.admit(matched.route.family, headers, raw_query, client)
             self.observer.edge_rejected()
             raise
-
-
-def _without_frames(failure: Failure) -> Failure:
-    """Release the frames behind a refusal: among them is one that refers to the Deferred of the failure."""
-    error = failure.value
-    if isinstance(error, GatewayError | CancelledError):
-        clear_frames(failure.tb)
-        forget_frames(error)
-        failure.tb = None
-    return failure
 
 
 def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:

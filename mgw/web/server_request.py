@@ -1,20 +1,21 @@
-"""One request of a client: its body, its handler, and its single response.
+"""One request of a client: its body, what serves it, and its single response.
 
-Requests for text begin their exchange at once; Klein's endpoint of the route serves all others, and these too
-where the operator wants it so (``express: false``).
+There is one way in for all rows with a provider: once the body is there, in memory or on disk, its exchange
+runs.  What the gateway answers itself is handed to its application.
 
 ::
 
-    opened ── on_body_data* ── on_body_end ── exchange ── response ──┐
-       │            │                           │                    ├── ended: access log, body budget
-       └────────────┴── refused (4xx, 5xx) ─────┤                    │
-                            on_disconnect, abort┴── cancelled ───────┘
+    opened ── on_body_data* ── on_body_end ── exchange or application ── response ──┐
+       │            │                           │                                   ├── ended: access log,
+       └────────────┴── refused (4xx, 5xx) ─────┤                                   │   body budget
+                            on_disconnect, abort┴── cancelled ──────────────────────┘
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -29,7 +30,6 @@ from mgw.config.settings import Config
 from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
-from mgw.exchange.request import ClientRequest
 from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.routing.match import MatchedRoute
@@ -46,6 +46,17 @@ _log: Final = Logger()
 _AWAITED_BYTES: Final = 64 * 1024
 """The longest body that a refused client may send to keep its connection."""
 _PLAIN_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+
+
+class LocalApp(Protocol):
+    """Answers what the gateway serves itself."""
+
+    def serve(self, request: ServerRequest) -> Awaitable[None]:
+        """Send the response to a request whose body is there.
+
+        :raises GatewayError: a refusal, which the caller says in the client's dialect.
+        """
+        ...
 
 
 class ServerRequest:
@@ -82,20 +93,19 @@ class ServerRequest:
         """What has come of a body that is kept in memory."""
         self._spooled: SpooledBody | None = None
         """Takes its place where a large body is kept on disk."""
-        self._body: bytes | BodySource = b""
+        self._body = b""
+        """All of it, where the gateway itself answers and has not taken it yet."""
         self._size = 0
-        self._work: Deferred[None] | ExchangeRun | None = None
-        """What serves the request, once all of its body is there."""
+        self._work: Deferred[None] | Deferred[bytes | BodySource] | ExchangeRun | None = None
+        """What serves the request, or waits for the disk to, once all of its body has come."""
         self._limit: GatewayError | None = None
         """The limit of the client that does not admit the request; it is said when the body has come."""
         self._ended = False
         self._reservation = reservation = Reservation(server.budget)
         # Both know the reservation itself: through this object they would make cycles.
         self.response = ServerResponse(channel, reservation)
-        if exchange is None:
-            self.started = server.clock.seconds()
-        else:
-            self.started = exchange.started
+        self.started = server.clock.seconds() if exchange is None else exchange.started
+        if exchange is not None:
             exchange.reserve = reservation.reserve
             exchange.offload = server.offload
         if admitted.matched.route.is_spooled and admitted.head.has_body:
@@ -163,19 +173,18 @@ class ServerRequest:
             return
         if self._limit is not None:
             self.refuse(self._limit)
-            return
-        if self._spooled is None:
-            self._body = b"" if self._gathered is None else self._gathered.take()
-            if self.admitted.is_express:
-                self._begin_exchange(self.take_body())
-                return
-        self._work = Deferred.fromCoroutine(self._serve())
+        elif self._spooled is not None:
+            # Kept first: a small body is there at once, and what serves it takes the place of the waiting.
+            self._work = stored = self._spooled.finish()
+            _ = stored.addCallback(self._serve).addErrback(self._on_not_stored)
+        else:
+            self._serve(b"" if self._gathered is None else self._gathered.take())
 
     def on_whole_body(self, content: bytes) -> None:
         """Begin to serve a request that came at once."""
         if self._ended:
             return
-        if not self.admitted.is_express:
+        if self._spooled is not None:
             self.on_body_data(content)
             self.on_body_end()
             return
@@ -184,13 +193,16 @@ class ServerRequest:
         except GatewayError as error:
             self.refuse(error)
         else:
-            self._begin_exchange(content)
+            self._serve(content)
 
-    def _begin_exchange(self, body: bytes | BodySource) -> None:
-        exchange, client_request = self.exchange, self.admitted.client_request
-        assert exchange is not None
-        assert client_request is not None
-        run = ExchangeRun(exchange, client_request, self.response, self._on_served)
+    def _serve(self, body: bytes | BodySource) -> None:
+        exchange = self.exchange
+        if exchange is None:
+            assert isinstance(body, bytes), "what the gateway itself answers keeps its bodies in memory"
+            self._body = body
+            self._work = Deferred.fromCoroutine(self._answer())
+            return
+        run = ExchangeRun(exchange, self.admitted.client_request, self.response, self._on_served)
         self._work = run
         run.start(body)
 
@@ -230,14 +242,10 @@ class ServerRequest:
         self._send_error(error)
         self._end(status)
 
-    def take_body(self) -> bytes | BodySource:
-        """Return the body, which is no longer here."""
+    def take_body(self) -> bytes:
+        """Return the body of a request that the gateway itself answers; it is no longer here."""
         body, self._body = self._body, b""
         return body
-
-    def client_request(self) -> ClientRequest:
-        """Return the request as the exchange sees it."""
-        return self.admitted.client_request or client_request_of(self.admitted, self._own_address())
 
     def refuse(self, error: GatewayError) -> None:
         """Respond with a refusal, and close the connection if more of the body may come."""
@@ -268,12 +276,14 @@ class ServerRequest:
         if self._work is None:  # which else knows it too
             self.refuse(error)
 
-    async def _serve(self) -> None:
-        """Have the Klein endpoint of the route serve the request."""
+    def _on_not_stored(self, failure: Failure) -> None:
+        assert isinstance(failure.value, Exception), "what ends the process does not end here"
+        self._on_served(failure.value)
+
+    async def _answer(self) -> None:
+        """Have the gateway's own application serve the request."""
         try:
-            if self._spooled is not None:
-                self._body = await self._spooled.finish()
-            await self.server.execute(self)
+            await self.server.app.serve(self)
         except Exception as error:
             self._on_served(error)
         else:
@@ -298,13 +308,6 @@ class ServerRequest:
                 )
             )
         self._end(self.response.status or CLIENT_CLOSED)
-
-    def _own_address(self) -> str | None:
-        """Return the gateway's address as the client knows it, where the response may have to tell it."""
-        if self.matched.route.url_rewrite is None or self.exchange is None:
-            return None
-        config = self.exchange.generation.config
-        return own_address(config, self.head.headers, self.channel.peer, secure=self.channel.is_secure)
 
     def _on_error(self, error: GatewayError) -> None:
         if error.reason is Reason.NO_PROVIDER_KEY and self.caller.flaw is not None:
@@ -334,22 +337,6 @@ class ServerRequest:
         if self._reservation.held:
             self._reservation.release_all()
         self.server.on_request_end(self, status)
-
-
-def client_request_of(admitted: AdmittedHead, own_address: str | None = None) -> ClientRequest:
-    """Return an admitted request as the exchange sees it."""
-    matched, caller = admitted.matched, admitted.caller
-    return ClientRequest(
-        method=admitted.head.method,
-        raw_path=admitted.raw_path,
-        raw_query=caller.raw_query,
-        headers=caller.headers,
-        path_model=matched.model,
-        version=matched.version,
-        key=caller.key,
-        is_plain=not admitted.head.is_coded,
-        own_address=own_address,
-    )
 
 
 def own_address(config: Config, headers: RawHeaders, peer: str, *, secure: bool) -> str | None:

@@ -23,7 +23,6 @@ from mgw.reactor.transport import RelayTransport
 from mgw.realtime.session import ClientReceiver, Session
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
-from mgw.web.server_request import client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.headers import RawHeaders, values_of
 
@@ -199,7 +198,7 @@ class UpgradeRequest:
         """Open the session."""
         if self._ended:
             return
-        request = client_request_of(self.admitted)
+        request = self.admitted.client_request
         _, subprotocols, _ = split_subprotocols(request.headers)
         self._session = Session(
             self.exchange,

@@ -20,8 +20,6 @@ LONG_FUNCTIONS: Final = {
     "mgw/cli/auth.py: add_commands": 48,
     "mgw/exchange/planning.py: plan_known": 55,
     "mgw/generation.py: _steps": 46,
-    "mgw/web/server.py: WebServer.on_request": 42,
-    "mgw/web/server_request.py: ServerRequest.__init__": 41,
 }
 LONG_MODULES: Final = {
     "mgw/exchange/pipeline.py": 510,

@@ -17,7 +17,6 @@ from google.genai import types as genai_types
 
 from tests.support.certificates import Authority, authority
 from tests.support.deployment import Deployment, start_deployment
-from tests.support.doors import Door, use_door
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient
 from tests.support.raw_upstream import RawUpstream, start_upstream
@@ -63,9 +62,9 @@ def gateway_config(request: pytest.FixtureRequest, simulator: SimulatorProcess) 
 
 
 @pytest.fixture(scope="module")
-def gateway(gateway_config: str, door: Door) -> Iterator[GatewayProcess]:
+def gateway(gateway_config: str) -> Iterator[GatewayProcess]:
     """A gateway."""
-    with use_door(door), start_gateway(gateway_config) as process:
+    with start_gateway(gateway_config) as process:
         yield process
 
 
@@ -89,9 +88,9 @@ def deployment_config() -> str:
 
 
 @pytest.fixture(scope="module")
-def deployment(deployment_config: str, door: Door) -> Iterator[Deployment]:
+def deployment(deployment_config: str) -> Iterator[Deployment]:
     """A simulator, a gateway with edge auth before it, and the SDKs before both."""
-    with use_door(door), start_deployment(deployment_config) as started:
+    with start_deployment(deployment_config) as started:
         yield started
 
 

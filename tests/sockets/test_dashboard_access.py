@@ -15,8 +15,6 @@ from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 KEY = "dashboard-canary-key-1"
 OTHER = "dashboard-canary-key-2"
 PATH = "/v1/dashboard/requests"

@@ -19,8 +19,6 @@ from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 Json = dict[str, Any]  # Any: JSON
 
 

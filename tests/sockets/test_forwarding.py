@@ -15,7 +15,7 @@ from twisted.internet.threads import blockingCallFromThread
 
 from mgw.app.service import GatewayService
 from mgw.routing.routes import GUARDED_ROUTES
-from mgw.web.app import EXCHANGE, Endpoint, GatewayRequest, build_app, serve_exchange
+from mgw.web.app import Endpoint, GatewayRequest, build_app
 from mgw.web.server_response import SLICE_BYTES, send_parts
 from mgw.workers.forwarding import forwarding_to
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
@@ -127,7 +127,7 @@ def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Flee
         parts = [bytes(SLICE_BYTES)] * 512
         await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
 
-    fleet.hub.gateway.server.app = build_app({"metrics": send_much, EXCHANGE: serve_exchange})
+    fleet.hub.gateway.server.app = build_app({"metrics": send_much})
     response = fleet.ask("/metrics", **BEARER)
     wait_until(lambda: is_stalled(fleet), "both to wait for the client")
     assert 0 < pieces < 128

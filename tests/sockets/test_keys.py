@@ -23,8 +23,6 @@ from tests.support.raw_upstream import RawUpstream, Turn, start_upstream
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 EDGE: Final = b"x-api-key: edge-canary-1"
 MESSAGES: Final = "/v1/messages"
 

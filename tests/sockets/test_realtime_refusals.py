@@ -12,7 +12,6 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from tests.support.doors import Door, use_door
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient, RawResponse, request
 from tests.support.raw_upstream import JSON, RawUpstream, Turn, counted
@@ -62,13 +61,12 @@ def traces(gateway: GatewayProcess) -> Traces:
 
 
 @pytest.fixture(scope="module")
-def open_gateway(simulator: SimulatorProcess, door: Door) -> Iterator[GatewayProcess]:
+def open_gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
     """A gateway without edge auth, whose default has no sessions."""
     config = realtime_config(
         simulator.url, edge_auth=False, more="realtime: {origins: [https://app.example.com]}"
     )
     with (
-        use_door(door),
         start_gateway(config.replace("openai_dialect: main", "openai_dialect: silent")) as process,
     ):
         yield process

@@ -21,8 +21,6 @@ from tests.support.raw_client import RawClient, chat, chunk, request
 from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Script, Turn, counted
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
@@ -100,7 +98,6 @@ def read_all(client: RawClient) -> int:
     return total
 
 
-@pytest.mark.doors("express")  # a test of bytes, not of doors
 @pytest.mark.slow
 def test_a_gigabyte_passes_in_bounded_memory(
     gateway: GatewayProcess, upstream: RawUpstream, ledger: Ledger

@@ -15,8 +15,6 @@ from google.genai import errors as genai_errors
 from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 MANY = 64
 HELLO = "Hello there"
 REPLY = "You said: Hello there"

@@ -21,8 +21,6 @@ from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk, reque
 from tests.support.raw_upstream import COMPLETION, EVENTS, JSON, RawUpstream, Turn, counted
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 LIMIT: Final = 1.5
 """Seconds of silence, on either side."""
 SMUGGLED: Final = chat("smuggled")

@@ -31,7 +31,6 @@ KEEPALIVE: Final = "stream_keepalive: {interval: 0.02}\n"
 
 pytestmark = [
     pytest.mark.gateway_config(make=lambda url: all_kinds(url) + KEEPALIVE),
-    pytest.mark.doors("express", "klein"),
 ]
 
 
@@ -69,7 +68,6 @@ async def many_contents(url: str, model: str) -> list[str]:
         await client.aio.aclose()
 
 
-@pytest.mark.doors("express")  # a test of translation, not of doors
 @pytest.mark.parametrize(
     ("many", "model"),
     [

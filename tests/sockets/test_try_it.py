@@ -22,7 +22,7 @@ KEYS = f"""
 edge_auth: {{enabled: true, keys: [{{name: alice, key: {KEY}}}, {{name: bob, key: {OTHER}}}]}}
 hooks: {{jsonl: {{output: stdout}}}}
 """
-MODES = {"one process": "", "without the express door": "express: false\n", "workers": "workers: 2\n"}
+MODES = {"one process": "", "workers": "workers: 2\n"}
 CHAT, TRY = "/v1/chat/completions", "/v1/dashboard/try"
 STREAMED = json.dumps({"model": "gpt-fast", "stream": True, "messages": [{"role": "user", "content": "hi"}]})
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final
 
-from tests.support.doors import through_door
 from tests.support.fork_server import Process, Start, fork_program
 from tests.support.waiting import WAIT_SECONDS
 
@@ -121,7 +120,7 @@ class GatewayProcess:
 
     def rewrite(self, text: str) -> None:
         """Change the configuration file."""
-        self.config_file.write_text(through_door(text), encoding="utf-8")
+        self.config_file.write_text(text, encoding="utf-8")
 
     def stop(self, seconds: float = WAIT_SECONDS) -> int:
         """End it as an init system would, and search all that it wrote for keys."""
@@ -163,7 +162,7 @@ def start_gateway(
         config += "\nhooks: {jsonl: {output: stdout}}\n"
     with TemporaryDirectory(prefix="mgw-test-") as folder:
         file = Path(folder) / "mgw.yaml"
-        file.write_text(through_door(config), encoding="utf-8")
+        file.write_text(config, encoding="utf-8")
         command = [TWISTD, "-n", "--pidfile=", *arguments, "mgw", "-c", str(file)]
         process = start(command, file.parent, environ or {})
         assert process.stdout is not None

@@ -17,8 +17,8 @@ from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
+from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.request import ClientRequest, Producer
-from mgw.exchange.serving import serve
 from mgw.generation import Generation, denied_routes, families_of
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
@@ -32,7 +32,6 @@ from mgw.usage.prices import PriceTable
 from mgw.usage.record import SettledExchange
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
-from tests.support.doors import through_door
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
@@ -138,7 +137,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
-        settings = config(through_door(self.text))
+        settings = config(self.text)
         resolver = Resolver(settings)
         self.token_hosts = TokenHosts(self.clock)
         self.generation = Generation(
@@ -200,10 +199,10 @@ class Pipeline:
             matched.model,
             matched.version,
             key,
-            own_address,
         )
+        exchange.own_address = own_address
         client = RecordingChannel()
-        return client, Deferred.fromCoroutine(serve(exchange, request, body, client))
+        return client, _served(exchange, request, body, client)
 
     def received(self) -> tuple[bytes, RawHeaders, bytes]:
         """The request line, headers and body that reached the upstream last."""
@@ -214,6 +213,23 @@ class Pipeline:
     def event(self) -> UsageEvent:
         (event,) = self.events
         return event
+
+
+def _served(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, client: RecordingChannel
+) -> Deferred[None]:
+    """Serve a request, and fire when it has ended; cancel as the client leaves."""
+
+    def on_end(error: Exception | None) -> None:
+        if error is None:
+            ended.callback(None)
+        else:
+            ended.errback(error)
+
+    run = ExchangeRun(exchange, request, client, on_end)
+    ended: Deferred[None] = Deferred(lambda _: run.cancel())
+    run.start(body)
+    return ended
 
 
 def _client_of(config: Config) -> Client | None:

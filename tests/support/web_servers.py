@@ -32,7 +32,7 @@ from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.doors import Door, current_door
+from tests.support.heads import Heads, current_heads
 from tests.support.pipelines import Pipeline
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def no_pause() -> Deferred[None]:
 class WebServerHarness:
     """A web server with edge auth, one client's connection to it, and a provider in memory.
 
-    Where the door is :attr:`Door.KNOWN`, every head that this client sends has come twice before.
+    Where heads are to be known, every head that this client sends has come twice before.
     """
 
     def __init__(self, text: str = THREE_FAMILIES) -> None:
@@ -129,7 +129,7 @@ class WebServerHarness:
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
 
     def send(self, data: bytes) -> None:
-        if current_door() is Door.KNOWN:
+        if current_heads() is Heads.KNOWN:
             self._warm_up(data)
         self.channel.dataReceived(data)
 

@@ -1,18 +1,17 @@
-"""A request within one family: two paths in, and one pipeline (``docs/architecture.rst``)."""
+"""A request within one family: one way in for all rows with a provider (``docs/architecture.rst``)."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from tools.pictures.diagram import LINE, MONO_LINE, NAME, arrow, diagram, line, node, words
+from tools.pictures.diagram import LINE, MONO_LINE, NAME, arrow, diagram, node, words
 from tools.pictures.svg import Box, Color, rectangle
 
 _WIDTH = 800
 _CHANNEL = Box(250, 24, 300, 64)
 _KNOWN = Box(24, 136, 360, 84)
 _NEW = Box(416, 136, 360, 84)
-_EXPRESS = Box(24, 268, 360, 64)
-_KLEIN = Box(416, 268, 360, 64)
+_REQUEST = Box(24, 268, 752, 64)
 _RUN = Box(24, 380, 752, 196)
 _STEPS = tuple(
     (Box(40 + 150 * column, 424, 120, 44), name)
@@ -31,8 +30,7 @@ def render() -> str:
             ("a new head: parsed, matched with a route,", "checked by edge auth; then cached"),
             NAME,
         ),
-        node(_EXPRESS, "express", ("text routes",), NAME),
-        node(_KLEIN, "Klein", ("all other routes: the endpoint, serve()",), NAME),
+        node(_REQUEST, "web.server_request", ("the body: in memory, or on disk",), NAME),
         *_forks(),
         rectangle(_RUN, Color.SURFACE, Color.ACCENT),
         words("exchange.pipeline.ExchangeRun", (_RUN.middle, 406), 700, NAME),
@@ -42,7 +40,7 @@ def render() -> str:
         "A request within one family",
         "The channel delivers head and body as bytes. For a head seen before, admission has cached the "
         "route and the checks; a new head is parsed, matched with a route and checked by edge auth. "
-        "Text routes take the express path, all others an endpoint of Klein. Both lead to one pipeline: "
+        "Once the body is there, in memory or on disk, every row with a provider enters one pipeline: "
         "plan, credential, send, response, relay. The plan is a prepared request if head and model were "
         "seen before; otherwise it is made from the body, the models, the target and the headers, or it "
         "is a translation.",
@@ -52,9 +50,8 @@ def render() -> str:
 
 
 def _forks() -> list[str]:
-    """Return the arrows from the channel to both kinds of heads, and from there to both ways."""
+    """Return the arrows from the channel to both kinds of heads, and from there to the pipeline."""
     turn = _CHANNEL.bottom + 24
-    cross = _KNOWN.bottom + 24
     level = [
         arrow(
             (_CHANNEL.middle, _CHANNEL.bottom),
@@ -66,9 +63,9 @@ def _forks() -> list[str]:
     ]
     straight = [
         arrow((above.middle, above.bottom), (above.middle, below.y))
-        for above, below in ((_KNOWN, _EXPRESS), (_NEW, _KLEIN), (_EXPRESS, _RUN), (_KLEIN, _RUN))
+        for above, below in ((_KNOWN, _REQUEST), (_NEW, _REQUEST), (_REQUEST, _RUN))
     ]
-    return [*level, line((_KNOWN.middle, cross), (_NEW.middle, cross)), *straight]
+    return [*level, *straight]
 
 
 def _pipeline() -> list[str]:

@@ -69,9 +69,43 @@ def test_a_head_is_known_when_it_has_come_twice() -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/audio/speech", "/v1/audio/transcriptions", "/v1/images/generations", "/v1/embeddings"),
+        *("/v1/files", "/v1/batches", "/v1/messages/batches", "/upload/v1beta/files"),
+        "/v1/messages/count_tokens",
+    ],
+)
+def test_the_heads_of_every_row_with_a_provider_are_known(path: str) -> None:
+    data = post(b'{"model": "fast"}', KEY, JSON, path=path)
+    harness = WebServerHarness()
+    answers = [serve(harness, data) for _ in range(3)]
+    assert known(harness, data) is not None
+    sent = [connection.received for connection in harness.pipeline.endpoint.connections]
+    assert len(set(sent)) <= 1
+    assert [answer.partition(b"\r\n")[0] for answer in answers] == [answers[0].partition(b"\r\n")[0]] * 3
+    assert settled(harness) == (0, 0, 0)
+
+
+def test_the_address_in_a_response_is_that_of_the_connection_though_the_head_is_known() -> None:
+    data = post(b"{}", KEY, JSON, path="/upload/v1beta/files")
+    location = b"X-Goog-Upload-URL: https://gemini.example/upload/v1beta/files?upload_id=1\r\n"
+    harness = twice(data=data)
+    assert known(harness, data) is not None
+    found = []
+    for is_secure in (False, True, False):
+        harness.connect()
+        harness.channel.is_secure = is_secure
+        harness.send(data)
+        harness.connection.send(answered().replace(b"\r\n", b"\r\n" + location, 1))
+        found += re.findall(rb"X-Goog-Upload-URL: (.*?)/upload", harness.received())
+        harness.leave()
+    assert found == [b"http://gateway", b"https://gateway", b"http://gateway"]
+
+
+@pytest.mark.parametrize(
     "data",
     [
-        post(b"{}", KEY, path="/v1/files"),
         get("/v1/models", KEY, "Content-Length: 2", method="GET") + b"{}",
         get("/metrics", KEY, "Content-Length: 2", method="GET") + b"{}",
         post(CHAT, KEY, "Expect: 100-continue", path=PATH),
@@ -92,11 +126,6 @@ def test_no_other_head_is_ever_known(data: bytes) -> None:
         assert serve(harness, data).startswith(first)
     assert known(harness, data) is None
     assert settled(harness) == (0, 0, 0)
-
-
-def test_nothing_is_known_where_all_goes_through_klein() -> None:
-    harness = twice(f"{THREE_FAMILIES}express: false\n")
-    assert known(harness, WHOLE) is None
 
 
 def test_a_head_that_comes_in_pieces_is_not_known_and_uses_none() -> None:

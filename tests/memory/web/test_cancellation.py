@@ -29,7 +29,7 @@ from tests.support.pipelines import ANSWER, answered
 from tests.support.upstreams import LIMITS
 from tests.support.web_servers import WebServerHarness, settled
 
-pytestmark = pytest.mark.doors("express", "klein", "known")
+pytestmark = pytest.mark.usefixtures("heads")
 
 T = TypeVar("T")
 CREDENTIAL = Credential(b"Authorization", Secret("Bearer sk-waited-for"), "hash")

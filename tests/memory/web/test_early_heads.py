@@ -12,7 +12,7 @@ from tests.support.passing_streams import MESSAGES, chunks, head
 from tests.support.pipelines import ANSWER, answered
 from tests.support.web_servers import WebServerHarness, settled
 
-pytestmark = pytest.mark.doors("express", "klein", "known")
+pytestmark = pytest.mark.usefixtures("heads")
 
 TEXT = THREE_FAMILIES + "stream_keepalive: {interval: 15}\n"
 STREAMED = b'{"model":"claude/x","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}'

@@ -12,7 +12,7 @@ from mgw.nouns.errors import forget_frames
 from tests.support.channels import post
 from tests.support.web_servers import WebServerHarness
 
-pytestmark = pytest.mark.doors("express", "klein", "known")
+pytestmark = pytest.mark.usefixtures("heads")
 
 KEY = "x-api-key: edge"
 JSON = "Content-Type: application/json"

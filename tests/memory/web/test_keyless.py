@@ -83,7 +83,6 @@ LOCAL_HOSTS = (
 )
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize("peer", LOOPBACK)
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 def test_a_foreign_host_is_misdirected(host: str, peer: str) -> None:
@@ -96,14 +95,12 @@ def test_a_foreign_host_is_misdirected(host: str, peer: str) -> None:
     assert client.harness.observer.rejections == 3
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize("host", LOCAL_HOSTS)
 def test_a_host_that_no_page_of_the_web_has_passes(host: str) -> None:
     client = Client(OPEN)
     assert [client.status(f"Host: {host}") for _ in range(3)] == [200] * 3
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize(
     "origin",
     [
@@ -133,7 +130,6 @@ def test_a_page_of_another_host_is_refused(origin: str) -> None:
     assert not upstream_heads(client.harness)
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize(
     ("host", "origin"),
     [
@@ -187,7 +183,6 @@ def test_clients_of_other_machines_name_the_gateway_as_they_like(peer: str) -> N
     assert client.status("Host: gw.team.example", peer=peer) == 200
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1"])
 def test_with_edge_auth_nothing_of_this_applies(host: str) -> None:
     client = Client(CLOSED)

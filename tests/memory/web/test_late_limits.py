@@ -37,7 +37,7 @@ edge_auth:
 TEXT = THREE_FAMILIES + SHARED
 REACHED = LimitReached("requests_per_minute", 7, 12.5)
 USAGE = b'{"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}'
-DOORS = pytest.mark.doors("express", "klein", "known")
+NEW_AND_KNOWN = pytest.mark.usefixtures("heads")
 
 
 @dataclass
@@ -89,7 +89,7 @@ def send(harness: WebServerHarness, counts: LateCounts, data: bytes) -> Deferred
     return waiting
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize(
     ("path", "content"),
     [
@@ -119,7 +119,7 @@ def test_nothing_goes_upstream_before_the_permit_is_there(path: str, content: by
     assert settled(harness)[0] == 0
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_the_tokens_are_told_with_the_end() -> None:
     harness, counts = server()
     waiting = send(harness, counts, ask("edge"))
@@ -128,7 +128,7 @@ def test_the_tokens_are_told_with_the_end() -> None:
     assert [(tokens, refused) for _, tokens, refused in counts.ended] == [(11, False)]
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 def test_a_limit_that_is_known_later_refuses_like_any_other(path: str) -> None:
     harness, counts = server()
@@ -145,7 +145,7 @@ def test_a_limit_that_is_known_later_refuses_like_any_other(path: str) -> None:
     assert settled(harness) == (0, 0, 0)
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize("late", [Permit(), REACHED])
 def test_a_client_that_leaves_while_it_waits_keeps_no_permit(late: Permit | LimitReached) -> None:
     harness, counts = server()
@@ -160,7 +160,7 @@ def test_a_client_that_leaves_while_it_waits_keeps_no_permit(late: Permit | Limi
     assert settled(harness) == (0, 0, 0)
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_the_body_is_received_while_the_permit_is_awaited() -> None:
     harness, counts = server()
     data = ask("edge")
@@ -174,7 +174,7 @@ def test_the_body_is_received_while_the_permit_is_awaited() -> None:
     assert [ended for ended, _, _ in counts.ended] == [permit]
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_a_limit_ends_an_upload_at_once() -> None:
     harness, counts = server()
     data = post(b" " * 70_000, "x-api-key: edge", JSON, path=CHAT)
@@ -187,7 +187,7 @@ def test_a_limit_ends_an_upload_at_once() -> None:
     assert (counts.ended, len(harness.observer.events), settled(harness)) == ([], 1, (0, 0, 0))
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_who_is_refused_for_another_reason_meanwhile_never_counted() -> None:
     harness, counts = server(f"{TEXT}max_body_bytes: 200\n")
     head, _, content = post(
@@ -204,7 +204,7 @@ def test_who_is_refused_for_another_reason_meanwhile_never_counted() -> None:
     assert len(harness.observer.events) == 1
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_the_end_of_a_drain_ends_the_wait() -> None:
     harness, counts = server()
     waiting = send(harness, counts, ask("edge"))
@@ -216,7 +216,7 @@ def test_the_end_of_a_drain_ends_the_wait() -> None:
     assert (upstream_heads(harness), len(harness.observer.events)) == ([], 1)
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_counts_that_fail_are_a_bug() -> None:
     harness, counts = server()
     send(harness, counts, ask("edge")).errback(ValueError("broken"))
@@ -225,7 +225,7 @@ def test_counts_that_fail_are_a_bug() -> None:
     assert harness.event.status is Outcome.REJECTED
 
 
-@DOORS
+@NEW_AND_KNOWN
 def test_an_answer_that_is_there_already_is_not_waited_for() -> None:
     harness, counts = server()
     counts.ready = Permit()

@@ -1,4 +1,4 @@
-"""Keys with names, models and limits, through every door; nothing refused ever reaches a provider."""
+"""Keys with names, models and limits; nothing refused ever reaches a provider."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ edge_auth:
 """
 TEXT = THREE_FAMILIES + NAMED
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
-DOORS = pytest.mark.parametrize("express", ["true", "false"])
+NEW_AND_KNOWN = pytest.mark.usefixtures("heads")
 
 
-def server(express: str = "true") -> WebServerHarness:
-    return WebServerHarness(f"{TEXT}express: {express}\n")
+def server() -> WebServerHarness:
+    return WebServerHarness(TEXT)
 
 
 def body(model: str) -> bytes:
@@ -59,13 +59,13 @@ def retry_after(response: bytes) -> int | None:
     return None if found is None else int(found[1])
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize(
     ("key", "client"),
     [("edge", "alice"), ("plain", f"sha256:{sha256(b'plain').hexdigest()[:12]}"), (LONG, "carol")],
 )
-def test_an_event_names_the_client(express: str, key: str, client: str) -> None:
-    harness = server(express)
+def test_an_event_names_the_client(key: str, client: str) -> None:
+    harness = server()
     for _ in range(3):
         assert status(serve(harness, ask(key, "fast"))) == 200
     assert [event.client for event in harness.observer.events] == [client] * 3
@@ -78,11 +78,11 @@ def test_without_edge_auth_events_name_nobody() -> None:
     assert harness.event.client is None
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("model", ["gpt-b", "host/gpt-c", "main/gpt-b", "smarter", "gem/bad"])
-def test_a_model_outside_the_patterns_is_not_there_for_that_key(express: str, path: str, model: str) -> None:
-    harness = server(express)
+def test_a_model_outside_the_patterns_is_not_there_for_that_key(path: str, model: str) -> None:
+    harness = server()
     if path == MESSAGES and "/" not in model:
         model = "host/" + model
     for number in range(4):
@@ -97,10 +97,10 @@ def test_a_model_outside_the_patterns_is_not_there_for_that_key(express: str, pa
     assert settled(harness) == (0, 0, 0)
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize("model", ["fast", "gpt-c", "gpt-C-mini", "main/gpt-c", "claude/any"])
-def test_a_model_fits_by_its_name_or_by_what_it_stands_for(express: str, model: str) -> None:
-    harness = server(express)
+def test_a_model_fits_by_its_name_or_by_what_it_stands_for(model: str) -> None:
+    harness = server()
     for _ in range(3):
         assert status(serve(harness, ask("edge", model))) in (200, 502)
     assert all(event.attempts == 1 for event in harness.observer.events)
@@ -115,7 +115,7 @@ def test_a_model_that_one_client_may_use_does_not_become_known_to_another() -> N
     assert status(serve(harness, ask("edge", "fast"))) == 200
 
 
-@DOORS
+@NEW_AND_KNOWN
 @pytest.mark.parametrize(
     ("path", "content", "expected"),
     [
@@ -134,10 +134,8 @@ def test_a_model_that_one_client_may_use_does_not_become_known_to_another() -> N
         ("/v1/messages/batches", b'{"requests":[{"params":{"model":"fast"}},{"params":{"model":"a"}}]}', 400),
     ],
 )
-def test_models_are_looked_at_wherever_they_stand(
-    express: str, path: str, content: bytes, expected: int
-) -> None:
-    harness = server(express)
+def test_models_are_looked_at_wherever_they_stand(path: str, content: bytes, expected: int) -> None:
+    harness = server()
     for _ in range(3):
         response = serve(harness, post(content, "x-api-key: edge", JSON, path=path))
         assert status(response) == expected, response
@@ -188,9 +186,8 @@ def test_a_single_model_is_there_for_the_key_or_not(name: str, expected: int) ->
     assert status(response) == expected
 
 
-@DOORS
-def test_a_full_window_refuses_until_there_is_room(express: str) -> None:
-    harness = server(express)
+def test_a_full_window_refuses_until_there_is_room() -> None:
+    harness = server()
     assert status(serve(harness, ask("key-slow"))) == 200
     harness.clock.advance(10)
     assert status(serve(harness, ask("key-slow"))) == 200
@@ -215,7 +212,7 @@ CHUNKED = post(b"", "x-api-key: key-slow", JSON, "Transfer-Encoding: chunked", p
 ) + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body("gpt-b")), body("gpt-b"))
 
 
-@pytest.mark.doors("express", "klein", "known")
+@NEW_AND_KNOWN
 @pytest.mark.parametrize("data", [ask("key-slow"), CHUNKED], ids=["sized", "chunked"])
 def test_a_full_window_leaves_the_connection_open_where_the_whole_body_has_come(data: bytes) -> None:
     harness = server()
@@ -234,7 +231,7 @@ def test_a_full_window_leaves_the_connection_open_where_the_whole_body_has_come(
     assert not harness.transport.disconnecting
 
 
-@pytest.mark.doors("express", "klein", "known")
+@NEW_AND_KNOWN
 def test_a_full_window_closes_the_connection_where_more_of_the_body_may_come() -> None:
     harness = server()
     for _ in range(2):
@@ -248,7 +245,7 @@ def test_a_full_window_closes_the_connection_where_more_of_the_body_may_come() -
         assert b"Connection: close" in harness.received()
 
 
-@pytest.mark.doors("express", "klein", "known")
+@NEW_AND_KNOWN
 def test_the_rest_of_a_short_body_is_awaited_before_a_full_window_refuses() -> None:
     harness = server()
     for _ in range(2):
@@ -270,18 +267,17 @@ def test_the_rest_of_a_short_body_is_awaited_before_a_full_window_refuses() -> N
     assert settled(harness)[0] == 0
 
 
-@DOORS
-def test_what_the_gateway_refuses_fills_no_window(express: str) -> None:
-    harness = server(express)
+def test_what_the_gateway_refuses_fills_no_window() -> None:
+    harness = server()
     for _ in range(6):
         assert status(serve(harness, ask("key-slow", "mute/x"))) == 403
         assert status(serve(harness, post(b"{", "x-api-key: key-slow", JSON, path=CHAT))) == 400
     assert status(serve(harness, ask("key-slow"))) == 200
 
 
-@DOORS
-def test_tokens_count_when_they_are_known(express: str) -> None:
-    harness = server(express)
+@NEW_AND_KNOWN
+def test_tokens_count_when_they_are_known() -> None:
+    harness = server()
     usage = b'{"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}'
     harness.connect()
     harness.send(ask("key-token"))
@@ -295,9 +291,8 @@ def test_tokens_count_when_they_are_known(express: str) -> None:
     assert status(serve(harness, ask("key-token"))) == 200
 
 
-@DOORS
-def test_a_window_ends_after_exactly_60_seconds(express: str) -> None:
-    harness = server(express)
+def test_a_window_ends_after_exactly_60_seconds() -> None:
+    harness = server()
     for _ in range(2):
         assert status(serve(harness, ask("key-slow"))) == 200
     usage = b'{"usage":{"prompt_tokens":6,"completion_tokens":4,"total_tokens":10}}'
@@ -314,9 +309,9 @@ def test_a_window_ends_after_exactly_60_seconds(express: str) -> None:
         assert status(serve(harness, ask(key))) == 200
 
 
-@DOORS
-def test_a_request_in_flight_holds_its_place_until_it_ends(express: str) -> None:
-    harness = server(express)
+@NEW_AND_KNOWN
+def test_a_request_in_flight_holds_its_place_until_it_ends() -> None:
+    harness = server()
     harness.connect()
     harness.send(ask("key-busy"))
     first, connection = harness.channel, harness.connection

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.channels import get, post
-from tests.support.configs import THREE_FAMILIES
-from tests.support.exchanges import JSON, KEY, PATH, WHOLE, new_in_a_drain, too_slow
+from tests.support.exchanges import JSON, KEY, PATH, new_in_a_drain, too_slow
 from tests.support.web_servers import WebServerHarness, settled
 
-pytestmark = pytest.mark.doors("express", "klein", "known")
+pytestmark = pytest.mark.usefixtures("heads")
 
 
 @pytest.mark.parametrize(
@@ -41,19 +39,6 @@ def test_a_refused_key_is_refused_in_the_dialect_of_the_row() -> None:
     harness = WebServerHarness()
     harness.send(get("/v1/models/ft:gpt:abc"))
     assert harness.body()["error"]["code"] == "invalid_api_key"
-
-
-def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
-    harness = WebServerHarness(f"{THREE_FAMILIES}express: false\n")
-
-    async def broken(_: object) -> None:
-        raise GatewayError(Reason.OVERLOADED, "no")
-
-    harness.server.app.endpoints["exchange"] = lambda _, request: broken(request)
-    harness.send(WHOLE)
-    assert harness.status() == 503
-    assert harness.event.status is Outcome.REJECTED
-    assert settled(harness) == (0, 0, 0)
 
 
 def test_every_own_answer_names_its_request() -> None:

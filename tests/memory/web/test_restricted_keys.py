@@ -242,7 +242,6 @@ def test_json_in_which_some_provider_finds_another_model_goes_nowhere(
 
 
 @by_name(JSON_ROWS)
-@pytest.mark.doors("express", "klein")
 def test_what_a_restricted_key_may_ask_for_goes_on_as_it_came(
     harness: WebServerHarness, route: Route
 ) -> None:
@@ -393,7 +392,6 @@ def test_a_form_may_name_a_further_model_that_the_key_may_use(harness: WebServer
 
 
 @by_name(FORM_ROWS)
-@pytest.mark.doors("express", "klein")
 def test_forms_in_which_some_server_finds_another_model_go_nowhere(
     harness: WebServerHarness, route: Route
 ) -> None:

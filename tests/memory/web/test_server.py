@@ -22,7 +22,7 @@ from tests.support.exchanges import JSON, KEY, PATH, UNFINISHED, WHOLE, new_in_a
 from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
 from tests.support.web_servers import WebServerHarness, settled
 
-pytestmark = pytest.mark.doors("express", "klein", "known")
+pytestmark = pytest.mark.usefixtures("heads")
 
 T = TypeVar("T")
 

@@ -70,7 +70,6 @@ ROUTES = {
 }
 
 
-@pytest.mark.doors("express", "klein")
 @pytest.mark.parametrize(("route", "path"), ROUTES.items())
 def test_the_page_is_the_client_that_has_signed_in(route: str, path: str) -> None:
     gateway = Gateway()

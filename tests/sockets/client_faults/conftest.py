@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.client_faults import LIMIT, MAX_BODY
-from tests.support.doors import Door, use_door
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.ledger import Ledger
 from tests.support.raw_upstream import RawUpstream
@@ -39,12 +38,12 @@ def gateway_config(simulator: SimulatorProcess, upstream: RawUpstream) -> str:
 
 
 @pytest.fixture(scope="module")
-def hasty(simulator: SimulatorProcess, upstream: RawUpstream, door: Door) -> Iterator[GatewayProcess]:
+def hasty(simulator: SimulatorProcess, upstream: RawUpstream) -> Iterator[GatewayProcess]:
     """A gateway with no time for anybody."""
     names = ("write_stall", "client_headers", "client_body_idle", "client_idle")
     limits = ", ".join(f"{name}: {LIMIT}" for name in names)
     text = config(simulator, upstream) + f"timeouts: {{{limits}}}\n"
-    with use_door(door), start_gateway(text) as process:
+    with start_gateway(text) as process:
         yield process
 
 

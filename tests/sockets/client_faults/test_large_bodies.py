@@ -18,8 +18,6 @@ from tests.support.raw_client import RawClient, asking, chat, chunk, request
 from tests.support.raw_upstream import JSON
 from tests.support.simulator import SimulatorProcess
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 # It sends too much
 
 TOO_LARGE = [

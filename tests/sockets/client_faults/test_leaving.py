@@ -12,8 +12,6 @@ from tests.support.raw_client import RawClient, chat, request
 from tests.support.raw_upstream import JSON
 from tests.support.simulator import SimulatorProcess
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 
 def half_close(client: RawClient) -> None:
     """Leave by closing one direction, and see the gateway close the other."""

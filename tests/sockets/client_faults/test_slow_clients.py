@@ -16,8 +16,6 @@ from tests.support.raw_upstream import JSON, STREAM_HEAD, RawUpstream, Turn
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 PACE = 0.15
 """Seconds between the bytes of a client that is slow, and not silent."""
 

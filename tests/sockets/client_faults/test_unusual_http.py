@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.support.client_faults import CHAT_EVENT, CHUNKED, MAX_BODY, rejected
 from tests.support.ledger import Ledger
 from tests.support.raw_client import RawClient, asking, chat, chunk, request
 from tests.support.raw_upstream import JSON, RawUpstream, counted
 from tests.support.simulator import SimulatorProcess
-
-pytestmark = pytest.mark.doors("express", "klein")
 
 # It asks for much at once
 

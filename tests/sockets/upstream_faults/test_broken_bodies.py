@@ -12,8 +12,6 @@ from tests.support.raw_client import RawClient, chat, chunk
 from tests.support.raw_upstream import COMPLETION, JSON, STREAM_HEAD, RawUpstream, Script, Turn
 from tests.support.upstream_faults import DONE, HALF, LIMIT, PIECE, USAGE, ask, breaking, upstream_error
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 COUNTED_HEAD = b"\r\n".join([b"HTTP/1.1 200 OK", JSON, b"Content-Length: %d" % len(COMPLETION), b"", b""])
 
 

@@ -19,8 +19,6 @@ from tests.support.upstream_faults import (
     upstream_error,
 )
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 # It cannot be reached
 
 

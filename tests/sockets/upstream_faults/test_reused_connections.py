@@ -12,8 +12,6 @@ from tests.support.raw_upstream import COMPLETION, JSON, RawUpstream, Script, Tu
 from tests.support.upstream_faults import KEPT, ask, close_at_once, close_in_the_head, told, upstream_error
 from tests.support.waiting import WAIT_SECONDS
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 
 def closing_reused(turn: Turn) -> None:
     """Close each connection when its second request comes."""

@@ -21,8 +21,6 @@ from tests.support.upstream_faults import (
     upstream_error,
 )
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 
 def test_interim_answers_stay_with_the_gateway(
     client: RawClient, ledger: Ledger, upstream: RawUpstream

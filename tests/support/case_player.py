@@ -1,8 +1,10 @@
-"""Play a case of :mod:`tests.support.door_cases` through a door, and compare what everybody saw.
+"""Play a case of :mod:`tests.support.drawn_cases`, and compare what everybody saw in different circumstances.
 
-``python -m tests.support.door_play 300000`` plays as many cases through both doors, every other one with
-retries and fallbacks; the second argument is the first seed.  It shows the cases that differ, and ends with
-their number.
+All requests with a provider take one way, and nothing that anybody sees may depend on how they came or what
+is remembered of others: :data:`CIRCUMSTANCES` are compared with a gateway that remembers nothing.
+
+``python -m tests.support.case_player 300000`` plays as many cases, every other one with retries and
+fallbacks; the second argument is the first seed.  It shows the cases that differ, and ends with their number.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ import re
 import sys
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from random import Random
 from tempfile import mkdtemp
 from typing import Any, Final
 
-from klein import Klein
+from msgspec import Struct
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -24,6 +27,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.budget import BodyBudget
+from mgw.bodies.source import PIECE_BYTES
 from mgw.bodies.spool import Spool
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
@@ -38,15 +42,14 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream
-from mgw.web.app import build_app
+from mgw.web.app import GatewayApp, build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
 from mgw.web.operations import Operations
 from mgw.web.server import RequestIds, WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
-from tests.support.door_cases import RETRYING, TEXT, Case, Observed, draw_case
-from tests.support.doors import Door, through_door, use_door
+from tests.support.drawn_cases import RETRYING, TEXT, Case, Observed, draw_case
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
 from tests.support.upstreams import MemoryEndpoint, ProviderConnection
@@ -54,6 +57,7 @@ from tests.support.web_servers import RecordingObserver, at_once, no_pause
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
 _NO_COMMON_FRAMING: Final = re.compile(rb"HEAD |HTTP/1\.0").search
+_CLOSES: Final = b"\r\nConnection: close\r\n"
 _STEP: Final = 0.05
 """Seconds between two pieces: a provider's connection may be used again."""
 _WAITS: Final = (1.0, 30.0, 61.0, 300.0, 400.0)
@@ -61,10 +65,29 @@ _SHOWN_EVERY: Final = 10_000
 _FOLDER: Final = mkdtemp()
 
 
+class Circumstances(Struct, frozen=True):
+    """What a request meets, none of which anybody may see."""
+
+    name: str
+    remembers: bool = True
+    """Whether the gateway remembers anything of earlier requests."""
+    cut: int | None = None
+    """The seed with which all that comes at once is cut; what comes in pieces is read, not recognized."""
+    is_stored: bool = False
+    """Whether bodies that may wait on disk all do."""
+
+
+FORGETFUL: Final = Circumstances("nothing remembered", remembers=False)
+CIRCUMSTANCES: Final = (
+    Circumstances("remembered"),
+    Circumstances("in pieces", cut=1),
+    Circumstances("in other pieces, on disk", cut=2, is_stored=True),
+)
+
+
 @lru_cache
-def _parts(door: Door, text: str) -> tuple[Config, Resolver, RouteTable, Catalog]:
-    with use_door(door):
-        settings = config(through_door(text))
+def _parts(text: str) -> tuple[Config, Resolver, RouteTable, Catalog]:
+    settings = config(text)
     resolver = Resolver(settings)
     table = RouteTable(ROUTES, settings.routes.deny, families_of(settings))
     return settings, resolver, table, Catalog(settings, resolver, 0)
@@ -79,8 +102,8 @@ async def _no_metrics(_: bytes | None) -> tuple[bytes, list[bytes]]:
 
 
 @lru_cache
-def _app() -> Klein:
-    """Return Klein's application, which takes longer to build than a case to play."""
+def _app() -> GatewayApp:
+    """Return the gateway's own application, which takes longer to build than a case to play."""
     probe = ProviderProbe(Clock(), provider_headers)
     operations = Operations(
         lambda: _current["server"].generation,
@@ -94,7 +117,7 @@ def _app() -> Klein:
 
 
 class _Forgetful(dict[Any, Any]):
-    """Keeps nothing: behind Klein each request is planned anew, to compare what is known with."""
+    """Keeps nothing: each request is planned anew."""
 
     def __setitem__(self, key: object, value: object) -> None:
         pass
@@ -103,8 +126,9 @@ class _Forgetful(dict[Any, Any]):
 class _Stage:
     """A server, its client and its provider, for one case."""
 
-    def __init__(self, door: Door, text: str) -> None:
-        settings, resolver, table, catalog = _parts(door, text)
+    def __init__(self, circumstances: Circumstances, text: str) -> None:
+        settings, resolver, table, catalog = _parts(text)
+        self._chance = None if circumstances.cut is None else Random(circumstances.cut)
         self.clock = clock = Clock()
         self.endpoint = MemoryEndpoint()
         self.observer = RecordingObserver()
@@ -127,7 +151,7 @@ class _Stage:
             Models(),
         )
         self.generation.chance = lambda: 0.5
-        if door is Door.KLEIN:
+        if not circumstances.remembers:
             self.generation.prepared_targets = _Forgetful()
         number = iter(range(1, 1000))
         self.server = _current["server"] = WebServer(
@@ -137,10 +161,15 @@ class _Stage:
             wall=clock.seconds,
             observer=self.observer,
             budget=BodyBudget(settings.spool.body_memory),
-            spool=Spool(_FOLDER, at_once, BodyBudget(2**32, place="on disk"), clock),
+            spool=Spool(
+                *(_FOLDER, at_once, BodyBudget(2**32, place="on disk"), clock),
+                piece_bytes=16 if circumstances.is_stored else PIECE_BYTES,
+            ),
             gate=EdgeGate(settings.edge_auth),
             request_ids=RequestIds(lambda size: next(number).to_bytes(2, "big") * (size // 2)),
         )
+        if not circumstances.remembers:
+            self.server.find_admitted = lambda _: None
         self.factory = ChannelFactory(self.server, clock, LIMITS)
         self._answered: dict[int, int] = {}
         self._responses = 0
@@ -153,7 +182,8 @@ class _Stage:
                 if self._is_over():
                     self._leave()
                     self._connect()
-                self.channel.dataReceived(piece)
+                for part in self._cut(piece):
+                    self.channel.dataReceived(part)
                 self._respond(case)
                 self._advance(_STEP)
                 self._respond(case)
@@ -179,19 +209,28 @@ class _Stage:
         )
         return observed
 
+    def _cut(self, piece: bytes) -> list[bytes]:
+        chance = self._chance
+        if chance is None:
+            return [piece]
+        edges = [0, *sorted(chance.randrange(len(piece)) for _ in range(3)), len(piece)]
+        return [piece[start:end] for start, end in pairwise(edges) if start < end]
+
     def _connect(self) -> None:
         self.transport = StringTransport()
         self.channel = channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
 
     def _is_over(self) -> bool:
-        return bool(self.transport.disconnecting or self.transport.disconnected)
+        """Whether the gateway has closed the connection, or has said that the client is to close it."""
+        transport = self.transport
+        return bool(transport.disconnecting or transport.disconnected or _CLOSES in transport.value())
 
     def _leave(self) -> None:
-        transport = self.transport
+        transport, is_over = self.transport, self._is_over()
         self.channel.connectionLost(Failure(ConnectionDone()))
         data = bytes(transport.value())
-        self.observed.client.append((data, bool(transport.disconnecting), bool(transport.disconnected)))
+        self.observed.client.append((data, is_over, bool(transport.disconnected)))
 
     def _advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -266,12 +305,12 @@ def is_framed(data: bytes) -> bool:
     return True
 
 
-def play(case: Case, door: Door) -> Observed:
-    """Play a case through a door; nothing may stay behind, and no failure be logged."""
+def play(case: Case, circumstances: Circumstances) -> Observed:
+    """Play a case; nothing may stay behind, and no failure be logged."""
     failures = _FailureLog()
     globalLogPublisher.addObserver(failures)
     try:
-        observed = _Stage(door, case.text).play(case)
+        observed = _Stage(circumstances, case.text).play(case)
     finally:
         globalLogPublisher.removeObserver(failures)
     assert not failures.tracebacks, failures.tracebacks[0]
@@ -283,13 +322,23 @@ def play(case: Case, door: Door) -> Observed:
 
 
 def differences(case: Case) -> list[str]:
-    """Play a case through both doors, and say what differs."""
-    express, klein = play(case, Door.EXPRESS), play(case, Door.KLEIN)
-    if express == klein:
-        return []
-    names = ("client", "provider", "events", "lines", "counts")
-    pairs = [(name, getattr(express, name), getattr(klein, name)) for name in names]
-    return [f"{name}:\n  express {one!r}\n  klein   {other!r}" for name, one, other in pairs if one != other]
+    """Play a case in all circumstances, and say what differs."""
+    expected = play(case, FORGETFUL)
+    has_malformed = expected.counts[1] > 0  # what is wrong with it is said by the first piece that shows it
+    return [
+        line
+        for one in CIRCUMSTANCES
+        if one.cut is None or not has_malformed
+        for line in _differences(one.name, play(case, one), expected)
+    ]
+
+
+def _differences(name: str, found: Observed, expected: Observed) -> list[str]:
+    return [
+        f"{what}:\n  {name} {ours!r}\n  {FORGETFUL.name} {theirs!r}"
+        for what in Observed.__slots__
+        if (ours := getattr(found, what)) != (theirs := getattr(expected, what))
+    ]
 
 
 def main(count: int, first: int) -> int:

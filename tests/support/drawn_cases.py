@@ -1,6 +1,6 @@
-"""Requests and responses of a provider, drawn with every mutation that may matter to a door.
+"""Requests of all kinds of rows and responses of a provider, drawn with every mutation that may matter.
 
-:mod:`tests.support.door_play` plays them.
+:mod:`tests.support.case_player` plays them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,19 @@ PATHS: Final = (
     "/v1beta/models/quick:countTokens",
     "/v1beta/models/quick:batchEmbedContents",
     "/v1beta/models/quick:generateAnswer",
-    "/metrics",
+    "/v1/audio/speech",
+    "/v1/audio/transcriptions",
+    "/v1/images/generations",
     "/v1/files",
+    "/v1/files",
+    "/v1/uploads",
+    "/v1/batches",
+    "/v1/messages/batches",
+    "/upload/v1beta/files",
+    "/upload/v1beta/files",
+    "/v1/conversations",
+    "/v1/realtime?model=fast",
+    "/metrics",
     "/v1/nothing",
     "/healthz",
 )
@@ -197,6 +208,8 @@ RESPONSE_LINES: Final = (
     "X-Gateway-Request-Id: theirs",
     "X-Echo: Bearer sk-main-0001",
     "Via: 1.1 proxy",
+    "Location: https://openai.example/v1/files/file-1",
+    "X-Goog-Upload-URL: https://gemini.example/upload/v1beta/files?upload_id=1&key=k",
     "X-Bytes: \xe9",
     "broken",
     " folded",
@@ -268,7 +281,7 @@ class Case:
     """The configuration."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Observed:
     """Everything that anybody saw."""
 
