@@ -1,7 +1,7 @@
 """The HTTP/1.1 server side: one channel is one client's connection.
 
 It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), and passes each request to
-its handler (:mod:`mgw.web.interfaces`).  How it ends is another module's (:mod:`mgw.web.closing`, which draws
+its :class:`RequestHandler`.  How it ends is another module's (:mod:`mgw.web.closing`, which draws
 the states), and so is how it sends a response (:mod:`mgw.web.response_sender`).
 
 Responses are sent strictly in order: the next request is looked at when the response before it is finished
@@ -13,7 +13,8 @@ A request that comes whole and alone, as nearly all do, is passed on at once, he
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
+from typing import Protocol as Interface
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IPushProducer, ISSLTransport, ITCPTransport
@@ -30,17 +31,64 @@ from mgw.reactor import socket_state
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
+from mgw.web.admission import AdmittedHead
 from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, ChannelState, ClosingChannel
-from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
-
-if TYPE_CHECKING:
-    from mgw.web.admission import AdmittedHead
+from mgw.web.interfaces import ChannelContext, RequestReceiver, UpgradedConnection
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its response; then the channel stops reading."""
 
 _HELD_BODY: Final = SizedRequestBody(1)
 """Stands for a body that has come and was not taken yet."""
+
+
+class RequestHandler(Interface):
+    """Handles the requests of all channels of a listener.  No method may raise."""
+
+    def find_admitted(self, key: bytes) -> AdmittedHead | None:
+        """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
+        ...
+
+    def on_admitted_request(
+        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
+    ) -> RequestReceiver | None:
+        """Take a request whose head is known; the response may start at once.
+
+        ``None``: what it has of its own has to be looked at as in any other head.
+        """
+        ...
+
+    def on_request(
+        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
+    ) -> RequestReceiver:
+        """Take a request whose head is complete; the response may start at once.
+
+        :param key: under which what is found may be kept.
+        """
+        ...
+
+    def on_malformed_request(
+        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
+    ) -> None:
+        """Respond at once to a malformed, too large or too slow request.  The channel then closes.
+
+        :param target: as the client sent it, where the request line could be read.
+        """
+        ...
+
+
+class ServerContext(ChannelContext, Interface):
+    """What all channels of a listener share; the factory is one."""
+
+    handler: RequestHandler
+
+    def on_channel_opened(self, channel: GatewayChannel) -> None:
+        """Count a connection in."""
+        ...
+
+    def on_channel_closed(self, channel: GatewayChannel) -> None:
+        """Count a connection out."""
+        ...
 
 
 @implementer(IPushProducer)
@@ -57,6 +105,8 @@ class GatewayChannel(ClosingChannel, Protocol):
         *("_upgraded", "_was_idle"),
         *("clock", "peer", "requests"),
     )
+
+    _context: ServerContext
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context)

@@ -24,7 +24,7 @@ from mgw.http.request_head import RequestHeadReader
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
-from mgw.web.interfaces import RequestReceiver, ServerContext
+from mgw.web.interfaces import ChannelContext, RequestReceiver
 from mgw.web.response_sender import ResponseSender
 
 LINGER_BYTES: Final = 1024 * 1024 * 1024
@@ -58,7 +58,7 @@ class ClosingChannel(ResponseSender):
 
     _transport: RelayTransport
 
-    def __init__(self, context: ServerContext) -> None:
+    def __init__(self, context: ChannelContext) -> None:
         super().__init__(context)
         self.is_secure = False
         """Whether the client speaks TLS."""

@@ -1,8 +1,7 @@
-"""The interfaces that a channel uses, and its limits.
+"""What the parts of the HTTP side know of one another: interfaces, and the limits of a channel.
 
-One :class:`RequestHandler` handles the requests of all channels of a listener; it returns a
-:class:`RequestReceiver` for each.  A receiver is called in this order, and no more once it has finished or
-aborted its response::
+A channel's handler (:class:`mgw.web.channel.RequestHandler`) returns a :class:`RequestReceiver` for each
+request.  A receiver is called in this order, and no more once it has finished or aborted its response::
 
     on_request ── on_body_data* ── on_body_end ────────────┐
         └────────────┴─ on_body_timeout | on_malformed_body ┴── on_disconnect (before the response was
@@ -14,20 +13,16 @@ Every complete request has one ``on_body_end``, with a body or without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.http.head_key import HeadKey
-from mgw.http.request_head import RequestHead
+from mgw.exchange.exchange import Exchange
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.transport import RelayTransport
-
-if TYPE_CHECKING:
-    from mgw.web.admission import AdmittedHead
-    from mgw.web.channel import GatewayChannel
+from mgw.web.admission import AdmittedHead
 
 
 class ChannelLimits(Struct, frozen=True, kw_only=True):
@@ -103,54 +98,47 @@ class UpgradedConnection(Protocol):
         ...
 
 
-class RequestHandler(Protocol):
-    """Handles the requests of all channels of a listener.  No method may raise."""
+class ChannelContext(Protocol):
+    """What the channels of a listener share."""
 
-    def find_admitted(self, key: bytes) -> AdmittedHead | None:
-        """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
-        ...
-
-    def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
-    ) -> RequestReceiver | None:
-        """Take a request whose head is known; the response may start at once.
-
-        ``None``: what it has of its own has to be looked at as in any other head.
-        """
-        ...
-
-    def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
-    ) -> RequestReceiver:
-        """Take a request whose head is complete; the response may start at once.
-
-        :param key: under which what is found may be kept.
-        """
-        ...
-
-    def on_malformed_request(
-        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
-    ) -> None:
-        """Respond at once to a malformed, too large or too slow request.  The channel then closes.
-
-        :param target: as the client sent it, where the request line could be read.
-        """
-        ...
-
-
-class ServerContext(Protocol):
-    """What all channels of a listener share; the factory is one."""
-
-    handler: RequestHandler
     clock: IReactorTime
     wheel: TimerWheel
     limits: ChannelLimits
     draining: bool
 
-    def on_channel_opened(self, channel: GatewayChannel) -> None:
-        """Count a connection in."""
+
+class OpenRequest(Protocol):
+    """A request in progress, as its server knows it."""
+
+    @property
+    def admitted(self) -> AdmittedHead:
+        """Its head."""
         ...
 
-    def on_channel_closed(self, channel: GatewayChannel) -> None:
-        """Count a connection out."""
+    @property
+    def request_id(self) -> str:
+        """The id that its response and its log lines name."""
+        ...
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """Its exchange, unless it leaves no usage event."""
+        ...
+
+    @property
+    def started(self) -> float:
+        """The clock's time at which its head was complete."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why it did not end well, if no exchange says so."""
+        ...
+
+    def refuse(self, error: GatewayError) -> None:
+        """Respond with a refusal."""
+        ...
+
+    def abort(self) -> None:
+        """End it, since the drain has run out."""
         ...

@@ -38,9 +38,9 @@ from mgw.ops.process import file_limit, max_clients_for
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.reactor.transport import RelayTransport
-from mgw.web.channel import GatewayChannel
+from mgw.web.channel import GatewayChannel, RequestHandler
 from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS
-from mgw.web.interfaces import ChannelLimits, RequestHandler
+from mgw.web.interfaces import ChannelLimits
 
 BACKLOG: Final = 1024
 

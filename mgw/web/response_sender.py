@@ -6,16 +6,14 @@ request, which the other half (:mod:`mgw.web.channel`) has read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mgw.exchange.request import Producer
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody
 from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
-from mgw.web.interfaces import ServerContext
+from mgw.web.interfaces import ChannelContext
 from mgw.wire.headers import RawHeaders
-
-if TYPE_CHECKING:
-    from mgw.exchange.request import Producer
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -42,7 +40,7 @@ class ResponseSender:
     _out: EagerWriter
     _response_writer: ResponseWriter
 
-    def __init__(self, context: ServerContext) -> None:
+    def __init__(self, context: ChannelContext) -> None:
         self._context = context
         # the request
         self._serving = False

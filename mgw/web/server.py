@@ -35,7 +35,7 @@ from mgw.usage.trace_context import trace_context_of
 from mgw.web.admission import AdmittedHead, AdmittedHeads, client_request_of
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
-from mgw.web.interfaces import RequestReceiver
+from mgw.web.interfaces import OpenRequest, RequestReceiver
 from mgw.web.keyless import KeylessRules
 from mgw.web.server_request import LocalApp, ServerRequest, own_address
 from mgw.web.server_response import ServerResponse, send_refusal
@@ -144,7 +144,7 @@ class WebServer:
     """Called when the last request ends."""
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of requests."""
-    _requests: dict[ServerRequest | UpgradeRequest, None] = field(default_factory=dict)
+    _requests: dict[OpenRequest, None] = field(default_factory=dict)
     """Those under way, in the order in which they came."""
     _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
     find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
@@ -308,7 +308,7 @@ class WebServer:
         dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
         self._refuse_head(channel, error, dialect, None, raw_path or None)
 
-    def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
+    def on_request_end(self, request: OpenRequest, status: int) -> None:
         """A request has ended."""
         del self._requests[request]
         admitted, exchange = request.admitted, request.exchange
@@ -345,7 +345,7 @@ class WebServer:
         send_refusal(response, error, dialect, request_id, wall)
         self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
 
-    def _check(self, request: ServerRequest | UpgradeRequest) -> None:
+    def _check(self, request: OpenRequest) -> None:
         matched, head = request.admitted.matched, request.admitted.head
         if self.draining and request.exchange is not None:
             raise _draining()

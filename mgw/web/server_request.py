@@ -15,32 +15,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.bodies.budget import Reservation
+from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.buffer import BodyBuffer
 from mgw.bodies.source import BodySource
-from mgw.bodies.spool import SpooledBody
+from mgw.bodies.spool import Spool, SpooledBody
 from mgw.clients.peers import is_trusted
 from mgw.config.settings import Config
 from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import Offload
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
+from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
+from mgw.web.interfaces import OpenRequest
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.headers import RawHeaders, value_of
-
-if TYPE_CHECKING:
-    from mgw.web.server import WebServer
 
 _log: Final = Logger()
 _AWAITED_BYTES: Final = 64 * 1024
@@ -59,6 +60,25 @@ class LocalApp(Protocol):
         ...
 
 
+class RequestServer(Protocol):
+    """What requests need of the server that they came to."""
+
+    app: LocalApp
+    clock: IReactorTime
+    budget: BodyBudget
+    spool: Spool
+    offload: Offload
+    sessions: Sessions
+
+    def wall(self) -> float:
+        """Return unix seconds."""
+        ...
+
+    def on_request_end(self, request: OpenRequest, status: int) -> None:
+        """A request has ended."""
+        ...
+
+
 class ServerRequest:
     """One request of a client, from its head to the end of its response.
 
@@ -74,7 +94,7 @@ class ServerRequest:
 
     def __init__(
         self,
-        server: WebServer,
+        server: RequestServer,
         channel: GatewayChannel,
         admitted: AdmittedHead,
         request_id: str,

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -23,11 +23,9 @@ from mgw.reactor.transport import RelayTransport
 from mgw.realtime.session import ClientReceiver, Session
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
+from mgw.web.server_request import RequestServer
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.headers import RawHeaders, values_of
-
-if TYPE_CHECKING:
-    from mgw.web.server import WebServer
 
 _log: Final = Logger()
 KEY_SUBPROTOCOL: Final = "openai-insecure-api-key."
@@ -161,7 +159,7 @@ class UpgradeRequest:
 
     def __init__(
         self,
-        server: WebServer,
+        server: RequestServer,
         channel: GatewayChannel,
         admitted: AdmittedHead,
         request_id: str,
