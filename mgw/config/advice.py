@@ -18,6 +18,7 @@ from mgw.config.near_names import near_name
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import listed, quote, redact
+from mgw.config.removed_settings import REMOVED
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
@@ -39,6 +40,7 @@ _LIKE_A_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|KEYS
 def advice(config: Config) -> list[str]:
     """Return all of them, in the order of the settings."""
     return [
+        *(f"{name}: {REMOVED[name]}" for name in config.removed),
         *_variables_as_keys(config),
         *_keys_of_providers(config),
         *_addresses_of_others(config),

@@ -25,6 +25,7 @@ from mgw.config.places import places_in
 from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
 from mgw.config.problems import Path, Report
 from mgw.config.profile import Profile, normalize_profile
+from mgw.config.removed_settings import without_removed
 from mgw.config.settings import Config
 from mgw.config.settings_base import (
     FROM_FILE,
@@ -89,6 +90,7 @@ def parse(
         report.add((), f'expected a mapping of settings, as in "{_SETTINGS}", found {document.found(())}')
         report.raise_if_any()
     stated = document.value if isinstance(document.value, dict) else {}
+    stated, removed = without_removed(stated)
     settings = without_misplaced(stated, report)
     config = _shape(settings, document, Config)
     providers = stated.get("providers")
@@ -99,8 +101,8 @@ def parse(
     known_profiles = None if report.has_problem_below(("profiles",)) and not known else known
     loaded = normalize(config, LoadContext(report, environ, names, known_profiles, route_names))
     variables = {path: variable for path, variable in _OVERRIDES.items() if environ.get(variable)}
-    places = places_in(name, report.marks, frozenset(file_settings(Config)), variables)
-    return loaded.model_copy(update={"places": places})
+    places = places_in(name, report.marks, frozenset({*file_settings(Config), *removed}), variables)
+    return loaded.model_copy(update={"places": places, "removed": removed})
 
 
 def parse_profile(text: str, name: str, environ: Mapping[str, str]) -> Profile:

@@ -190,6 +190,8 @@ class Config(Settings):
 
     places: NotInFile[Places] = Places()
     """Where the settings stand in their file."""
+    removed: NotInFile[tuple[str, ...]] = ()
+    """The settings in the file that an earlier version had and that have no effect any more."""
 
     listen: Address = setting(
         'Where the gateway listens: ``"host:port"``, ``":port"`` (all interfaces), '
@@ -314,12 +316,6 @@ class Config(Settings):
         shown="one process, without a supervisor",
     )
     fleet: EmptyIfNull[FleetSettings] = setting("What several hosts share", default=FleetSettings())
-    express: OnOff = setting(
-        "Whether text requests are served without Klein",
-        "This takes a fraction of the time and is otherwise the same. With ``false``, all requests "
-        "take the same path through the gateway, which may help to find the cause of a problem.",
-        default=True,
-    )
     fast_event_loop: OnOff = setting(
         "Whether the gateway gets events from the kernel through a faster path than Twisted's",
         "It applies to Twisted's epoll reactor, the default on Linux, and is tested at startup: if "

@@ -1,4 +1,4 @@
-"""What the parts of the HTTP side know of one another: interfaces, and the limits of a channel.
+"""Interfaces between the parts of the HTTP side, and the limits of a channel.
 
 A channel's handler (:class:`mgw.web.channel.RequestHandler`) returns a :class:`RequestReceiver` for each
 request.  A receiver is called in this order, and no more once it has finished or aborted its response::

@@ -107,6 +107,11 @@ def test_an_output_whose_name_is_too_long_is_told_in_one_line(
     assert len(line) < 500
 
 
+def test_check_warns_of_a_setting_that_was_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(lambda: parse("providers: {main: {kind: openai}}\nexpress: false\n", "mgw.yaml", {})) == 0
+    assert "warning: mgw.yaml:2: express: removed, " in capsys.readouterr().out
+
+
 TOKEN_FILES = {
     "token_file": "token_file: FILE",
     "oauth.subject_token_file": "auth: oauth2, oauth: {grant: token_exchange, token_url: 'https://h/t', "

@@ -226,6 +226,15 @@ def test_a_reload_says_where_the_dashboard_is_only_if_that_has_changed(log: Log)
         assert said_of_the_dashboard(log) == [ON, OFF, ON]
 
 
+def test_the_start_and_a_reload_warn_of_a_setting_that_was_removed(log: Log) -> None:
+    text = THREE_FAMILIES + "express: false\n"
+    harness = started(text)
+    with ended(harness):
+        harness.reload(config(text + "drain_seconds: 5\n"))
+        assert len([line for line in log.lines if ": express: removed, " in line]) == 2
+        assert harness.service.server.generation.number == 2
+
+
 def test_a_second_reload_is_a_third_generation() -> None:
     harness = started()
     with ended(harness):
