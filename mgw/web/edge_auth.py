@@ -132,8 +132,7 @@ class EdgeGate:
         """Let a request in.
 
         :param family: of the route, which decides what counts as a carrier.
-        :param vouched: what may take the place of a key: on the routes of uploads a token in the query; or
-            the client that another token, which was found good, stands for.
+        :param vouched: takes the place of a key: an upload's token in the query, or whom a good token names.
         :param carried: the key that a subprotocol of a WebSocket carries.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
@@ -155,17 +154,13 @@ class EdgeGate:
         own, flaw = self._find_own(family, left)
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
-        if self._mentions_keys(b"\n".join(others)):
+        said = b"\n".join(others)
+        hidden = self._hidden
+        plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
+        if not plain and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
         is_temporary = token_client is not None and token_client is vouched
         return Caller(own, raw_query, headers, flaw, client if self._closed else None, is_temporary)
-
-    def _mentions_keys(self, said: bytes) -> bool:
-        """Whether a key of ours stands in what other headers say, in whatever reading."""
-        hidden = self._hidden
-        if b"%" not in said and b"+" not in said and hidden.search(said) is None:  # as nearly always
-            return False
-        return any(map(hidden.are_mentioned, _readings(said)))
 
     @property
     def clients(self) -> Mapping[bytes, Client]:

@@ -215,7 +215,6 @@ class WebServer:
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             self._refuse_head(channel, error, dialect, head.method, raw_path)
-            forget_frames(error)
             return _REFUSED
         limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
         max_body_bytes = limit if own_limit is None else min(limit, own_limit)
@@ -229,7 +228,8 @@ class WebServer:
             if request.exchange is not None:
                 if key is not None and not caller.is_temporary:
                     self._admitted.keep(key, admitted)
-                request.exchange.acquire_permit(request.on_limit)
+                if caller.client is not None:
+                    request.exchange.acquire_permit(request.on_limit)
             request.admit_body()
         except GatewayError as error:
             request.refuse(error)
@@ -344,6 +344,7 @@ class WebServer:
         response = ServerResponse(channel, Reservation(self.budget))
         send_refusal(response, error, dialect, request_id, wall)
         self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
+        forget_frames(error)
 
     def _check(self, request: OpenRequest) -> None:
         matched, head = request.admitted.matched, request.admitted.head
