@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
 
-from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -38,6 +37,7 @@ from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory, channel_limits
 from mgw.web.operations import Operations, RenderMetrics
 from mgw.web.server import WebServer
+from mgw.web.server_request import LocalApp
 
 _log: Final = Logger()
 
@@ -98,7 +98,7 @@ class Serving:
         )
 
     def _make_server(
-        self, shared: Shared, generation: Generation, observer: AccessObserver, app: Klein
+        self, shared: Shared, generation: Generation, observer: AccessObserver, app: LocalApp
     ) -> WebServer:
         config, registry = generation.config, shared.registry
         disk = BodyBudget(config.spool.body_disk, place="on disk")

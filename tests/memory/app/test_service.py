@@ -232,7 +232,7 @@ def test_the_start_and_a_reload_warn_of_a_setting_that_was_removed(log: Log) -> 
     with ended(harness):
         harness.reload(config(text + "drain_seconds: 5\n"))
         assert len([line for line in log.lines if ": express: removed, " in line]) == 2
-        assert harness.service.server.generation.number == 2
+        assert harness.service.gateway.server.generation.number == 2
 
 
 def test_a_second_reload_is_a_third_generation() -> None:
