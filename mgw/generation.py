@@ -10,78 +10,53 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from random import random
-from time import monotonic, time
-from typing import Any, Final, cast
+from ssl import SSLContext
+from time import monotonic
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.web.iweb import IAgent
 
-from mgw.config.environment import refresh_tokens_below
 from mgw.config.problems import dotted_path
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
-from mgw.config.translation import ModelRowSettings
-from mgw.configured_files import ConfiguredFiles, read_configured_files
 from mgw.credentials import credentials_of
+from mgw.credentials.google_sources import GoogleCredentials, find_google_credentials
+from mgw.credentials.profiles import read_profiles
 from mgw.credentials.provider import CredentialProvider
-from mgw.credentials.recent_secrets import RecentSecrets
-from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
-from mgw.credentials.sources import CredentialSources
-from mgw.credentials.subscription.registry import THREADS, Subscriptions
+from mgw.credentials.sources import CredentialSources, open_sources
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
-from mgw.credentials.subscription.store import CredentialStore
-from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
-from mgw.dialects.models import Models, OverrideRow
+from mgw.credentials.token_request import REQUEST_SECONDS
+from mgw.dialects.models import Models, override_of
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
-from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
-from mgw.routing.routes import DASHBOARD_GROUP, DASHBOARD_ROUTES, ROUTES
+from mgw.routing.table import route_table
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
-from mgw.usage.journal import FailureLog
-from mgw.usage.prices import PriceTable
+from mgw.upstream.tls import client_context, read_authorities
+from mgw.usage.journal import FailureLog, UnknownStopLog
+from mgw.usage.prices import PriceTable, read_prices
+
+T = TypeVar("T")
 
 _log: Final = Logger()
-_MAX_UNKNOWN_STOPS: Final = 64
-"""How many are remembered; a provider that invents more is not logged any further."""
-_MAX_STOP_LENGTH: Final = 64
 _TOKEN_LIMITS: Final = UpstreamLimits(connect=10.0, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
-"""Of token endpoints, whose whole response has that long."""
+"""The limits of token endpoints; the whole response must have come in that time."""
 SLICE_SECONDS: Final = 0.01
 """How long a generation is built without letting anybody else go on."""
-
-
-@dataclass(slots=True)
-class UnknownStopLog:
-    """Logs each stop reason that nobody knows once; providers invent some (contract 8.21)."""
-
-    _seen: set[tuple[str, str]] = field(default_factory=set)
-
-    def note(self, provider: str, word: str) -> None:
-        """Log a word of a provider, unless it was logged before."""
-        seen = (provider, word[:_MAX_STOP_LENGTH])
-        if seen in self._seen or len(self._seen) >= _MAX_UNKNOWN_STOPS:
-            return
-        self._seen.add(seen)
-        _log.warn(
-            "provider {provider} sent the unknown finish reason {word!r}, which is treated as a normal "
-            "finish",
-            provider=provider,
-            word=seen[1],
-        )
 
 
 def _warn_of_prefix(prefix: str, provider: str, default: str) -> None:
@@ -177,6 +152,54 @@ class Generation:
             upstream.close()
 
 
+class ConfiguredFiles(Struct, frozen=True):
+    """What files hold; in place of what cannot be used stands why, as a :class:`ValueError`.
+
+    Files that are reread while in use are not among them.  Reading the others may take seconds (a large file
+    of prices, a thousand ``ca_file``), so a reload does it in a thread.
+    """
+
+    authorities: Mapping[str, SSLContext | ValueError] = field(default_factory=dict)
+    """Whom TLS trusts, by ``ca_file``."""
+    google: Mapping[str, GoogleCredentials | ValueError] = field(default_factory=dict)
+    """The credentials of providers at Google, by provider."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """The profiles that could be read, by name."""
+    profile_problems: tuple[str, ...] = ()
+    """What is wrong with the others."""
+    prices: PriceTable | ValueError | None = None
+
+
+def _read_files(config: Config, environ: Mapping[str, str]) -> ConfiguredFiles:
+    """Read the files that a configuration names, and its own rows of prices; this blocks."""
+    providers = config.providers.values()
+    problems: list[str] = []
+    profiles = read_profiles(config, environ, problems)
+    client_context(None)  # the system's authorities, which are kept
+    return ConfiguredFiles(
+        authorities={
+            file: _or_error(lambda file=file: read_authorities(file))  # type: ignore[misc]  # bound now
+            for file in dict.fromkeys(provider.ca_file for provider in providers)
+            if file is not None
+        },
+        google={
+            provider.name: _or_error(lambda provider=provider: find_google_credentials(provider))  # type: ignore[misc]  # as above
+            for provider in providers
+            if provider.google is not None
+        },
+        profiles=profiles,
+        profile_problems=tuple(problems),
+        prices=_or_error(lambda: read_prices(config)),
+    )
+
+
+def _or_error(read: Callable[[], T]) -> T | ValueError:
+    try:
+        return read()
+    except ValueError as error:
+        return ValueError(str(error))  # without the frames, which hold what was read
+
+
 class Parts(Struct, frozen=True):
     """What can be made of a configuration without the reactor."""
 
@@ -201,10 +224,10 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
     credentials: dict[str, CredentialProvider] = {}
     return Parts(
         config,
-        read_configured_files(config, environ),
+        _read_files(config, environ),
         resolver,
         Catalog(config, resolver, created, partial(_without_account, credentials)),
-        Models(_override(row) for row in config.translation.models),
+        Models(override_of(row) for row in config.translation.models),
         route_table(config),
         credentials,
         secrets_of(config),
@@ -285,13 +308,24 @@ def _steps(
         for credential in credentials.values():
             sources.release(credential)
         raise
+    return _join(number, parts, upstreams, rewrites, sources)
+
+
+def _join(
+    number: int,
+    parts: Parts,
+    upstreams: Mapping[str, Upstream],
+    rewrites: Mapping[str, BodyRewrite],
+    sources: CredentialSources,
+) -> Generation:
+    files = parts.files
     return Generation(
         number,
-        config,
+        parts.config,
         parts.table,
         parts.resolver,
         parts.catalog,
-        credentials,
+        parts.credentials,
         upstreams,
         parts.models,
         sources.release,
@@ -333,22 +367,13 @@ def _add_credentials(
 
 
 def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
-    """Return what keeps the credentials that outlive a generation, with threads for the files of stores."""
-    recent = RecentSecrets()
+    """Return what keeps the credentials that outlive a generation."""
 
-    def open_client(proxy: ProxyAddress | None) -> TokenClient:
+    def open_agent(proxy: ProxyAddress | None) -> tuple[IAgent, Callable[[], None]]:
         agent = build_agent(reactor, _TOKEN_LIMITS, proxy=proxy)
-        return TokenClient(agent, reactor, agent.close, recent)
+        return agent, agent.close
 
-    threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
-    subscriptions = Subscriptions(reactor, time, threads.defer, random, recent=recent)
-    directory = Path(refresh_tokens_below(os.environ))
-
-    def open_file(name: str) -> RefreshTokenFile:
-        return RefreshTokenFile(CredentialStore(directory / f"{name}.json"), threads.defer, reactor, time)
-
-    tokens = RefreshTokens(open_file)
-    return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=tokens, recent=recent)
+    return open_sources(reactor, open_agent, os.environ)
 
 
 def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:
@@ -368,35 +393,6 @@ def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[st
     return found
 
 
-def route_table(config: Config) -> RouteTable:
-    """Return what finds routes: the one from before where the configuration says the same of them.
-
-    A worker then has that of the process that it was forked from, in memory that all of them share.
-    """
-    families = frozenset(families_of(config).items())
-    return _route_table(denied_routes(config), families, config.dashboard.why_off)
-
-
-@lru_cache(maxsize=2)
-def _route_table(
-    denied: tuple[str, ...], families: frozenset[tuple[str, Family]], no_dashboard: str | None
-) -> RouteTable:
-    said = no_dashboard
-    if said is None and DASHBOARD_GROUP not in denied:
-        said = f"the dashboard is at {DASHBOARD_ROUTES[0].path}"
-    return RouteTable(ROUTES, denied, dict(families), {} if said is None else {DASHBOARD_GROUP: said})
-
-
-def denied_routes(config: Config) -> tuple[str, ...]:
-    """Return the names of routes, groups and families that answer 404."""
-    return config.routes.deny if config.dashboard.is_served else (*config.routes.deny, DASHBOARD_GROUP)
-
-
-def families_of(config: Config) -> dict[str, Family]:
-    """Return the family of each provider, by its name."""
-    return {name: KINDS[provider.kind].family for name, provider in config.providers.items()}
-
-
 def _upstream(provider: Provider, reactor: Any, files: ConfiguredFiles) -> Upstream:  # Any: as above
     where = dotted_path(("providers", provider.name))
     context = None if provider.ca_file is None else files.authorities[provider.ca_file]
@@ -408,12 +404,3 @@ def _upstream(provider: Provider, reactor: Any, files: ConfiguredFiles) -> Upstr
         raise ValueError(f"{where}.proxy: {error}") from None
     except ValueError as error:
         raise ValueError(f"{where}.base_url: {error}") from None
-
-
-def _override(row: ModelRowSettings) -> OverrideRow:
-    """Say an operator's row to the table of models, where what is not stated is inherited."""
-    stated = {name: value for name, value in row if value is not None}
-    for name in ("budget", "default", "max_output"):  # false there says that it takes none, or is unknown
-        if stated.get(name) is False:
-            stated[name] = None
-    return OverrideRow(**stated)

@@ -22,7 +22,7 @@ from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
 from mgw.config.settings import Config
-from mgw.configured_files import read_profiles
+from mgw.credentials.profiles import read_profiles
 from mgw.credentials.subscription.login import Way, missing_for
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
 from mgw.credentials.subscription.token_exchange import header_text

@@ -8,24 +8,29 @@ generation uses any more is closed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
+from random import random
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
+from twisted.web.iweb import IAgent
 
+from mgw.config.environment import refresh_tokens_below
 from mgw.config.proxy import ProxyAddress
 from mgw.config.secrets import parts_of, secrets_in
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
-from mgw.credentials.refresh_tokens import RefreshTokens
+from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
-from mgw.credentials.subscription.registry import Subscriptions
+from mgw.credentials.subscription.registry import THREADS, Subscriptions
+from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
 from mgw.nouns.secret import Secret, key_hash
-from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
 
 T = TypeVar("T", bound=CredentialProvider)
 
@@ -170,3 +175,31 @@ class CredentialSources:
 
     def __len__(self) -> int:
         return len(self._by_identity)
+
+
+def open_sources(
+    reactor: Any,  # Any: a reactor has no one type
+    open_agent: Callable[[ProxyAddress | None], tuple[IAgent, Callable[[], None]]],
+    environ: Mapping[str, str],
+) -> CredentialSources:
+    """Return the sources of a process, with threads for the files of stores.
+
+    :param open_agent: returns what sends requests to token endpoints, and what closes it.
+    :param environ: says where refresh tokens are kept.
+    """
+    recent = RecentSecrets()
+
+    def open_client(proxy: ProxyAddress | None) -> TokenClient:
+        agent, close = open_agent(proxy)
+        return TokenClient(agent, reactor, close, recent)
+
+    threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
+    subscriptions = Subscriptions(reactor, time.time, threads.defer, random, recent=recent)
+    directory = Path(refresh_tokens_below(environ))
+
+    def open_file(name: str) -> RefreshTokenFile:
+        store = CredentialStore(directory / f"{name}.json")
+        return RefreshTokenFile(store, threads.defer, reactor, time.time)
+
+    tokens = RefreshTokens(open_file)
+    return CredentialSources(reactor, open_client, subscriptions, refresh_tokens=tokens, recent=recent)

@@ -22,11 +22,11 @@ from mgw.clients.peers import client_behind, is_loopback, is_trusted
 from mgw.config.edge_auth import digest_of
 from mgw.config.settings import Config
 from mgw.dashboard.cookies import CookieSessions, cookie_name
-from mgw.generation import denied_routes
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
+from mgw.routing.table import denied_routes
 
 _API: Final = next(route for route in DASHBOARD_ROUTES if route.name == "dashboard_api")
 SAFE_METHODS: Final = frozenset({b"GET", b"HEAD"})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from msgspec import UNSET, Struct, UnsetType, defstruct, structs
 
+from mgw.config.translation import ModelRowSettings
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Family
@@ -111,3 +112,12 @@ def _merged(shipped: ModelRow, override: OverrideRow) -> ModelRow:
         if value is not UNSET and name not in _MATCH_ONLY
     }
     return structs.replace(shipped, match=override.match, source=OPERATOR, **stated)
+
+
+def override_of(row: ModelRowSettings) -> OverrideRow:
+    """Say an operator's row to the table of models, where what is not stated is inherited."""
+    stated = {name: value for name, value in row if value is not None}
+    for name in ("budget", "default", "max_output"):  # false there says that it takes none, or is unknown
+        if stated.get(name) is False:
+            stated[name] = None
+    return OverrideRow(**stated)

@@ -27,6 +27,8 @@ from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identit
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
 
+from mgw.config.file_faults import unreadable
+from mgw.config.quoting import redact
 from mgw.reactor.regular_file import MAX_CERTIFICATE_FILE, read_regular_file
 from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.dial import Attempt, Dialler
@@ -142,6 +144,20 @@ def client_context(ca_file: str | None) -> SSLContext:
     except SSLError as error:  # an OSError, though the file was read
         raise ValueError(error.reason) from None
     return context
+
+
+def read_authorities(file: str) -> SSLContext:
+    """Return a context that trusts the authorities in a file.
+
+    :raises ValueError: they cannot be read.
+    """
+    try:
+        return client_context(file)
+    except OSError as error:
+        reason = unreadable(file, error)
+    except ValueError:
+        reason = f"{redact(file)} contains no PEM certificate"
+    raise ValueError(reason)
 
 
 def _system_bundle() -> tuple[str | None, int]:

@@ -33,6 +33,9 @@ from mgw.usage.event import UsageEvent
 from mgw.usage.record import SettledExchange, encode_settled
 
 _log: Final = Logger()
+_MAX_UNKNOWN_STOPS: Final = 64
+"""How many are remembered; a provider that invents more is not logged any further."""
+_MAX_STOP_LENGTH: Final = 64
 
 
 class _SinkBase(Protocol):
@@ -314,6 +317,26 @@ class ProviderFailure(Struct, frozen=True):
     request_id: str
     message: str | None = None
     """The provider's, as it may be shown."""
+
+
+@dataclass(slots=True)
+class UnknownStopLog:
+    """Logs each stop reason that nobody knows once; providers invent some (contract 8.21)."""
+
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def note(self, provider: str, word: str) -> None:
+        """Log a word of a provider, unless it was logged before."""
+        seen = (provider, word[:_MAX_STOP_LENGTH])
+        if seen in self._seen or len(self._seen) >= _MAX_UNKNOWN_STOPS:
+            return
+        self._seen.add(seen)
+        _log.warn(
+            "provider {provider} sent the unknown finish reason {word!r}, which is treated as a normal "
+            "finish",
+            provider=provider,
+            word=seen[1],
+        )
 
 
 @dataclass(slots=True)

@@ -11,7 +11,11 @@ from decimal import Decimal
 from typing import Final
 
 from mgw.canonical.reply import TokenUsage
+from mgw.config.file_faults import unreadable
+from mgw.config.load import parse_prices, read_text
 from mgw.config.prices import PARTS, PriceRowSettings
+from mgw.config.problems import ConfigError
+from mgw.config.settings import Config
 from mgw.nouns.vocabulary import Modality
 from mgw.usage.event import Outcome
 from mgw.usage.price_row import LabelPrice, PriceRow, Quantities, Unpriced, round_to_nanodollars
@@ -23,6 +27,23 @@ _SESSION_DECIMALS: Final = 3
 _MODELS: Final = "models/"
 _TEXT: Final = Modality.TEXT
 _PLATFORM: Final = Modality.PLATFORM.value
+
+
+def read_prices(config: Config) -> PriceTable | None:
+    """Return what models cost, as the configuration or a file of it says; this blocks.
+
+    :raises ValueError: the file cannot be read, or has problems; a line for each.
+    """
+    prices = config.prices
+    if prices is None or prices.file is None:
+        return None if prices is None else PriceTable(prices.rows)
+    try:
+        return PriceTable(parse_prices(read_text(prices.file), prices.file, config.providers))
+    except OSError as error:
+        reason = f"prices.file: {unreadable(prices.file, error)}"
+    except ConfigError as error:
+        reason = str(error)
+    raise ValueError(reason)
 
 
 class PriceTable:

@@ -11,9 +11,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from mgw import generation
-from mgw.generation import Generation, build_generation, build_in_slices, make_parts, route_table
+from mgw.generation import Generation, build_generation, build_in_slices, make_parts
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Effort, Family, ForcedTools
+from mgw.routing.table import route_table
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.token_endpoints import TokenHosts

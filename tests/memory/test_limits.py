@@ -55,7 +55,6 @@ from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.attempts import Attempts, Step, Trouble
 from mgw.exchange.response_translation import format_dropped_fields
 from mgw.exchange.rewritten_urls import _signed_part
-from mgw.generation import UnknownStopLog
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.response_reader import ResponseReader
@@ -67,6 +66,7 @@ from mgw.realtime.messages import find_message_models
 from mgw.routing.resolve import Resolver
 from mgw.upstream.agent import _BufferConsumer
 from mgw.usage.event import encode
+from mgw.usage.journal import UnknownStopLog
 from mgw.usage.trace_context import trace_context_of
 from mgw.usage.usage_read import OTHER
 from mgw.wire.encodings import decode_content
@@ -527,8 +527,8 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.exchange.attempts.MAX_PAUSE": repeats_after,
     "mgw.exchange.response_translation.MAX_ERROR_BYTES": tells_refusal,
     "mgw.exchange.rewritten_urls._MAX_SIGNED_BYTES": lambda size: _signed_part(b"x" * size) == b"x" * size,
-    "mgw.generation._MAX_STOP_LENGTH": tells_stops_apart,
-    "mgw.generation._MAX_UNKNOWN_STOPS": notes_stops,
+    "mgw.usage.journal._MAX_STOP_LENGTH": tells_stops_apart,
+    "mgw.usage.journal._MAX_UNKNOWN_STOPS": notes_stops,
     "mgw.http.body.MAX_CHUNK_EXTRAS": takes_line,
     "mgw.http.connect_head.MAX_CONNECT_HEAD": opens_tunnel,
     "mgw.http.response_reader.MAX_HEAD_BYTES": takes_response_head,

@@ -33,7 +33,7 @@ from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.dialects.models import Models
 from mgw.exchange.upstream_headers import provider_headers
-from mgw.generation import Generation, families_of
+from mgw.generation import Generation
 from mgw.ops.live_models import LiveModels
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
@@ -41,6 +41,7 @@ from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
+from mgw.routing.table import families_of
 from mgw.upstream.client import Upstream
 from mgw.web.app import GatewayApp, build_app
 from mgw.web.edge_auth import EdgeGate

@@ -19,13 +19,14 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.request import ClientRequest, Producer
-from mgw.generation import Generation, denied_routes, families_of
+from mgw.generation import Generation
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
+from mgw.routing.table import denied_routes, families_of
 from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
 from mgw.usage.prices import PriceTable

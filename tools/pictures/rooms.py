@@ -23,7 +23,6 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "exchange": ("one HTTP request, to its last byte",),
         "ops": ("metrics, logs, probes",),
         "generation": ("what one configuration file became",),
-        "configured_files": ("files that the configuration names",),
         "credentials": ("authentication", "to a provider"),
         "upstream": ("connections", "to a provider"),
         "usage": ("what happened,", "and who is told"),
