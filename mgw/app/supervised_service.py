@@ -37,14 +37,14 @@ from mgw.ops.logs import LogFile
 from mgw.ops.process import on_signals
 from mgw.ops.service_manager import SECONDS_BEHIND_DRAIN
 from mgw.workers.channel import Channel, ChannelError, adopt
-from mgw.workers.counts import HubCounts
+from mgw.workers.counts import SupervisorCounts
 from mgw.workers.fork_server import ForkServer
-from mgw.workers.hub import HubParts, WorkerConnection
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines, socket_directories
 from mgw.workers.messages import AccountCooldown, Begin, Drain, Failed, LogText, Reload
 from mgw.workers.pickled_config import pickle_config
 from mgw.workers.pool import WorkerPool
 from mgw.workers.supervisor import BEGIN_SECONDS, Supervisor
+from mgw.workers.worker_connection import SupervisorParts, WorkerConnection
 from mgw.workers.worker_count import resolve_workers
 
 RELOAD_SECONDS: Final = 60.0
@@ -85,12 +85,12 @@ class SupervisedService(Service):
         self._operator_socket = ""
         self._fork_server: ForkServer | None = None
         self._is_stopping = False
-        self._hub_parts = self._make_hub_parts()
+        self._supervisor_parts = self._make_supervisor_parts()
 
-    def _make_hub_parts(self) -> HubParts:
+    def _make_supervisor_parts(self) -> SupervisorParts:
         server, records = self.gateway.server, self.gateway.telemetry.records
-        return HubParts(
-            counts=HubCounts(server.registry.counts_of, server.sessions.slots, self._reactor),
+        return SupervisorParts(
+            counts=SupervisorCounts(server.registry.counts_of, server.sessions.slots, self._reactor),
             sources=self.gateway.serving.sources,
             record_settled=records.record_settled,
             record_ended=records.record_ended,
@@ -177,7 +177,7 @@ class SupervisedService(Service):
 
     def make_handler(self, slot: int) -> WorkerConnection:
         """Return what takes the messages of a new worker."""
-        return WorkerConnection(slot, self._hub_parts)
+        return WorkerConnection(slot, self._supervisor_parts)
 
     def attach(self, slot: int, channel: Channel, pid: int) -> Deferred[None]:  # noqa: ARG002  the interface's
         """Have a new worker begin with the configuration of the moment."""

@@ -38,7 +38,7 @@ from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import ListeningSocket, Ports, read_certificate
 from mgw.workers.channel import Channel, adopt
 from mgw.workers.client_balance import ClientBalance, ClientNumbers
-from mgw.workers.counts import Hub
+from mgw.workers.counts import SupervisorClient
 from mgw.workers.fork_server import WorkerStart
 from mgw.workers.forwarding import Forwarding, forwarding_to
 from mgw.workers.messages import (
@@ -100,7 +100,7 @@ class _Equipment:
     records: RecordQueue
     metrics: Metrics
     writer: RowWriter
-    hub: Hub
+    supervisor: SupervisorClient
     forwarding: Forwarding
 
 
@@ -212,7 +212,7 @@ class Worker:
         sources = build_sources(reactor)
         sources.share = SupervisorTokens(channel)
         sources.subscriptions.on_cooldown = self._on_cooldown
-        hub = Hub(channel, reactor, message.workers)
+        supervisor = SupervisorClient(channel, reactor, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)
@@ -220,14 +220,14 @@ class Worker:
         own = {"metrics": forwarding.serve, **dict.fromkeys(GUARDED_ROUTES, forwarding.serve)}
         serving = Serving(
             reactor,
-            Shared(sources, ClientRegistry(hub.counts), hub.slots()),
+            Shared(sources, ClientRegistry(supervisor.counts), supervisor.slots()),
             generation,
             AccessObserver(records, metrics),
             metrics.render,
             own,
         )
         serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
-        return _Equipment(serving, records, metrics, writer, hub, forwarding)
+        return _Equipment(serving, records, metrics, writer, supervisor, forwarding)
 
     def _on_session(self, change: SessionChange) -> None:
         self.channel.tell(SessionNews(to_builtins(change)))
@@ -256,7 +256,7 @@ class Worker:
             return Done()
         config = generation.config
         self._ports.renew(certificate)
-        equipment.hub.workers = message.workers
+        equipment.supervisor.workers = message.workers
         self.inherited.use_log(config.log)
         serving.use(generation)
         equipment.metrics.reloaded(message.number, config.providers, config.edge_auth.names)

@@ -37,8 +37,8 @@ class ChannelError(Exception):
     """A question got no answer; the text says why, and quotes nothing of either."""
 
 
-class Asker(Protocol):
-    """A channel, for those who only ask."""
+class RequestSender(Protocol):
+    """A channel, for those who only send requests over it."""
 
     def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
         """Fire with the answer of the other side, or fail with :class:`ChannelError`."""

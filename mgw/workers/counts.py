@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from mgw.clients.limits import ClientCounts, LimitReached, Limits, LocalCounts, Permit
 from mgw.realtime.sessions import Slots
-from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
     AcquirePermit,
     ChannelMessage,
@@ -69,7 +69,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class HubCounts:
+class SupervisorCounts:
     """Answers the questions of all workers, and remembers which of them has what.
 
     :param counts_of: finds what a key has used, by its name; ``None``: it has no limits, or is not known, as
@@ -164,8 +164,8 @@ class HubCounts:
 # A worker
 
 
-class HubChannel(Asker, Protocol):
-    """The channel, as far as it is wanted here."""
+class SupervisorChannel(RequestSender, Protocol):
+    """The channel to the supervisor."""
 
     def tell(self, message: ChannelMessage) -> None:
         """Say something that has no answer."""
@@ -173,13 +173,13 @@ class HubChannel(Asker, Protocol):
 
 
 @dataclass(slots=True)
-class Hub:
-    """The process that counts, as a worker asks it.
+class SupervisorClient:
+    """Asks the supervisor, which counts for all workers.
 
     :param workers: how many there are; a reload sets it before it sets limits.
     """
 
-    channel: HubChannel
+    channel: SupervisorChannel
     clock: IReactorTime
     workers: int
     answers: bool = True
@@ -242,10 +242,10 @@ class SupervisorPermit(Permit, eq=False):
 class RemoteCounts:
     """The counts of a key, which another process keeps."""
 
-    __slots__ = ("_hub", "_local", "_name")
+    __slots__ = ("_local", "_name", "_supervisor")
 
-    def __init__(self, hub: Hub, name: str, limits: Limits) -> None:
-        self._hub = hub
+    def __init__(self, supervisor: SupervisorClient, name: str, limits: Limits) -> None:
+        self._supervisor = supervisor
         self._name = name
         self._local = LocalCounts(self._share_of(limits))
         """Counts while there is no answer."""
@@ -261,16 +261,18 @@ class RemoteCounts:
 
     def acquire(self, now: float) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         """Ask whether a request may begin."""
-        if self._hub.answers:
+        if self._supervisor.answers:
             return Deferred.fromCoroutine(self._ask())
-        self._hub.try_again()
+        self._supervisor.try_again()
         return self._local.acquire(now)
 
     async def _ask(self) -> Permit | LimitReached:
-        hub, number = self._hub, self._hub.next_number()
-        answer = await hub.ask(AcquirePermit(self._name, number), ReleasePermit(number, 0, refused=True))
+        supervisor, number = self._supervisor, self._supervisor.next_number()
+        answer = await supervisor.ask(
+            AcquirePermit(self._name, number), ReleasePermit(number, 0, refused=True)
+        )
         if answer is None:
-            return self._local.acquire(hub.clock.seconds())
+            return self._local.acquire(supervisor.clock.seconds())
         if isinstance(answer, PermitDenied):
             return LimitReached(answer.limit, answer.most, answer.seconds)
         return SupervisorPermit(number)
@@ -278,13 +280,13 @@ class RemoteCounts:
     def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """Say that a request has ended."""
         if isinstance(permit, SupervisorPermit):
-            self._hub.channel.tell(ReleasePermit(permit.number, tokens, refused))
+            self._supervisor.channel.tell(ReleasePermit(permit.number, tokens, refused))
         else:
             self._local.release(permit, now, tokens, refused=refused)
 
     def _share_of(self, limits: Limits) -> Limits:
         shares = {
-            name: None if limit is None else self._hub.share_of(limit)
+            name: None if limit is None else self._supervisor.share_of(limit)
             for name, limit in asdict(limits).items()
         }
         return Limits(**shares)
@@ -294,7 +296,7 @@ class RemoteCounts:
 class RemoteSlots:
     """The slots of sessions, which another process gives out."""
 
-    hub: Hub
+    supervisor: SupervisorClient
     _share: int = 0
     """How many there may be of this worker while there is no answer."""
     _numbers: list[int] = field(default_factory=list)
@@ -304,18 +306,18 @@ class RemoteSlots:
 
     def use(self, max_sessions: int) -> None:
         """Give out so many at most from now on, in all workers together."""
-        self._share = self.hub.share_of(max_sessions)
+        self._share = self.supervisor.share_of(max_sessions)
 
     def take(self) -> bool | Deferred[bool]:
         """Ask for a slot."""
-        if self.hub.answers:
+        if self.supervisor.answers:
             return Deferred.fromCoroutine(self._ask())
-        self.hub.try_again()
+        self.supervisor.try_again()
         return self._take_here()
 
     async def _ask(self) -> bool:
-        number = self.hub.next_number()
-        answer = await self.hub.ask(TakeSlot(number), FreeSlot(number))
+        number = self.supervisor.next_number()
+        answer = await self.supervisor.ask(TakeSlot(number), FreeSlot(number))
         if answer is None:
             return self._take_here()
         if not isinstance(answer, SlotAnswer) or not answer.is_taken:
@@ -333,4 +335,4 @@ class RemoteSlots:
         if self._local:
             self._local -= 1
         else:
-            self.hub.channel.tell(FreeSlot(self._numbers.pop()))
+            self.supervisor.channel.tell(FreeSlot(self._numbers.pop()))

@@ -2,13 +2,13 @@
 
 ::
 
-    client -- HTTP --> worker -- UNIX socket: one line about the client, then HTTP --> hub
+    client -- HTTP --> worker -- UNIX socket: one line about the client, then HTTP --> supervisor
 
 The line comes first on every connection, each of which carries one request.  It is the worker's alone: what a
-client sends follows behind it, as a head that was read strictly and is rendered anew.  The hub decides who
-may see what by the client's address and headers, so all of these go on but what frames the message; so does
-the version, since the dashboard takes HTTP/1.0 for a proxy's.  A ``Connection`` header removes no other one:
-a client must not be able to hide what a proxy says of it.
+client sends follows behind it, as a head that was read strictly and is rendered anew.  The supervisor decides
+who may see what by the client's address and headers, so all of these go on but what frames the message; so
+does the version, since the dashboard takes HTTP/1.0 for a proxy's.  A ``Connection`` header removes no other
+one: a client must not be able to hide what a proxy says of it.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ class ForwardedClient(Struct, frozen=True):
 class Forwarding:
     """The worker's side.
 
-    :param endpoint: connects to the hub.
+    :param endpoint: connects to the supervisor.
     """
 
     clock: IReactorTime
     endpoint: IStreamClientEndpoint
     limits: UpstreamLimits = LIMITS
-    _hub: Upstream = field(init=False, repr=False)
+    _supervisor: Upstream = field(init=False, repr=False)
     _streams: dict[_Relay, None] = field(default_factory=dict, repr=False)
     """Responses that go on until somebody ends them."""
     _draining: bool = False
 
     def __post_init__(self) -> None:
-        self._hub = Upstream("hub", "http://hub", self.limits, self.endpoint, self.clock)
+        self._supervisor = Upstream("supervisor", "http://supervisor", self.limits, self.endpoint, self.clock)
 
     async def serve(self, request: GatewayRequest) -> None:
-        """Respond to a request as the hub does.
+        """Respond to a request as the supervisor does.
 
-        :raises GatewayError: ``OVERLOADED`` where the hub does not respond, or breaks off; ``DRAINING`` for a
-            stream of events while this worker stops.
+        :raises GatewayError: ``OVERLOADED`` where the supervisor does not respond, or breaks off;
+            ``DRAINING`` for a stream of events while this worker stops.
         """
         response = await self._open(request)
         relay = _Relay(request.server_request.response, response)
@@ -113,7 +113,7 @@ class Forwarding:
         )
         waiter = ResponseWaiter()
         rendered = client.line() + render_forwarded(head, len(body))
-        waiter.cancel = self._hub.send(head.method, rendered, body, waiter, fresh=True)
+        waiter.cancel = self._supervisor.send(head.method, rendered, body, waiter, fresh=True)
         try:
             return await waiter.deferred
         except GatewayError as error:
@@ -121,7 +121,7 @@ class Forwarding:
 
 
 def forwarding_to(reactor: Any, path: str) -> Forwarding:  # Any: a reactor has no one type
-    """Return what forwards to the hub that listens at ``path``."""
+    """Return what forwards to the supervisor that listens at ``path``."""
     return Forwarding(reactor, UNIXClientEndpoint(reactor, path))
 
 
@@ -138,7 +138,7 @@ def render_forwarded(head: RequestHead, size: int) -> bytes:
 
 
 class _Relay:
-    """One response of the hub, on its way to the client."""
+    """One response of the supervisor, on its way to the client."""
 
     def __init__(self, client: ServerResponse, response: UpstreamResponse) -> None:
         self._client = client
@@ -170,7 +170,7 @@ class _Relay:
         self._settle(error)
 
     def end(self) -> None:
-        """End a response here that the hub would go on with."""
+        """End a response here that the supervisor would go on with."""
         self._response.cancel()
         self.on_body_end()
 
@@ -194,7 +194,7 @@ def _client_of(address: IAddress, request_id: str, *, is_secure: bool) -> Forwar
 
 
 def _broken(error: GatewayError) -> GatewayError:
-    """Return the refusal of a request that the hub has not answered."""
+    """Return the refusal of a request that the supervisor has not answered."""
     message = "the gateway process that handles this request is not responding; try again"
     refusal = GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
     return refusal if error.cause is None else refusal.because(error.cause)

@@ -1,4 +1,4 @@
-"""The private UNIX socket on which the hub receives requests that workers forward.
+"""The private UNIX socket on which the supervisor receives requests that workers forward.
 
 It lies in a directory that only the user of the service may enter, and whoever connects is asked for his user
 once more.  So what a connection says of its client is believed (:mod:`mgw.workers.forwarding`): the server
@@ -72,7 +72,7 @@ class InternalListener:
     user: int | None = None
     """Whose processes may connect; ``None``: those of the user that we have at the time."""
     channels: ChannelFactory = field(init=False)
-    """The connections: whoever stops the hub drains them."""
+    """The connections: whoever stops the supervisor drains them."""
     _requests: _ForwardedRequests = field(init=False, repr=False)
     _directory: str | None = None
     _port: IListeningPort | None = None
@@ -354,7 +354,7 @@ class _ForwardedRequests:
 
 @dataclass(slots=True)
 class WithoutAccessLines:
-    """What observes the server of a hub: the worker that forwards a request has told of its end."""
+    """What observes the server of a supervisor: the worker that forwards a request has told of its end."""
 
     observer: RequestObserver
 

@@ -63,8 +63,8 @@ _CODEC: Final = ("utf-8", "surrogatepass")
 """A client's JSON may hold half of a surrogate pair."""
 
 
-class Teller(Protocol):
-    """What is asked of a channel."""
+class MessageSender(Protocol):
+    """A channel, for those who only send messages over it."""
 
     @property
     def waiting_bytes(self) -> int:
@@ -80,7 +80,7 @@ class Teller(Protocol):
 class RowWriter:
     """Sends records; takes what a :class:`~mgw.usage.record_queue.RecordQueue` hands on."""
 
-    channel: Teller
+    channel: MessageSender
     dropped: int = 0
     """Records that were not sent, because the other side takes too little."""
     _numbers: dict[ExchangeLabels, int] = field(default_factory=dict, repr=False)

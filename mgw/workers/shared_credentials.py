@@ -22,7 +22,7 @@ from mgw.credentials.renewed_token import SharedFetch, TokenFetch, token_digest
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.secret import Secret
-from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
 
 ANSWER_SECONDS: Final = 25.0
@@ -33,7 +33,7 @@ ANSWER_SECONDS: Final = 25.0
 class SupervisorTokens:
     """Asks the supervisor for tokens: the ``share`` of a worker's :class:`CredentialSources`."""
 
-    channel: Asker
+    channel: RequestSender
 
     def __call__(self, identity: str, fetch: TokenFetch, *, single_use: bool) -> SharedFetch:
         """Return what asks for the token of an identity; see :class:`mgw.credentials.sources.TokenShare`."""

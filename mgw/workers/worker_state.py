@@ -22,7 +22,7 @@ from mgw.ops.combining import COMBINATIONS, Combination, Row
 from mgw.ops.exposition import Labels
 from mgw.ops.metrics import Metrics
 from mgw.reactor.single_flight import gather
-from mgw.workers.channel import Asker, ChannelError
+from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import StateQuestion, WorkerState
 
 ANSWER_SECONDS: Final = 1.0
@@ -75,13 +75,13 @@ class WorkersState:
     processes: Callable[[], Mapping[int, int]] = _no_processes
     """The process id of each slot's worker."""
     proc: Path = _PROC
-    _channels: dict[int, Asker] = field(default_factory=dict, repr=False)
+    _channels: dict[int, RequestSender] = field(default_factory=dict, repr=False)
     _states: dict[int, WorkerState] = field(default_factory=dict, repr=False)
     _tables: dict[int, _Tables] = field(default_factory=dict, repr=False)
     _past: _Tables = field(default_factory=dict, repr=False)
     """What was counted before the last numbers of each worker began."""
 
-    def refresh(self, channels: Mapping[int, Asker]) -> Deferred[None]:
+    def refresh(self, channels: Mapping[int, RequestSender]) -> Deferred[None]:
         """Ask all workers at once; it fires when each has answered, or has had its time, and never fails.
 
         :param channels: of all workers that there are, by slot; others have ended.
@@ -152,10 +152,10 @@ class WorkersState:
         rows = [convert(row, SessionRow) for state in self._states.values() for row in state.sessions]
         return sorted(rows, key=attrgetter("time"))
 
-    async def _ask_all(self, channels: Mapping[int, Asker]) -> None:
+    async def _ask_all(self, channels: Mapping[int, RequestSender]) -> None:
         await gather(self._ask(slot, channel) for slot, channel in channels.items())
 
-    async def _ask(self, slot: int, channel: Asker) -> None:
+    async def _ask(self, slot: int, channel: RequestSender) -> None:
         try:
             state = await channel.ask(StateQuestion(), ANSWER_SECONDS)
         except ChannelError:

@@ -1,4 +1,4 @@
-"""Requests of operators through a worker to the hub, over the sockets of both."""
+"""Requests of operators through a worker to the supervisor, over the sockets of both."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ EVENTS = "/v1/dashboard/events"
 
 
 class Fleet:
-    """A hub that listens for workers, and one worker that clients reach."""
+    """A supervisor that listens for workers, and one worker that clients reach."""
 
     def __init__(self, directory: Path, user: int) -> None:
         reactor = running_reactor()
-        self.hub, self.worker = (
+        self.supervisor, self.worker = (
             GatewayService(config(CONFIG), lambda: config(CONFIG), reactor, None) for _ in range(2)
         )
-        self.hub_observer, self.observer = RecordingObserver(), RecordingObserver()
-        self.hub.gateway.server.observer = WithoutAccessLines(self.hub_observer)
+        self.supervisor_observer, self.observer = RecordingObserver(), RecordingObserver()
+        self.supervisor.gateway.server.observer = WithoutAccessLines(self.supervisor_observer)
         self.worker.gateway.server.observer = self.observer
-        self.listener = InternalListener(reactor, self.hub.gateway.server, [str(directory)], user)
+        self.listener = InternalListener(reactor, self.supervisor.gateway.server, [str(directory)], user)
         self.path = self.listener.start()
         forward = forwarding_to(reactor, self.path).serve
         endpoints: dict[str, Endpoint] = dict.fromkeys([*GUARDED_ROUTES, "metrics"], forward)
@@ -65,7 +65,7 @@ class Fleet:
         return bool(
             self.read(
                 lambda: (
-                    not (self.hub.gateway.server.in_flight or self.worker.gateway.server.in_flight)
+                    not (self.supervisor.gateway.server.in_flight or self.worker.gateway.server.in_flight)
                     and not (self.listener.channels.channels or self.worker.gateway.channels.channels)
                 )
             )
@@ -97,7 +97,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_metrics_and_the_dashboard_come_from_the_hub(fleet: Fleet) -> None:
+def test_metrics_and_the_dashboard_come_from_the_supervisor(fleet: Fleet) -> None:
     folder = Path(fleet.path).parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert fleet.ask("/metrics").status == 401
@@ -111,10 +111,10 @@ def test_metrics_and_the_dashboard_come_from_the_hub(fleet: Fleet) -> None:
     assert [line[1:] for line in fleet.observer.lines] == [
         *(("/metrics", 401), ("/metrics", 200), ("/ui", 401), ("/ui/login", 204), ("/ui", 200)),
     ]
-    assert fleet.hub_observer.lines == []
+    assert fleet.supervisor_observer.lines == []
 
 
-def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Fleet) -> None:
+def test_a_client_that_reads_nothing_holds_up_the_supervisor_and_not_memory(fleet: Fleet) -> None:
     pieces = 0
     size = 512 * SLICE_BYTES
 
@@ -127,7 +127,7 @@ def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Flee
         parts = [bytes(SLICE_BYTES)] * 512
         await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
 
-    fleet.hub.gateway.server.app = build_app({"metrics": send_much})
+    fleet.supervisor.gateway.server.app = build_app({"metrics": send_much})
     response = fleet.ask("/metrics", **BEARER)
     wait_until(lambda: is_stalled(fleet), "both to wait for the client")
     assert 0 < pieces < 128
@@ -135,23 +135,23 @@ def test_a_client_that_reads_nothing_holds_up_the_hub_and_not_memory(fleet: Flee
 
 
 def is_stalled(fleet: Fleet) -> bool:
-    """Whether both the worker and the hub have written as much as the next one takes."""
+    """Whether both the worker and the supervisor have written as much as the next one takes."""
 
     def stalled() -> bool:
-        (worker,), (hub,) = fleet.worker.gateway.channels._open, fleet.listener.channels._open
-        return worker._full and hub._full
+        (worker,), (supervisor,) = fleet.worker.gateway.channels._open, fleet.listener.channels._open
+        return worker._full and supervisor._full
 
     return bool(fleet.read(stalled))
 
 
-def test_a_client_that_leaves_its_events_is_gone_from_the_hub(fleet: Fleet) -> None:
+def test_a_client_that_leaves_its_events_is_gone_from_the_supervisor(fleet: Fleet) -> None:
     with closing(fleet.ask(EVENTS, **BEARER)) as events:
         assert events.readline() == b"retry: 2000\n"
-        assert fleet.read(lambda: fleet.hub.gateway.server.in_flight) == 1
-    wait_until(lambda: fleet.is_idle, "the hub to know")
+        assert fleet.read(lambda: fleet.supervisor.gateway.server.in_flight) == 1
+    wait_until(lambda: fleet.is_idle, "the supervisor to know")
 
 
-def test_a_hub_that_dies_breaks_its_responses_and_is_missed(fleet: Fleet) -> None:
+def test_a_supervisor_that_dies_breaks_its_responses_and_is_missed(fleet: Fleet) -> None:
     with closing(fleet.ask(EVENTS, **BEARER)) as events:
         assert events.readline() == b"retry: 2000\n"
         fleet.read(fleet.listener.channels.abort)
@@ -166,4 +166,4 @@ def test_a_hub_that_dies_breaks_its_responses_and_is_missed(fleet: Fleet) -> Non
 def test_processes_of_other_users_are_cut_off(tmp_path: Path) -> None:
     with running_fleet(tmp_path, os.geteuid() + 1) as fleet:
         assert fleet.ask("/ui").status == 503
-        assert fleet.hub_observer.lines == []
+        assert fleet.supervisor_observer.lines == []

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from mgw.clients.limits import ClientCounts, LimitReached, Limits, LocalCounts, Permit
 from mgw.realtime.sessions import LocalSlots
 from mgw.workers.channel import ChannelError
-from mgw.workers.counts import ANSWER_SECONDS, Hub, HubCounts
+from mgw.workers.counts import ANSWER_SECONDS, SupervisorClient, SupervisorCounts
 from mgw.workers.messages import (
     AcquirePermit,
     ChannelMessage,
@@ -69,8 +69,8 @@ class LateSlots:
 class Wire:
     """The channel of one worker, and what answers at its other end, unless that hangs."""
 
-    def __init__(self, hub: HubCounts, worker: str, clock: Clock) -> None:
-        self.hub, self.worker, self.clock = hub, worker, clock
+    def __init__(self, supervisor: SupervisorCounts, worker: str, clock: Clock) -> None:
+        self.supervisor, self.worker, self.clock = supervisor, worker, clock
         self.hangs = self.is_lost = False
         self.held: list[ChannelMessage] = []
         """What has come while it hung."""
@@ -105,14 +105,14 @@ class Wire:
             return None
         match message:
             case AcquirePermit():
-                found = self.hub.acquire_permit(self.worker, message)
+                found = self.supervisor.acquire_permit(self.worker, message)
             case TakeSlot():
-                found = self.hub.take_slot(self.worker, message)
+                found = self.supervisor.take_slot(self.worker, message)
             case ReleasePermit():
-                self.hub.release_permit(self.worker, message)
+                self.supervisor.release_permit(self.worker, message)
                 return None
             case FreeSlot():
-                self.hub.free_slot(self.worker, message)
+                self.supervisor.free_slot(self.worker, message)
                 return None
             case Ping():
                 return SlotAnswer(True)
@@ -128,9 +128,9 @@ class Fleet:
     def __init__(self, limits: Limits = LIMITS, max_sessions: int = 3) -> None:
         self.clock = Clock()
         self.local, self.slots = LocalCounts(limits), LocalSlots(max_sessions)
-        self.hub = HubCounts({"alice": self.local}.get, self.slots, self.clock)
-        self.wires = [Wire(self.hub, name, self.clock) for name in ("a", "b")]
-        self.workers = [Hub(wire, self.clock, 2) for wire in self.wires]
+        self.supervisor = SupervisorCounts({"alice": self.local}.get, self.slots, self.clock)
+        self.wires = [Wire(self.supervisor, name, self.clock) for name in ("a", "b")]
+        self.workers = [SupervisorClient(wire, self.clock, 2) for wire in self.wires]
         self.counts = [worker.counts("alice", limits) for worker in self.workers]
         self.remote_slots = [worker.slots() for worker in self.workers]
         for slots in self.remote_slots:
@@ -196,11 +196,11 @@ def test_what_a_dead_worker_had_is_free() -> None:
     fleet.permit(0)
     kept = fleet.permit(1)
     assert [result(fleet.remote_slots[worker].take()) for worker in (0, 0, 1, 1)] == [True, True, True, False]
-    fleet.hub.forget("a")
-    fleet.hub.forget("a")
+    fleet.supervisor.forget("a")
+    fleet.supervisor.forget("a")
     assert (fleet.local.in_flight, fleet.slots.taken) == (1, 1)
-    fleet.hub.release_permit("a", ReleasePermit(1, 50, refused=False))
-    fleet.hub.free_slot("a", FreeSlot(2))
+    fleet.supervisor.release_permit("a", ReleasePermit(1, 50, refused=False))
+    fleet.supervisor.free_slot("a", FreeSlot(2))
     fleet.release(kept, 1)
     fleet.remote_slots[1].free()
     assert (fleet.local.in_flight, fleet.slots.taken) == (0, 0)
@@ -208,10 +208,10 @@ def test_what_a_dead_worker_had_is_free() -> None:
 
 def test_two_workers_may_use_the_same_numbers() -> None:
     fleet = Fleet()
-    assert fleet.hub.acquire_permit("a", AcquirePermit("alice", 1)) == PermitGranted(1)
-    assert fleet.hub.acquire_permit("b", AcquirePermit("alice", 1)) == PermitGranted(1)
-    fleet.hub.release_permit("a", ReleasePermit(1, 0, refused=False))
-    fleet.hub.release_permit("a", ReleasePermit(1, 0, refused=False))
+    assert fleet.supervisor.acquire_permit("a", AcquirePermit("alice", 1)) == PermitGranted(1)
+    assert fleet.supervisor.acquire_permit("b", AcquirePermit("alice", 1)) == PermitGranted(1)
+    fleet.supervisor.release_permit("a", ReleasePermit(1, 0, refused=False))
+    fleet.supervisor.release_permit("a", ReleasePermit(1, 0, refused=False))
     assert fleet.local.in_flight == 1
 
 
@@ -292,13 +292,13 @@ def test_slots_without_an_answer_are_this_workers_share_with_those_that_it_has()
 
 
 @pytest.fixture
-def late() -> tuple[HubCounts, LateCounts, LateSlots]:
+def late() -> tuple[SupervisorCounts, LateCounts, LateSlots]:
     counts, slots = LateCounts(), LateSlots()
     found: dict[str, ClientCounts] = {"alice": counts}
-    return HubCounts(found.get, slots, Clock()), counts, slots
+    return SupervisorCounts(found.get, slots, Clock()), counts, slots
 
 
-Late = tuple[HubCounts, LateCounts, LateSlots]
+Late = tuple[SupervisorCounts, LateCounts, LateSlots]
 
 
 def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
@@ -309,54 +309,57 @@ def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
 
 
 def test_a_late_permit_is_answered_and_given_back_once(late: Late) -> None:
-    hub, counts, _ = late
-    answers = asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))
+    supervisor, counts, _ = late
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))
     assert not answers
     counts.asked[0].callback(Permit())
     assert answers == [PermitGranted(1)]
     for _ in range(2):
-        hub.release_permit("a", ReleasePermit(1, 9, refused=False))
-    hub.forget("a")
+        supervisor.release_permit("a", ReleasePermit(1, 9, refused=False))
+    supervisor.forget("a")
     assert counts.ended == [(9, False)]
 
 
 def test_a_late_limit_holds_nothing(late: Late) -> None:
-    hub, counts, slots = late
-    answers = asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))
+    supervisor, counts, slots = late
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))
     counts.asked[0].callback(LimitReached("max_in_flight", 1, 1.0))
     assert answers == [PermitDenied("max_in_flight", 1, 1.0)]
-    answers = asked(hub.take_slot("a", TakeSlot(2)))
+    answers = asked(supervisor.take_slot("a", TakeSlot(2)))
     slots.asked[0].callback(False)
     assert answers == [SlotAnswer(False)]
-    hub.forget("a")
+    supervisor.forget("a")
     assert (counts.ended, slots.freed) == ([], 0)
 
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bool) -> None:
-    hub, counts, slots = late
-    permit, slot = hub.acquire_permit("a", AcquirePermit("alice", 1)), hub.take_slot("a", TakeSlot(2))
+    supervisor, counts, slots = late
+    permit, slot = (
+        supervisor.acquire_permit("a", AcquirePermit("alice", 1)),
+        supervisor.take_slot("a", TakeSlot(2)),
+    )
     if dies:
-        hub.forget("a")
+        supervisor.forget("a")
         for answer in (permit, slot):  # as the channel does
             assert isinstance(answer, Deferred)
             _ = answer.addErrback(lambda _: None)
             answer.cancel()
     else:
-        hub.release_permit("a", ReleasePermit(1, 0, refused=True))
-        hub.free_slot("a", FreeSlot(2))
+        supervisor.release_permit("a", ReleasePermit(1, 0, refused=True))
+        supervisor.free_slot("a", FreeSlot(2))
     assert (counts.ended, slots.freed) == ([], 0)
     counts.asked[0].callback(Permit())
     slots.asked[0].callback(True)
     assert (counts.ended, slots.freed) == ([(0, not dies)], 1)
-    hub.forget("a")
+    supervisor.forget("a")
     assert (counts.ended, slots.freed) == ([(0, not dies)], 1)
 
 
 def test_counts_that_fail_hold_nothing(late: Late) -> None:
-    hub, counts, _ = late
-    (failure,) = [asked(hub.acquire_permit("a", AcquirePermit("alice", 1)))]
+    supervisor, counts, _ = late
+    (failure,) = [asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))]
     counts.asked[0].errback(ValueError("broken"))
     assert len(failure) == 1
-    hub.forget("a")
+    supervisor.forget("a")
     assert not counts.ended

@@ -1,4 +1,4 @@
-"""Requests of operators through a worker: what the hub sees of the client, and what the client gets."""
+"""Requests of operators through a worker: what the supervisor sees of it, and what the client gets."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mgw.workers.forwarding import LIMITS
 from mgw.workers.internal_listener import LINE_SECONDS, MAX_LINE_BYTES
 from tests.memory.dashboard.test_access import BEARER, KEY, LOCAL, NO_KEYS, OWN_KEYS, PATH, WITH_KEYS
 from tests.support.dashboards import AWAY, HERE, Address, Response
-from tests.support.hubs import PIPE_BYTES, WorkerHarness
+from tests.support.forwarding import PIPE_BYTES, WorkerHarness
 from tests.support.web_servers import settled
 
 EVENTS = "/v1/dashboard/events"
 
 
 def held(worker: WorkerHarness) -> tuple[object, ...]:
-    """Return what is left of requests, in the worker and in the hub."""
+    """Return what is left of requests, in the worker and in the supervisor."""
     return (
         settled(worker)[0],
-        settled(worker.hub)[0],
+        settled(worker.supervisor)[0],
         worker.endpoint.open_ends,
         worker.listener.channels.channels,
     )
@@ -35,7 +35,7 @@ def test_without_keys_only_this_machine_comes_in(
 ) -> None:
     worker = WorkerHarness(NO_KEYS, peer)
     assert worker.ask(PATH, *headers, host=host).status == status
-    assert len(worker.hub.rejected) == (status != 200)
+    assert len(worker.supervisor.rejected) == (status != 200)
     assert held(worker) == (0, 0, 0, 0)
 
 
@@ -73,7 +73,7 @@ def test_a_line_about_the_client_that_the_client_sends_is_no_request(line: bytes
     assert not worker.endpoint.ends
 
 
-def test_what_speaks_like_a_proxy_is_none_of_this_machine_for_the_hub_either() -> None:
+def test_what_speaks_like_a_proxy_is_none_of_this_machine_for_the_supervisor_either() -> None:
     worker = WorkerHarness(NO_KEYS, HERE)
     worker.send(b"GET %b HTTP/1.0\r\nHost: 127.0.0.1:8787\r\n\r\n" % PATH.encode())
     worker.turn()
@@ -89,7 +89,7 @@ def test_a_cookie_is_for_tls_where_the_client_speaks_it_with_the_worker(secure: 
     assert worker.ask(PATH, f"Cookie: {signed.cookie}", "Cookie: other=1").status == 200
 
 
-def test_the_hub_names_the_request_as_the_worker_does_which_alone_logs_it() -> None:
+def test_the_supervisor_names_the_request_as_the_worker_does_which_alone_logs_it() -> None:
     worker = WorkerHarness(OWN_KEYS)
     taken: list[str] = []
 
@@ -98,18 +98,18 @@ def test_the_hub_names_the_request_as_the_worker_does_which_alone_logs_it() -> N
             taken.append(super().take())
             return taken[-1]
 
-    worker.hub.server.request_ids = Ids()
+    worker.supervisor.server.request_ids = Ids()
     response = worker.ask(PATH, BEARER)
     assert response.headers["x-gateway-request-id"] == worker.observer.ids[0] == taken[0]
     assert worker.received().count(b"-Request-Id") == 1
     assert worker.received().count(b"Date:") == 1
     assert worker.observer.lines == [("GET", PATH, 200)]
-    assert worker.hub.observer.lines == []
+    assert worker.supervisor.observer.lines == []
 
 
-def test_status_and_headers_are_those_of_the_hub_and_the_body_is_whole() -> None:
+def test_status_and_headers_are_those_of_the_supervisor_and_the_body_is_whole() -> None:
     worker = WorkerHarness(OWN_KEYS)
-    direct = worker.hub.ask(f"{PATH}?a=b", BEARER)
+    direct = worker.supervisor.ask(f"{PATH}?a=b", BEARER)
     response = worker.ask(f"{PATH}?a=b", BEARER)
     for one in (direct, response):
         one.headers.pop("x-gateway-request-id")
@@ -147,7 +147,7 @@ def test_the_connection_of_the_client_stays_open_for_another_request() -> None:
 def test_events_flow_until_the_client_leaves() -> None:
     worker = WorkerHarness(OWN_KEYS)
     assert worker.ask(EVENTS, BEARER).headers["content-type"] == "text/event-stream"
-    for clock in (worker.hub.clock, worker.clock):
+    for clock in (worker.supervisor.clock, worker.clock):
         clock.advance(15)
     worker.turn()
     assert worker.received().count(b":\nid: ") == 1
@@ -157,23 +157,23 @@ def test_events_flow_until_the_client_leaves() -> None:
     assert worker.observer.lines == [("GET", EVENTS, 499)]
 
 
-def test_a_slow_client_holds_up_the_hub_and_not_memory() -> None:
+def test_a_slow_client_holds_up_the_supervisor_and_not_memory() -> None:
     worker = WorkerHarness(OWN_KEYS)
     worker.ask(EVENTS, BEARER)
     channel, before = worker.channel, len(worker.received())
     channel.pauseProducing()
-    (hub,) = worker.listener.channels._open
+    (supervisor,) = worker.listener.channels._open
     for _ in range(100):
-        if not hub._full:
-            hub.write(b":" * 8192 + b"\n\n")
+        if not supervisor._full:
+            supervisor.write(b":" * 8192 + b"\n\n")
         worker.turn()
-    assert hub._full
-    assert worker.endpoint.hub.most <= PIPE_BYTES + 16384
+    assert supervisor._full
+    assert worker.endpoint.supervisor.most <= PIPE_BYTES + 16384
     assert len(worker.received()) - before <= 16384
-    worker.hub.clock.advance(3600)
+    worker.supervisor.clock.advance(3600)
     channel.resumeProducing()
     worker.turn()
-    assert not hub._full
+    assert not supervisor._full
     assert len(worker.received()) - before >= PIPE_BYTES
 
 
@@ -193,14 +193,14 @@ def refusal(response: Response) -> tuple[int, str, str]:
     return response.status, json.loads(response.body)["error"]["code"], response.headers["retry-after"]
 
 
-def test_no_hub_is_said_at_once() -> None:
+def test_no_supervisor_is_said_at_once() -> None:
     worker = WorkerHarness(OWN_KEYS)
     worker.endpoint.refusal = ConnectError()
     assert refusal(worker.ask(PATH, BEARER)) == (503, "overloaded", "1")
     assert worker.observer.lines == [("GET", PATH, 503)]
 
 
-def test_a_silent_hub_is_given_up() -> None:
+def test_a_silent_supervisor_is_given_up() -> None:
     worker = WorkerHarness(OWN_KEYS)
     worker.endpoint.is_silent = True
     worker.connect()
@@ -214,7 +214,7 @@ def test_a_silent_hub_is_given_up() -> None:
     assert held(worker)[:3] == (0, 0, 0)
 
 
-def test_a_client_that_leaves_before_the_hub_responds_closes_its_connection() -> None:
+def test_a_client_that_leaves_before_the_supervisor_responds_closes_its_connection() -> None:
     worker = WorkerHarness(OWN_KEYS)
     worker.endpoint.is_silent = True
     worker.send(b"GET %b HTTP/1.1\r\nHost: gw\r\n\r\n" % PATH.encode())
@@ -224,10 +224,10 @@ def test_a_client_that_leaves_before_the_hub_responds_closes_its_connection() ->
     assert held(worker)[:3] == (0, 0, 0)
 
 
-def test_a_hub_that_dies_in_the_middle_breaks_the_response_visibly() -> None:
+def test_a_supervisor_that_dies_in_the_middle_breaks_the_response_visibly() -> None:
     worker = WorkerHarness(OWN_KEYS)
     worker.ask(EVENTS, BEARER)
-    worker.endpoint.hub.abortConnection()
+    worker.endpoint.supervisor.abortConnection()
     worker.turn()
     assert worker.transport.disconnecting
     assert not worker.received().endswith(b"0\r\n\r\n")
@@ -256,7 +256,7 @@ def test_whoever_says_nothing_at_all_is_cut_off() -> None:
     worker = WorkerHarness(NO_KEYS)
     connection, transport = worker.listener.connection(), StringTransport()
     connection.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
-    worker.hub.clock.advance(LINE_SECONDS + 1)
+    worker.supervisor.clock.advance(LINE_SECONDS + 1)
     assert transport.disconnecting
 
 

@@ -30,7 +30,7 @@ REFUSED = CredentialRefusal(401)
 
 
 @dataclass
-class Hub:
+class Supervisor:
     """The supervisor's process; it may be out of reach."""
 
     hosts: TokenHosts = field(default_factory=TokenHosts)
@@ -68,10 +68,10 @@ def source(hosts: TokenHosts, oauth: str) -> RenewedToken:
     return found
 
 
-def worker(hub: Hub, oauth: str = SECRET) -> RenewedToken:
-    """Return a worker's source, whose own token endpoints are those of a clock in step with the hub's."""
-    hosts = TokenHosts(clock=hub.hosts.clock)
-    hosts.sources.share = SupervisorTokens(hub)
+def worker(supervisor: Supervisor, oauth: str = SECRET) -> RenewedToken:
+    """Return a worker's source, whose own token endpoints have the clock of the supervisor's."""
+    hosts = TokenHosts(clock=supervisor.hosts.clock)
+    hosts.sources.share = SupervisorTokens(supervisor)
     return source(hosts, oauth)
 
 
@@ -84,132 +84,134 @@ def token_of(waiting: Deferred[Any]) -> str:
 
 
 @pytest.fixture
-def hub() -> Hub:
-    return Hub()
+def supervisor() -> Supervisor:
+    return Supervisor()
 
 
-def test_all_workers_get_the_token_that_the_hub_has_asked_for_once(hub: Hub) -> None:
-    used = source(hub.hosts, SECRET)
-    waiting = [obtain(worker(hub)) for _ in range(4)] + [obtain(used)]
-    assert len(hub.hosts.posts()) == 1
-    hub.hosts.newest().answer_token("canary-a1")
+def test_all_workers_get_the_token_that_the_supervisor_has_asked_for_once(supervisor: Supervisor) -> None:
+    used = source(supervisor.hosts, SECRET)
+    waiting = [obtain(worker(supervisor)) for _ in range(4)] + [obtain(used)]
+    assert len(supervisor.hosts.posts()) == 1
+    supervisor.hosts.newest().answer_token("canary-a1")
     assert {token_of(waiter) for waiter in waiting} == {"canary-a1"}
-    assert len(hub.hosts.posts()) == 1
-    assert "canary" not in str(hub.questions) + str(hub.answers)
+    assert len(supervisor.hosts.posts()) == 1
+    assert "canary" not in str(supervisor.questions) + str(supervisor.answers)
 
 
-def test_a_401_in_all_workers_makes_one_request_for_a_token(hub: Hub) -> None:
-    _, workers = source(hub.hosts, SECRET), [worker(hub) for _ in range(4)]
+def test_a_401_in_all_workers_makes_one_request_for_a_token(supervisor: Supervisor) -> None:
+    _, workers = source(supervisor.hosts, SECRET), [worker(supervisor) for _ in range(4)]
     waiting = [obtain(found) for found in workers]
-    hub.hosts.newest().answer_token("canary-a1")
+    supervisor.hosts.newest().answer_token("canary-a1")
     sent_with = [result_of(waiter) for waiter in waiting]
     refused = [
         Deferred.fromCoroutine(found.refused(credential, REFUSED))
         for found, credential in zip(workers, sent_with, strict=True)
         for _ in range(3)
     ]
-    assert len(hub.hosts.posts()) == 2
-    assert len(hub.questions) == 8, "each worker asks once for all its requests"
-    hub.hosts.newest().answer_token("canary-a2")
+    assert len(supervisor.hosts.posts()) == 2
+    assert len(supervisor.questions) == 8, "each worker asks once for all its requests"
+    supervisor.hosts.newest().answer_token("canary-a2")
     assert {token_of(waiter) for waiter in refused} == {"canary-a2"}
-    late = worker(hub)
+    late = worker(supervisor)
     late_one = obtain(late)
     assert token_of(late_one) == "canary-a2"
-    assert len(hub.hosts.posts()) == 2
-    assert "canary" not in str(hub.questions)
+    assert len(supervisor.hosts.posts()) == 2
+    assert "canary" not in str(supervisor.questions)
 
 
-def test_a_provider_that_refuses_every_token_costs_one_renewal_in_all_workers(hub: Hub) -> None:
-    _, workers = source(hub.hosts, SECRET), [worker(hub) for _ in range(4)]
+def test_a_provider_that_refuses_every_token_costs_one_renewal_in_all_workers(supervisor: Supervisor) -> None:
+    _, workers = source(supervisor.hosts, SECRET), [worker(supervisor) for _ in range(4)]
     waiting = [obtain(found) for found in workers]
-    hub.hosts.newest().answer_token("a1")
+    supervisor.hosts.newest().answer_token("a1")
     pairs = [(found, result_of(waiter)) for found, waiter in zip(workers, waiting, strict=True)]
     renewed = [Deferred.fromCoroutine(found.refused(first, REFUSED)) for found, first in pairs]
-    hub.hosts.newest().answer_token("a2")
+    supervisor.hosts.newest().answer_token("a2")
     seconds = [one for waiter in renewed if (one := result_of(waiter)) is not None]
-    late = worker(hub)
+    late = worker(supervisor)
     workers.append(late)
     seconds.append(result_of(obtain(late)))
     for wait in (0.0, NEW_SECONDS - 0.001):
-        hub.hosts.clock.advance(wait)
+        supervisor.hosts.clock.advance(wait)
         for found, second in zip(workers, seconds, strict=True):
             assert result_of(found.refused(second, REFUSED)) is None, "the client gets the 401"
-    assert len(hub.hosts.posts()) == 2
-    hub.hosts.clock.advance(0.001)
+    assert len(supervisor.hosts.posts()) == 2
+    supervisor.hosts.clock.advance(0.001)
     again = Deferred.fromCoroutine(workers[0].refused(seconds[0], REFUSED))
-    hub.hosts.newest().answer_token("a3")
+    supervisor.hosts.newest().answer_token("a3")
     assert token_of(again) == "a3"
 
 
-def test_a_worker_that_is_refused_what_the_hub_has_replaced_already_gets_the_newer_one(hub: Hub) -> None:
-    _, one, other = source(hub.hosts, SECRET), worker(hub), worker(hub)
+def test_a_worker_that_is_refused_what_the_supervisor_has_replaced_already_gets_the_newer_one(
+    supervisor: Supervisor,
+) -> None:
+    _, one, other = source(supervisor.hosts, SECRET), worker(supervisor), worker(supervisor)
     waiting = [obtain(one), obtain(other)]
-    hub.hosts.newest().answer_token("a1")
+    supervisor.hosts.newest().answer_token("a1")
     first, second = (result_of(waiter) for waiter in waiting)
     renewed = Deferred.fromCoroutine(one.refused(first, REFUSED))
-    hub.hosts.newest().answer_token("a2")
+    supervisor.hosts.newest().answer_token("a2")
     assert token_of(renewed) == "a2"
     assert token_of(Deferred.fromCoroutine(other.refused(second, REFUSED))) == "a2"
-    assert len(hub.hosts.posts()) == 2
+    assert len(supervisor.hosts.posts()) == 2
 
 
-def test_a_refusal_is_not_answered_by_a_question_that_knew_nothing_of_it(hub: Hub) -> None:
-    found = worker(hub)
-    hub.instead = Deferred()
-    first = hub.instead
+def test_a_refusal_is_not_answered_by_a_question_that_knew_nothing_of_it(supervisor: Supervisor) -> None:
+    found = worker(supervisor)
+    supervisor.instead = Deferred()
+    first = supervisor.instead
     waiting = obtain(found)
     first.callback(TokenAnswer("a1", 100.0))
     credential = result_of(waiting)
-    hub.hosts.clock.advance(100 - RENEW_SECONDS)
+    supervisor.hosts.clock.advance(100 - RENEW_SECONDS)
     renewal: Deferred[ChannelMessage] = Deferred()
-    hub.instead = renewal
+    supervisor.instead = renewal
     assert token_of(obtain(found)) == "a1", "and it is renewed meanwhile"
     forced: Deferred[ChannelMessage] = Deferred()
-    hub.instead = forced
+    supervisor.instead = forced
     refused = Deferred.fromCoroutine(found.refused(credential, REFUSED))
     renewal.callback(TokenAnswer("a1", 30.0))
     forced.callback(TokenAnswer("a2", 100.0))
     assert token_of(refused) == "a2"
-    assert [question.refused is None for question in hub.questions] == [True, True, False]
+    assert [question.refused is None for question in supervisor.questions] == [True, True, False]
 
 
-def test_workers_renew_when_the_hub_does(hub: Hub) -> None:
-    _, one, other = source(hub.hosts, SECRET), worker(hub), worker(hub)
+def test_workers_renew_when_the_supervisor_does(supervisor: Supervisor) -> None:
+    _, one, other = source(supervisor.hosts, SECRET), worker(supervisor), worker(supervisor)
     waiting = obtain(one)
-    hub.hosts.newest().answer_token("a1", expires_in=600)
+    supervisor.hosts.newest().answer_token("a1", expires_in=600)
     assert token_of(waiting) == "a1"
-    hub.hosts.clock.advance(300)
+    supervisor.hosts.clock.advance(300)
     assert token_of(obtain(other)) == "a1"
-    hub.hosts.clock.advance(300 - RENEW_SECONDS - 1)
+    supervisor.hosts.clock.advance(300 - RENEW_SECONDS - 1)
     assert one.ready(None) is not None
     assert other.ready(None) is not None
-    hub.hosts.clock.advance(1)
+    supervisor.hosts.clock.advance(1)
     assert one.ready(None) is other.ready(None) is None
     assert token_of(obtain(one)) == token_of(obtain(other)) == "a1", "nobody waits"
-    assert len(hub.hosts.posts()) == 2
-    hub.hosts.newest().answer_token("a2", expires_in=600)
+    assert len(supervisor.hosts.posts()) == 2
+    supervisor.hosts.newest().answer_token("a2", expires_in=600)
     assert token_of(obtain(one)) == token_of(obtain(other)) == "a2"
-    assert len(hub.hosts.posts()) == 2
+    assert len(supervisor.hosts.posts()) == 2
 
 
-def test_an_endpoint_that_fails_in_the_last_seconds_fails_no_worker(hub: Hub) -> None:
-    used = source(hub.hosts, SECRET)
+def test_an_endpoint_that_fails_in_the_last_seconds_fails_no_worker(supervisor: Supervisor) -> None:
+    used = source(supervisor.hosts, SECRET)
     waiting = obtain(used)
-    hub.hosts.newest().answer_token("a1", expires_in=600)
+    supervisor.hosts.newest().answer_token("a1", expires_in=600)
     result_of(waiting)
-    hub.hosts.clock.advance(590)
-    waiting = obtain(worker(hub))
-    hub.hosts.newest().answer(b"<html>", 500)
+    supervisor.hosts.clock.advance(590)
+    waiting = obtain(worker(supervisor))
+    supervisor.hosts.newest().answer(b"<html>", 500)
     assert token_of(waiting) == "a1"
-    assert token_of(obtain(worker(hub))) == "a1"
-    assert len(hub.hosts.posts()) == 2, "not asked again at once"
+    assert token_of(obtain(worker(supervisor))) == "a1"
+    assert len(supervisor.hosts.posts()) == 2, "not asked again at once"
 
 
 @pytest.mark.parametrize("oauth", [SECRET, REFRESH])
-def test_a_failure_is_the_same_in_the_worker(hub: Hub, oauth: str) -> None:
-    used, found = source(hub.hosts, oauth), worker(hub, oauth)
+def test_a_failure_is_the_same_in_the_worker(supervisor: Supervisor, oauth: str) -> None:
+    used, found = source(supervisor.hosts, oauth), worker(supervisor, oauth)
     waiting = [obtain(used), obtain(found)]
-    hub.hosts.newest().refuse("invalid_client")
+    supervisor.hosts.newest().refuse("invalid_client")
     errors = []
     for waiter in waiting:
         with pytest.raises(TokenRequestError) as caught:
@@ -233,23 +235,23 @@ def _done(message: ChannelMessage) -> Deferred[ChannelMessage]:
 
 
 @pytest.mark.parametrize("how", [*UNREACHABLE, "another configuration"])
-def test_a_worker_that_gets_no_answer_asks_the_endpoint_itself(hub: Hub, how: str) -> None:
-    _ = source(hub.hosts, SECRET + ", scopes: other")
+def test_a_worker_that_gets_no_answer_asks_the_endpoint_itself(supervisor: Supervisor, how: str) -> None:
+    _ = source(supervisor.hosts, SECRET + ", scopes: other")
     hosts = TokenHosts()
-    hosts.sources.share = SupervisorTokens(hub)
-    hub.instead = UNREACHABLE[how]() if how in UNREACHABLE else None
+    hosts.sources.share = SupervisorTokens(supervisor)
+    supervisor.instead = UNREACHABLE[how]() if how in UNREACHABLE else None
     waiting = obtain(source(hosts, SECRET))
     hosts.newest().answer_token("own")
     assert token_of(waiting) == "own"
-    assert not hub.hosts.posts()
+    assert not supervisor.hosts.posts()
 
 
 @pytest.mark.parametrize("how", [*UNREACHABLE, "another configuration"])
-def test_a_worker_never_uses_a_refresh_token(hub: Hub, how: str) -> None:
-    _ = source(hub.hosts, REFRESH + ", scopes: other")
+def test_a_worker_never_uses_a_refresh_token(supervisor: Supervisor, how: str) -> None:
+    _ = source(supervisor.hosts, REFRESH + ", scopes: other")
     hosts = TokenHosts()
-    hosts.sources.share = SupervisorTokens(hub)
-    hub.instead = UNREACHABLE[how]() if how in UNREACHABLE else None
+    hosts.sources.share = SupervisorTokens(supervisor)
+    supervisor.instead = UNREACHABLE[how]() if how in UNREACHABLE else None
     found = source(hosts, REFRESH)
     with capturedLogs() as events, pytest.raises(TokenRequestError) as caught:
         result_of(obtain(found))
@@ -257,7 +259,7 @@ def test_a_worker_never_uses_a_refresh_token(hub: Hub, how: str) -> None:
     assert "did not respond" in caught.value.message
     assert "canary" not in f"{events} {caught.value.message} {caught.value.detail} {found!r}"
     assert not hosts.posts()
-    assert not hub.hosts.posts()
+    assert not supervisor.hosts.posts()
 
 
 IDENTITIES = [

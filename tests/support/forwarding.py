@@ -1,4 +1,4 @@
-"""A worker that forwards requests of operators and the hub that answers them, in memory."""
+"""A worker that forwards requests of operators and the supervisor that answers them, in memory."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ class PipeEnd:
 
 @implementer(IStreamClientEndpoint)
 @dataclass(eq=False)
-class HubEndpoint:
+class SupervisorEndpoint:
     """Connects to a listener in memory."""
 
     connection: Callable[[], Protocol]
     refusal: Exception | None = None
     is_silent: bool = False
     ends: list[PipeEnd] = field(default_factory=list)
-    """Of each connection the worker's and the hub's."""
+    """Of each connection the worker's and the supervisor's."""
 
     def connect(self, factory: IProtocolFactory) -> Deferred[IProtocol]:
         if self.refusal is not None:
@@ -127,8 +127,8 @@ class HubEndpoint:
         return self.ends[-2]
 
     @property
-    def hub(self) -> PipeEnd:
-        """The hub's end of the newest connection."""
+    def supervisor(self) -> PipeEnd:
+        """The supervisor's end of the newest connection."""
         return self.ends[-1]
 
     @property
@@ -137,19 +137,19 @@ class HubEndpoint:
 
 
 class WorkerHarness(WebServerHarness):
-    """A worker, and behind it a hub whose dashboard is on."""
+    """A worker, and behind it a supervisor whose dashboard is on."""
 
     def __init__(self, text: str, peer: Address = AWAY, *, secure: bool = False) -> None:
         self.peer, self.secure = peer, secure
-        self.hub = DashboardHarness(text, peer=UNIXAddress(None))
-        self.hub.server.observer = WithoutAccessLines(self.hub.observer)
-        self.listener = InternalListener(self.hub.clock, self.hub.server, [])
-        self.endpoint = HubEndpoint(self.listener.connection)
+        self.supervisor = DashboardHarness(text, peer=UNIXAddress(None))
+        self.supervisor.server.observer = WithoutAccessLines(self.supervisor.observer)
+        self.listener = InternalListener(self.supervisor.clock, self.supervisor.server, [])
+        self.endpoint = SupervisorEndpoint(self.listener.connection)
         super().__init__(text)
         self.forwarding = Forwarding(self.clock, self.endpoint)
         endpoints = dict.fromkeys([*GUARDED_ROUTES, "metrics"], self.forwarding.serve)
         self.server.app = build_app(endpoints)
-        for server in (self.server, self.hub.server):
+        for server in (self.server, self.supervisor.server):
             server.gate = EdgeGate(EdgeAuthSettings(enabled=False))
 
     def connect(self) -> None:
@@ -162,7 +162,7 @@ class WorkerHarness(WebServerHarness):
         busy = True
         while busy:
             busy = sum(end.turn() for end in self.endpoint.ends) > 0
-            for clock in (self.clock, self.hub.clock):
+            for clock in (self.clock, self.supervisor.clock):
                 if any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls()):
                     clock.advance(0)
                     busy = True

@@ -1,6 +1,6 @@
 """The supervisor's end of a worker's channel: handles the messages of the worker.
 
-Each worker has one; what all of them share stands in :class:`HubParts`.
+Each worker has one; what all of them share stands in :class:`SupervisorParts`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.session_list import SessionPhase
 from mgw.usage.event import timestamp
 from mgw.usage.record import EndedRequest, SettledExchange
-from mgw.workers.counts import HubCounts
+from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import (
     AccountCooldown,
     AcquirePermit,
@@ -40,10 +40,10 @@ _log: Final = Logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HubParts:
-    """What the messages of all workers are for."""
+class SupervisorParts:
+    """What in the supervisor's process handles the messages of all workers."""
 
-    counts: HubCounts
+    counts: SupervisorCounts
     """Its workers are told apart by their connections."""
     sources: CredentialSources
     record_settled: Callable[[Sequence[SettledExchange]], None]
@@ -65,7 +65,7 @@ class WorkerConnection:
     """One worker, as the handler of its channel."""
 
     slot: int
-    parts: HubParts
+    parts: SupervisorParts
     _reader: RowReader = field(default_factory=RowReader)
     _sessions: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict, repr=False)
     """Those that are open, by their requests: when they were opened, and what was told of that."""

@@ -7,9 +7,9 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from mgw.realtime.sessions import LocalSlots
-from mgw.workers.counts import HubCounts
-from mgw.workers.hub import HubParts, WorkerConnection
+from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import ChannelMessage, SessionNews
+from mgw.workers.worker_connection import SupervisorParts, WorkerConnection
 from tests.support.token_endpoints import WALL, TokenHosts
 
 
@@ -19,8 +19,8 @@ class Play:
     def __init__(self) -> None:
         self.clock = Clock()
         self.published: list[tuple[str, str, float]] = []
-        parts = HubParts(
-            counts=HubCounts(lambda _: None, LocalSlots(0), self.clock),
+        parts = SupervisorParts(
+            counts=SupervisorCounts(lambda _: None, LocalSlots(0), self.clock),
             sources=TokenHosts(self.clock).sources,
             record_settled=self._never,
             record_ended=self._never,
