@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from twisted.application.service import ServiceMaker
-from twisted.scripts._twistd_unix import ServerOptions
-from twisted.scripts.twistd import runApp
+from twisted.scripts.twistd import ServerOptions, runApp  # type: ignore[attr-defined]  # not in its __all__
 
 _DESCRIPTION: Final = "A gateway between clients and providers of language models."
 _GATEWAY: Final = ServiceMaker("mgw", "mgw.app.daemon", _DESCRIPTION, "mgw")

@@ -19,6 +19,7 @@ from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from mgw.reactor.twisted_fast.eager_writer import count_held_bytes
 from mgw.workers.messages import AnyMessage, ChannelMessage, Done, Failed, Ping
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -104,9 +105,7 @@ class Channel(StreamProtocol):
     @property
     def waiting_bytes(self) -> int:
         """How many bytes wait here for the other side to read."""
-        transport: Any = self.transport  # Any: no interface of Twisted's has these
-        buffered = len(getattr(transport, "dataBuffer", b"")) - getattr(transport, "offset", 0)
-        return buffered + int(getattr(transport, "_tempDataLen", 0))
+        return count_held_bytes(self.transport)
 
     def tell(self, message: ChannelMessage) -> None:
         """Say something that has no answer.  Once the channel is lost, nothing happens.

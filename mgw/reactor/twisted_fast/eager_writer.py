@@ -58,3 +58,9 @@ class EagerWriter:
     def _has_pending_data(self) -> bool:
         transport = self.transport
         return bool(getattr(transport, "_tempDataBuffer", True) or getattr(transport, "dataBuffer", True))
+
+
+def count_held_bytes(transport: object) -> int:
+    """Return how many bytes a transport of Twisted's holds that the kernel has not taken yet."""
+    held = len(getattr(transport, "dataBuffer", b"")) - int(getattr(transport, "offset", 0))
+    return held + int(getattr(transport, "_tempDataLen", 0))
