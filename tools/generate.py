@@ -72,7 +72,7 @@ GENERATED: Final = MappingProxyType(
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "fields": Generated("docs/translation.rst", _fields),
-        "rooms": Generated("docs/architecture.rst", room_list.render),
+        "modules": Generated("docs/architecture.rst", room_list.render),
         **{shell: _completion(shell) for shell in _SHELLS},
         **{name: _picture(name) for name in PICTURES},
     }
