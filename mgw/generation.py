@@ -17,9 +17,9 @@ from time import monotonic
 from typing import Any, Final, TypeVar, cast
 
 from msgspec import Struct
+from treq.client import HTTPClient
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from twisted.web.iweb import IAgent
 
 from mgw.config.problems import dotted_path
 from mgw.config.profile import Profile
@@ -34,7 +34,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources, open_sources
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
-from mgw.credentials.token_request import REQUEST_SECONDS
+from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS
 from mgw.dialects.models import Models, override_of
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
@@ -43,7 +43,7 @@ from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.table import route_table
-from mgw.upstream.agent import build_agent
+from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
 from mgw.upstream.tls import client_context, read_authorities
@@ -369,11 +369,11 @@ def _add_credentials(
 def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
     """Return what keeps the credentials that outlive a generation."""
 
-    def open_agent(proxy: ProxyAddress | None) -> tuple[IAgent, Callable[[], None]]:
-        agent = build_agent(reactor, _TOKEN_LIMITS, proxy=proxy)
-        return agent, agent.close
+    def open_http(proxy: ProxyAddress | None) -> tuple[HTTPClient, Callable[[], None]]:
+        agent = build_agent(reactor, _TOKEN_LIMITS, MAX_RESPONSE_BYTES, proxy=proxy)
+        return client_over(agent), agent.close
 
-    return open_sources(reactor, open_agent, os.environ)
+    return open_sources(reactor, open_http, os.environ)
 
 
 def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from treq.client import HTTPClient
 from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, Logger, LogPublisher
 from twisted.python.components import Componentized
-from twisted.web.iweb import IAgent
 
 from mgw.config.log import LogFormat, LogSettings
 from mgw.config.settings import Config
@@ -20,11 +20,12 @@ from mgw.ops.process import AcceptErrorObserver
 from mgw.ops.request_lines import RequestLog
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.upstream.agent import build_agent
+from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import UpstreamLimits
 from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks
+from mgw.usage.receiver import MAX_RESPONSE_BYTES
 from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import SinkTools
 from mgw.usage.spool_room import SpoolRoom
@@ -136,13 +137,13 @@ class Telemetry:
         return self._hidden()  # asked for each line: a fork of this process has others
 
     def _open_sinks(self, config: Config, current_config: Callable[[], Config]) -> OpenSinks:
-        def new_agent(seconds: float) -> tuple[IAgent, Callable[[], None]]:
+        def new_client(seconds: float) -> tuple[HTTPClient, Callable[[], None]]:
             limits = UpstreamLimits(connect=seconds, first_byte=seconds, idle=seconds)
-            agent = build_agent(self._reactor, limits)
-            return agent, agent.close
+            agent = build_agent(self._reactor, limits, MAX_RESPONSE_BYTES)
+            return client_over(agent), agent.close
 
         room = SpoolRoom(config.spool.max_bytes)
         tools = SinkTools(
-            *(self._reactor, self._new_lines, new_agent, config.spool.dir, room), config=current_config
+            *(self._reactor, self._new_lines, new_client, config.spool.dir, room), config=current_config
         )
         return OpenSinks(self._journal, tools, (self.metrics, self._usage_log), self.records.flush)

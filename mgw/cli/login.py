@@ -29,9 +29,9 @@ from mgw.credentials.subscription.login import (
 )
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
-from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
+from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS, TokenClient
 from mgw.nouns.errors import GatewayError
-from mgw.upstream.agent import build_agent
+from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import UpstreamLimits
 
 T = TypeVar("T")
@@ -94,7 +94,8 @@ def _run(work: Coroutine[Deferred[Any], Any, T], seconds: float) -> T | str:
 
 def _endpoints(name: str, profile: Profile, proxy: ProxyAddress | None) -> ProfileEndpoints:
     limits = UpstreamLimits(connect=REQUEST_SECONDS, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
-    return ProfileEndpoints(TokenClient(build_agent(_reactor, limits, proxy=proxy), _reactor), name, profile)
+    client = client_over(build_agent(_reactor, limits, MAX_RESPONSE_BYTES, proxy=proxy))
+    return ProfileEndpoints(TokenClient(client, _reactor), name, profile)
 
 
 async def _with_browser(endpoints: ProfileEndpoints, profile: Profile) -> StoredCredential:

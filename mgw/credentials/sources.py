@@ -16,8 +16,8 @@ from random import random
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from treq.client import HTTPClient
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.iweb import IAgent
 
 from mgw.config.environment import refresh_tokens_below
 from mgw.config.proxy import ProxyAddress
@@ -179,19 +179,19 @@ class CredentialSources:
 
 def open_sources(
     reactor: Any,  # Any: a reactor has no one type
-    open_agent: Callable[[ProxyAddress | None], tuple[IAgent, Callable[[], None]]],
+    open_http: Callable[[ProxyAddress | None], tuple[HTTPClient, Callable[[], None]]],
     environ: Mapping[str, str],
 ) -> CredentialSources:
     """Return the sources of a process, with threads for the files of stores.
 
-    :param open_agent: returns what sends requests to token endpoints, and what closes it.
+    :param open_http: returns what sends requests to token endpoints, and what closes it.
     :param environ: says where refresh tokens are kept.
     """
     recent = RecentSecrets()
 
     def open_client(proxy: ProxyAddress | None) -> TokenClient:
-        agent, close = open_agent(proxy)
-        return TokenClient(agent, reactor, close, recent)
+        http, close = open_http(proxy)
+        return TokenClient(http, reactor, close, recent)
 
     threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
     subscriptions = Subscriptions(reactor, time.time, threads.defer, random, recent=recent)

@@ -5,7 +5,7 @@ exchange).
 
 ::
 
-    client = TokenClient(agent, reactor)
+    client = TokenClient(http, reactor)
     endpoint = TokenEndpoint(client, "https://idp.example/token", "the token endpoint of provider 'main'")
     token = await endpoint.request({"grant_type": "client_credentials", "client_secret": secret})
 
@@ -21,32 +21,33 @@ from enum import Enum
 from math import isnan
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 from msgspec import Struct, field
-from twisted.internet.defer import Deferred, TimeoutError  # noqa: A004  Twisted's own name
+from treq.client import HTTPClient
+from twisted.internet.defer import CancelledError
+from twisted.internet.error import MessageLengthError
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.client import ResponseFailed
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent
 
 from mgw import __version__
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
-from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.nouns.secret import Secret
-from mgw.reactor.own_requests import OwnRequest, OwnResponse, send_request
+from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
 
 REQUEST_SECONDS: Final = 20.0
-"""For the whole of a request (contract 3.15)."""
+"""How long a request may take, its response included (contract 3.15)."""
 MAX_RESPONSE_BYTES: Final = 256 * 1024
 MAX_TOKEN_BYTES: Final = 64 * 1024
 USUAL_SECONDS: Final = 600.0
-"""How long a token is good whose response does not say so (contract 3.15)."""
+"""The life of a token whose response states none (contract 3.15)."""
 MIN_SECONDS: Final = 1.0
-"""What less than that, zero or a negative number counts as."""
+"""The shortest life of a token: a response that states less, or a negative number, means this."""
 MAX_SECONDS: Final = 366 * 86400.0
-"""What more than that counts as."""
+"""The longest life of a token: a response that states more means this."""
 
 ERROR_HINTS: Final = MappingProxyType(
     {
@@ -72,8 +73,12 @@ AUTHORIZATION: Final = b"Authorization"
 _TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
 """``N_A`` is RFC 8693's word where an exchanged token is none of OAuth's."""
 _REDIRECTS: Final = range(300, 400)
-_USER_AGENT: Final = (b"User-Agent", f"mgw/{__version__}".encode())
-_ACCEPT: Final = (b"Accept", b"application/json")
+_USUAL_HEADERS: Final = (
+    (b"Accept", b"application/json"),
+    (b"User-Agent", f"mgw/{__version__}".encode()),
+)
+
+HeaderPairs = tuple[tuple[bytes, bytes], ...]
 
 
 class TokenRequestError(GatewayError):
@@ -102,9 +107,9 @@ class TokenResponse(Struct, frozen=True):
 
     access_token: Secret
     expires_in: float
-    """Seconds from when it was asked for; between :data:`MIN_SECONDS` and :data:`MAX_SECONDS`."""
+    """The token's life from when it was requested, from :data:`MIN_SECONDS` to :data:`MAX_SECONDS`."""
     refresh_token: Secret | None = None
-    """Replaces the one that was used."""
+    """The refresh token that replaces the one that was used; ``None``: that one stays good."""
     id_token: Secret | None = None
 
 
@@ -113,7 +118,7 @@ class JsonResponse(Struct, frozen=True):
 
     status: int
     fields: dict[str, Any] | None  # Any: JSON
-    """``None``: the body is something else."""
+    """The JSON object; ``None``: the body is something else."""
     headers: Headers = field(default_factory=Headers)
 
     def __repr__(self) -> str:
@@ -122,59 +127,95 @@ class JsonResponse(Struct, frozen=True):
 
 FieldValue = str | Secret | list[str]
 Fields = Mapping[str, FieldValue]
-"""Of a request; in a form, a list is a field for each of its texts."""
+"""The fields of a request; in a form, a list is a field for each of its texts."""
 
 
 class Encoding(Enum):
     """How the fields of a request are written."""
 
-    FORM = b"application/x-www-form-urlencoded"
-    """As RFC 6749 wants it."""
-    JSON = b"application/json"
+    FORM = "form"
+    """A form, as RFC 6749 asks for."""
+    JSON = "json"
+
+
+class EndpointRequest(Struct, frozen=True):
+    """A request to an endpoint, as treq's client takes it."""
+
+    method: str
+    url: str
+    headers: HeaderPairs
+    """The headers beside those that every request has."""
+    data: bytes | list[tuple[str, str]] | None
+    """The body: bytes as they are, pairs as a form."""
+
+    def __repr__(self) -> str:
+        return f"EndpointRequest({self.method})"
 
 
 class TokenClient:
     """Sends requests to endpoints that give tokens.
 
-    :param agent: reaches any origin, and follows no redirect.
-    :param close: lets go of the agent's connections.
+    :param http: treq's client over an agent that answers with whole responses, of :data:`MAX_RESPONSE_BYTES`
+        or less.
+    :param close: closes the connections of ``http``.
     :param recent: is told of the secrets that are sent and that come.
     """
 
     def __init__(
         self,
-        agent: IAgent,
+        http: HTTPClient,
         clock: IReactorTime,
         close: Callable[[], None] = lambda: None,
         recent: RecentSecrets = NOWHERE,
     ) -> None:
-        self._agent = agent
+        self._http = http
         self._clock = clock
         self.close = close
         self.recent: Final = recent
 
-    async def ask(self, request: OwnRequest, name: str, seconds: float = REQUEST_SECONDS) -> JsonResponse:
+    async def ask(
+        self, request: EndpointRequest, name: str, seconds: float = REQUEST_SECONDS
+    ) -> JsonResponse:
         """Return the response to a request, whatever its status.  Cancelling closes the connection.
 
         :param name: the endpoint's, for messages.
         :param seconds: how long it has.
         :raises TokenRequestError: it cannot be reached, takes too long, redirects or says too much.
         """
-        sending = Deferred.fromCoroutine(send_request(self._agent, request, MAX_RESPONSE_BYTES, self._clock))
         try:
-            response = await sending.addTimeout(seconds, self._clock)
-        except TimeoutError:
-            error = TokenRequestError(f"{name} did not respond within {seconds:g} s; check that it is up")
-            raise _located(error, request) from None
+            return await self._ask(request, name, seconds)
+        except TokenRequestError as error:
+            raise _located(error, request.url) from None
+
+    async def _ask(self, request: EndpointRequest, name: str, seconds: float) -> JsonResponse:
+        deadline = self._clock.seconds() + seconds
+        try:
+            response = await self._http.request(
+                request.method,
+                ExactURL(request.url),
+                headers=headers_of((*_USUAL_HEADERS, *request.headers)),
+                data=request.data,
+                timeout=seconds,
+                reactor=as_reactor(self._clock),
+                allow_redirects=False,
+            )
+            body = await response.content()
+        except MessageLengthError as failure:
+            forget_frames(failure)  # of all these errors: they hold the secrets of the request
+            body = None
+        except CancelledError as failure:
+            if self._clock.seconds() < deadline:
+                raise  # by whoever waits for the response, and not by treq's timer
+            forget_frames(failure)
+            raise TokenRequestError(
+                f"{name} did not respond within {seconds:g} s; check that it is up"
+            ) from None
         except (GatewayError, ResponseFailed) as failure:
+            forget_frames(failure)
             cause = failure.cause if isinstance(failure, GatewayError) else None
             how = "" if cause is None else f" ({cause.value})"
-            error = TokenRequestError(f"{name} cannot be reached{how}: check its URL and the network")
-            raise _located(error, request) from None
-        try:
-            return _read(response, name)
-        except TokenRequestError as error:
-            raise _located(error, request) from None
+            raise TokenRequestError(f"{name} cannot be reached{how}: check its URL and the network") from None
+        return _read(response.code, response.headers, body, name)
 
 
 class TokenEndpoint:
@@ -190,7 +231,7 @@ class TokenEndpoint:
         client: TokenClient,
         url: str,
         name: str,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
+        headers: HeaderPairs = (),
         encoding: Encoding = Encoding.FORM,
     ) -> None:
         self._client = client
@@ -211,26 +252,30 @@ class TokenEndpoint:
         try:
             token = parse_token(response, self.name)
         except TokenRequestError as error:
-            raise _located(error, request) from None
+            raise _located(error, self._url) from None
         self._client.recent.note(token)
         return token
 
 
 def post_request(
-    url: str,
-    fields: Fields,
-    headers: tuple[tuple[bytes, bytes], ...] = (),
-    encoding: Encoding = Encoding.FORM,
-) -> OwnRequest:
+    url: str, fields: Fields, headers: HeaderPairs = (), encoding: Encoding = Encoding.FORM
+) -> EndpointRequest:
     """Return the POST of some fields."""
     plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in fields.items()}
-    body = urlencode(plain, doseq=True).encode() if encoding is Encoding.FORM else msgspec.json.encode(plain)
-    return _request("POST", url, ((b"Content-Type", encoding.value), *headers), body)
+    if encoding is Encoding.JSON:
+        typed = ((b"Content-Type", b"application/json"), *headers)
+        return EndpointRequest("POST", url, typed, msgspec.json.encode(plain))
+    pairs = [
+        (name, text)
+        for name, value in plain.items()
+        for text in ([value] if isinstance(value, str) else value)
+    ]
+    return EndpointRequest("POST", url, headers, pairs)
 
 
-def get_request(url: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> OwnRequest:
+def get_request(url: str, headers: HeaderPairs = ()) -> EndpointRequest:
     """Return a GET."""
-    return _request("GET", url, headers, None)
+    return EndpointRequest("GET", url, headers, None)
 
 
 def basic_authorization(client_id: str, client_secret: Secret) -> tuple[bytes, bytes]:
@@ -303,25 +348,18 @@ def _seconds(value: object) -> float:
     return seconds
 
 
-def _request(
-    method: str, url: str, headers: tuple[tuple[bytes, bytes], ...], body: bytes | None
-) -> OwnRequest:
-    return OwnRequest(method, url.encode("ascii"), (_ACCEPT, _USER_AGENT, *headers), body)
-
-
-def _read(response: OwnResponse, name: str) -> JsonResponse:
-    status = response.status
+def _read(status: int, headers: Headers, body: bytes | None, name: str) -> JsonResponse:
     if status in _REDIRECTS:
         what = "a redirect, and redirects are not followed: set the URL of the endpoint itself"
         raise TokenRequestError(f"{name} answered {status}, {what}", status)
-    if response.body is None:
+    if body is None:
         what = f"with more than {MAX_RESPONSE_BYTES} bytes; it may not be a token endpoint: check its URL"
         raise TokenRequestError(f"{name} answered {status} {what}", status)
     try:
-        fields = msgspec.json.decode(response.body)
+        fields = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         fields = None
-    return JsonResponse(status, fields if isinstance(fields, dict) else None, response.headers)
+    return JsonResponse(status, fields if isinstance(fields, dict) else None, headers)
 
 
 def _status_hint(status: int) -> str:
@@ -332,8 +370,8 @@ def _status_hint(status: int) -> str:
     return "check its URL and the settings of the request"
 
 
-def _located(error: TokenRequestError, request: OwnRequest) -> TokenRequestError:
+def _located(error: TokenRequestError, url: str) -> TokenRequestError:
     """Add the endpoint's origin, for the log alone."""
-    parts = urlsplit(request.url.decode("ascii"))
+    parts = urlsplit(url)
     error.detail = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     return error

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
+from twisted.internet.error import MessageLengthError
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.client import ResponseFailed
 
@@ -18,10 +19,10 @@ from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.generation import Generation
-from mgw.nouns.errors import GatewayError
-from mgw.reactor.own_requests import OwnRequest, send_request
+from mgw.nouns.errors import GatewayError, forget_frames
+from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
 from mgw.upstream.address import call_target
-from mgw.upstream.agent import UpstreamAgent
+from mgw.upstream.agent import UpstreamAgent, client_over
 from mgw.wire.headers import RawHeaders
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
@@ -29,8 +30,6 @@ UNAUTHORIZED: Final = 401
 PROBE_ERRORS: Final = (GatewayError, ResponseFailed)
 """What :meth:`ModelListRequest.send` raises where no whole response came."""
 
-_PLACEHOLDER_ORIGIN: Final = b"http://provider"
-"""The upstream knows where it is."""
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -45,7 +44,7 @@ class ProbeResult(Struct, frozen=True):
 
     status: int
     body: bytes | None
-    """``None``: larger than :data:`MAX_RESPONSE_BYTES`."""
+    """The whole body, or ``None`` where it is larger than :data:`MAX_RESPONSE_BYTES`."""
 
     def __repr__(self) -> str:
         return f"ProbeResult({self.status})"
@@ -97,9 +96,17 @@ class ModelListRequest:
 
     async def _get(self, query: str) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
-        agent = UpstreamAgent(lambda _: upstream)
+        http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         target = call_target(self.provider, b"/models", query.encode() or None)
-        headers = self.probe.build_headers(list(_HEADERS), self.provider, self.credential)
-        request = OwnRequest("GET", _PLACEHOLDER_ORIGIN + target, tuple(headers))
-        response = await send_request(agent, request, MAX_RESPONSE_BYTES, self.probe.clock)
-        return ProbeResult(response.status, response.body)
+        response = await http.request(
+            "GET",
+            ExactURL(upstream.origin + target.decode("ascii")),
+            headers=headers_of(self.probe.build_headers(list(_HEADERS), self.provider, self.credential)),
+            reactor=as_reactor(self.probe.clock),
+            allow_redirects=False,
+        )
+        try:
+            return ProbeResult(response.code, await response.content())
+        except MessageLengthError as error:
+            forget_frames(error)
+            return ProbeResult(response.code, None)

@@ -1,8 +1,23 @@
-"""The same connections as an ``IAgent``, for our own calls: tokens, probes, live lists, webhooks.
+"""The same connections as an ``IAgent``, for our own requests: tokens, probes, live lists, webhooks, OTLP.
 
-``treq.client.HTTPClient(agent)`` is what they use.  There is one :class:`Upstream` per origin, and of those
-a bounded number: the least recently used goes.  Request bodies are read into memory first, as our own calls
-are small.
+They are made by ``HTTPClient(agent).request(method, url, ...)`` of treq, with the client that
+:func:`client_over` returns.  What treq would do otherwise than we need is settled here, once for all:
+
+- A response comes when its body is there, up to ``max_bytes``.  So treq's ``timeout``, which runs until the
+  agent has a response, bounds the whole of it, however slowly a server drips, and ``content`` never waits.
+  The content of a body that is larger fails with ``MessageLengthError``, and of one that breaks off with
+  ``ResponseFailed``; status and headers are there.
+- treq asks for gzip, and unpacks it without a limit.  The agent asks for no coding, and shows none.
+- treq keeps cookies for everybody who uses a client.  The agent shows it none.
+- treq has the global reactor write bodies.  The client writes them at once.
+
+Three features of treq cannot be used so.  Its reader of URLs refuses ``[::1]`` and ``my_host`` and encodes
+others anew, hence :class:`~mgw.reactor.treq_arguments.ExactURL`, also in place of ``params``.  It follows
+redirects above the agent, so each request says ``allow_redirects=False``.  Its ``json`` adds a charset to
+``application/json``, which has none (RFC 8259 11), so JSON is sent as ``data``.
+
+There is one :class:`Upstream` per origin, and of those a bounded number: the least recently used goes.
+Request bodies are read into memory first, as our own requests are small.
 
 A request that may be repeated uses an idle connection, and is sent again if that turns out closed.  Any other
 gets a new connection, so that nobody has to guess whether it arrived: a refresh token must not be spent
@@ -13,10 +28,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IConsumer, IProtocol, IPushProducer, ITransport
+from treq.client import HTTPClient
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import MessageLengthError
+from twisted.internet.interfaces import IConsumer, IProtocol
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone, ResponseFailed
 from twisted.web.http_headers import Headers
@@ -34,19 +51,27 @@ from mgw.upstream.client import (
     UpstreamResponse,
     build_upstream,
 )
-from mgw.upstream.response import NullReceiver
 
 MAX_ORIGINS: Final = 64
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 _REPEATABLE: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})  # RFC 9110 9.2.2
 _CONNECTION_HEADERS: Final = frozenset({b"host", b"content-length", b"connection", b"transfer-encoding"})
+_HIDDEN_HEADERS: Final = frozenset({b"content-encoding", b"set-cookie"})
+"""The headers of a response by which treq would unpack it without a limit, or keep cookies for others."""
 
 
 @implementer(IAgent)
 class UpstreamAgent:
-    """Twisted's agent over our own HTTP/1.1; redirects, cookies and content codings are left to its user."""
+    """Twisted's agent over our own HTTP/1.1, which answers with whole responses.
 
-    def __init__(self, upstream_at: Callable[[str], Upstream], max_origins: int = MAX_ORIGINS) -> None:
+    :param upstream_at: returns what reaches an origin.
+    :param max_bytes: how large the body of a response may be.
+    """
+
+    def __init__(
+        self, upstream_at: Callable[[str], Upstream], max_bytes: int, max_origins: int = MAX_ORIGINS
+    ) -> None:
+        self._max_bytes = max_bytes
         self._max_origins = max_origins
         self._upstream_at = upstream_at
         self._upstreams: OrderedDict[str, Upstream] = OrderedDict()
@@ -58,8 +83,13 @@ class UpstreamAgent:
         headers: Headers | None = None,
         bodyProducer: IBodyProducer | None = None,  # noqa: N803  # IAgent's name, given by keyword
     ) -> Deferred[IResponse]:
-        """Send a request; fires with the response when its head is there."""
-        request = _AgentRequest(method, uri, headers or Headers())
+        """Send a request; fires with the response when it is there as a whole.
+
+        Cancelling closes the connection.
+        """
+        own = Headers() if headers is None else headers.copy()
+        own.setRawHeaders(b"accept-encoding", [b"identity"])
+        request = _AgentRequest(method, uri, own)
         return Deferred.fromCoroutine(self._request(request, bodyProducer))
 
     def close(self) -> None:
@@ -81,7 +111,10 @@ class UpstreamAgent:
         upstream_request = UpstreamRequest(request.method, target, pairs, body)
         repeatable = request.method in _REPEATABLE or request.headers.hasHeader(b"idempotency-key")
         response = await _open(upstream, upstream_request, repeatable=repeatable)
-        return _Response(response, request)
+        received = _ReceivedBody(response, self._max_bytes)
+        response.deliver_body(received)
+        await received.ended
+        return _Response(response, request, received)
 
     def _upstream_for(self, origin: str) -> Upstream:
         upstream = self._upstreams.get(origin)
@@ -96,11 +129,42 @@ class UpstreamAgent:
 def build_agent(
     reactor: Any,  # Any: as in mgw.upstream.connect
     limits: UpstreamLimits,
+    max_bytes: int,
     ca_file: str | None = None,
     proxy: ProxyAddress | None = None,
 ) -> UpstreamAgent:
     """Return an agent that reaches any origin over the network; errors name the origin."""
-    return UpstreamAgent(lambda origin: build_upstream(origin, origin, limits, reactor, ca_file, proxy))
+    return UpstreamAgent(
+        lambda origin: build_upstream(origin, origin, limits, reactor, ca_file, proxy), max_bytes
+    )
+
+
+def client_over(agent: IAgent) -> HTTPClient:
+    """Return treq's client for our own requests."""
+    return HTTPClient(agent, data_to_body_producer=BytesProducer)
+
+
+@implementer(IBodyProducer)
+class BytesProducer:
+    """Writes a body that is there already."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.length: int | object = len(body)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        """Write all of it."""
+        consumer.write(self._body)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        """It has been written already."""
+
+    def resumeProducing(self) -> None:
+        """See :meth:`pauseProducing`."""
+
+    def stopProducing(self) -> None:
+        """See :meth:`pauseProducing`."""
 
 
 async def _open(upstream: Upstream, request: UpstreamRequest, *, repeatable: bool) -> UpstreamResponse:
@@ -164,77 +228,79 @@ class _AgentRequest:
         self.headers = headers
 
 
+class _ReceivedBody:
+    """Gathers the body of a response up to a limit."""
+
+    def __init__(self, response: UpstreamResponse, max_bytes: int) -> None:
+        self.ended: Deferred[None] = Deferred(lambda _: response.cancel())
+        """Fires when no more of the body will come, whether or not it is whole."""
+        self.content = b""
+        self.error: Exception | None = None
+        """Why the body is not whole; ``None``: it is."""
+        self._response = response
+        self._max_bytes = max_bytes
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def on_body_data(self, data: bytes) -> None:
+        """Keep it, or close the connection if that is too much."""
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            self._response.cancel()
+            self._end(MessageLengthError(f"the body exceeds {self._max_bytes} bytes"))
+        else:
+            self._pieces.append(data)
+
+    def on_body_end(self) -> None:
+        """It is whole."""
+        self.content = b"".join(self._pieces)
+        self._end(None)
+
+    def on_body_error(self, error: GatewayError) -> None:
+        """It broke off."""
+        self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        self.error = error
+        self._pieces.clear()
+        self.ended.callback(None)
+
+
 @implementer(IResponse)
 class _Response:
-    """A provider's response as Twisted's protocols take it."""
+    """A provider's response as Twisted's protocols take it, with its body."""
 
     version = (b"HTTP", 1, 1)
 
-    def __init__(self, response: UpstreamResponse, request: _AgentRequest) -> None:
-        self._response = response
+    def __init__(self, response: UpstreamResponse, request: _AgentRequest, body: _ReceivedBody) -> None:
         self.request = request
         self.code = response.status
         self.phrase = response.reason
         self.headers = Headers()
         for name, value in response.headers:
-            self.headers.addRawHeader(name, value)
-        self.length: int | object = self._length()
-        self._empty = self.length == 0
-        if self._empty:  # whoever sees that there is no body does not ask for it
-            response.deliver_body(NullReceiver())
+            if name.lower() not in _HIDDEN_HEADERS:
+                self.headers.addRawHeader(name, value)
+        self.length: int | object = len(body.content) if body.error is None else UNKNOWN_LENGTH
         self.previousResponse: IResponse | None = None
+        self._content = body.content
+        self._error = body.error
 
     def deliverBody(self, protocol: IProtocol) -> None:
-        """Hand the body to ``protocol``; its ``connectionLost`` tells how it ended."""
-        receiver = _ProtocolReceiver(protocol, self._response)
-        if self._empty:
-            receiver.on_body_end()
-        else:
-            self._response.deliver_body(receiver)
+        """Hand the body to ``protocol``; its ``connectionLost`` tells whether that is all."""
+        if self._content:
+            protocol.dataReceived(self._content)
+        protocol.connectionLost(self._ending())
 
     def setPreviousResponse(self, response: IResponse) -> None:
         """Remember the response that redirected here."""
         self.previousResponse = response
 
-    def _length(self) -> int | object:
-        if self.request.method == b"HEAD" or self.code in {204, 304}:
-            return 0
-        found = self.headers.getRawHeaders(b"content-length")
-        return int(found[0]) if found else UNKNOWN_LENGTH
-
-
-@implementer(IPushProducer)
-class _ProtocolReceiver:
-    """Passes a body to a Twisted protocol, and is the transport that the protocol sees.
-
-    A protocol that closes its transport hears no more.
-    """
-
-    def __init__(self, protocol: IProtocol, response: UpstreamResponse) -> None:
-        self._protocol = protocol
-        self._response = response
-        protocol.makeConnection(cast(ITransport, self))  # IResponse promises no more than a push producer
-
-    def on_body_data(self, data: bytes) -> None:
-        self._protocol.dataReceived(data)
-
-    def on_body_end(self) -> None:
-        self._protocol.connectionLost(Failure(ResponseDone("all of the body arrived")))
-
-    def on_body_error(self, error: GatewayError) -> None:
-        self._protocol.connectionLost(Failure(ResponseFailed([Failure(error)])))
-
-    def pauseProducing(self) -> None:
-        self._response.pause()
-
-    def resumeProducing(self) -> None:
-        self._response.resume()
-
-    def stopProducing(self) -> None:
-        self._response.cancel()
-
-    def loseConnection(self) -> None:
-        self._response.cancel()
-
-    def abortConnection(self) -> None:
-        self._response.cancel()
+    def _ending(self) -> Failure:
+        # made anew each time: what is raised keeps the frames that it passes, and they keep this response
+        match self._error:
+            case None:
+                return Failure(ResponseDone("all of the body arrived"))
+            case GatewayError():
+                return Failure(ResponseFailed([Failure(self._error)]))
+            case _:
+                return Failure(MessageLengthError(*self._error.args))

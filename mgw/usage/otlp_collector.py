@@ -9,24 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from twisted.internet.defer import Deferred, TimeoutError  # noqa: A004  Twisted's own name
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import ResponseFailed
-from twisted.web.iweb import IAgent
 
 from mgw import __version__
-from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.reactor.own_requests import OwnRequest, send_request
+from mgw.reactor.treq_arguments import ExactURL
 from mgw.usage.operation_metrics import OperationMetrics
 from mgw.usage.outbox import DELIVERED, Result, Verdict
+from mgw.usage.receiver import Receiver
 
 if TYPE_CHECKING:
     from mgw.usage.otlp_encoder import OtlpEncoder
 
 TIMEOUT_SECONDS: Final = 10.0
-"""Of each request."""
-MAX_RESPONSE_BYTES: Final = 64 * 1024
+"""How long one request may take, its response included."""
 _RETRYABLE: Final = frozenset({429, 502, 503, 504})
 _USUAL_HEADERS: Final = (
     (b"Content-Type", b"application/x-protobuf"),
@@ -44,17 +41,20 @@ def _load_encoder(instance_id: str) -> OtlpEncoder:
 
 @dataclass(slots=True, eq=False)
 class Collector:
-    """The receiver, how it is told, and the thread that encodes."""
+    """What a collector is sent, what its answers mean, and the thread that encodes."""
 
-    agent: IAgent = field(repr=False)
+    receiver: Receiver
     clock: IReactorTime = field(repr=False)
     runner: SerialRunner = field(repr=False)
+    """The thread."""
     endpoint: str = field(repr=False)
+    """The base address, to which the path of each signal is added."""
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    """The operator's own headers."""
     instance_id: str
-    """Of this sink alone, so that what several gateways count is not mixed up."""
+    """A name that no other sink has, so that the collector keeps the numbers of several gateways apart."""
     _encoder: OtlpEncoder | None = field(default=None, repr=False)
-    """Of the thread."""
+    """The encoder, which the thread makes and alone uses."""
 
     def deliver(self, key: str, lines: list[bytes]) -> Deferred[Result]:
         """Post a batch of spans; cancelling closes the connection."""
@@ -63,6 +63,11 @@ class Collector:
     def send_metrics(self, metrics: OperationMetrics, since: float, now: float) -> Deferred[Result]:
         """Post the metrics; cancelling closes the connection."""
         return Deferred.fromCoroutine(self._send_metrics(metrics, since, now))
+
+    def close(self) -> None:
+        """Close the connections, and let the thread end."""
+        self.runner.stop()
+        self.receiver.close()
 
     async def _deliver(self, key: str, lines: list[bytes]) -> Result:
         encoded = await self._in_thread(lambda encoder: encoder.encode_lines(lines))
@@ -86,20 +91,12 @@ class Collector:
 
     async def _post(self, path: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Result:
         all_headers = (*_USUAL_HEADERS, *self.headers, *headers)
-        request = OwnRequest("POST", f"{self.endpoint}{path}".encode("ascii"), all_headers, body)
-        sending = Deferred.fromCoroutine(send_request(self.agent, request, MAX_RESPONSE_BYTES, self.clock))
-        try:
-            response = await sending.addTimeout(TIMEOUT_SECONDS, self.clock)
-        except TimeoutError as error:
-            forget_frames(error)
-            return Result(Verdict.RETRY, f"no answer within {TIMEOUT_SECONDS:g} s")
-        except (GatewayError, ResponseFailed) as error:
-            forget_frames(error)  # they hold the events
-            cause = error.cause if isinstance(error, GatewayError) else None
-            return Result(Verdict.RETRY, "cannot be reached" if cause is None else f"failed ({cause.value})")
-        status = response.status
+        answer = await self.receiver.post(ExactURL(self.endpoint + path), all_headers, body)
+        if isinstance(answer, Result):
+            return answer
+        status = answer.status
         if 200 <= status < 300:
-            return await self._accepted(response.body)
+            return await self._accepted(answer.body)
         if status < 400 or status in _RETRYABLE:
             return Result(Verdict.RETRY, f"the receiver returned status {status}")
         return Result(Verdict.REFUSED, f"the receiver returned status {status}")

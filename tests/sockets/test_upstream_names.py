@@ -102,7 +102,7 @@ def relayed(url: str, ca_file: str) -> bytes:
 
 def asked_by_treq(url: str, ca_file: str) -> bytes:
     async def run() -> bytes:
-        agent = build_agent(running_reactor(), LIMITS, ca_file)
+        agent = build_agent(running_reactor(), LIMITS, 2, ca_file)
         try:
             response = await HTTPClient(agent).post(url, data=b"client_secret=canary")
             return bytes(await response.content())

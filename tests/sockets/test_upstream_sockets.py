@@ -215,7 +215,7 @@ def test_sockets_are_kept_alive_and_do_not_wait_to_fill_packets() -> None:
 
 def test_treq_works_over_the_network() -> None:
     async def work(upstream: Upstream, server: Server) -> None:
-        agent = build_agent(running_reactor(), LIMITS)
+        agent = build_agent(running_reactor(), LIMITS, 2)
         client = HTTPClient(agent)
         response = await client.get(upstream.origin + "/x")
         assert await response.content() == b"hi"

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
+from treq.client import HTTPClient
 from twisted.internet.task import Clock
 
 from mgw.config.proxy import ProxyAddress
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import Subscriptions
-from mgw.credentials.token_request import TokenClient
+from mgw.credentials.token_request import MAX_RESPONSE_BYTES, TokenClient
 from mgw.exchange.offload import run_inline
-from mgw.upstream.agent import UpstreamAgent
+from mgw.upstream.agent import UpstreamAgent, client_over
 from mgw.upstream.client import Upstream
+from mgw.usage import receiver as receivers
+from mgw.usage.receiver import Receiver
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 TOKEN_URL = "http://idp.example/token"
@@ -73,7 +77,6 @@ class TokenHosts:
 
     clock: Clock = field(default_factory=Clock)
     endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
-    agent: UpstreamAgent = field(init=False)
     client: TokenClient = field(init=False)
     proxies: list[ProxyAddress | None] = field(default_factory=list)
     """What clients were opened for."""
@@ -81,9 +84,8 @@ class TokenHosts:
     """Sources of credentials that ask these hosts."""
 
     def __post_init__(self) -> None:
-        self.agent = UpstreamAgent(self._upstream_at)
         recent = RecentSecrets()
-        self.client = TokenClient(self.agent, self.clock, recent=recent)
+        self.client = TokenClient(self.http(MAX_RESPONSE_BYTES), self.clock, recent=recent)
         seconds = self.clock.seconds
 
         def wall() -> float:
@@ -93,6 +95,18 @@ class TokenHosts:
         self.sources = CredentialSources(
             self.clock, self._open_client, subscriptions, seconds, wall, recent=recent
         )
+
+    def http(self, max_bytes: int) -> HTTPClient:
+        """Return treq's client for these hosts, which reads so much of a body."""
+        return client_over(UpstreamAgent(self._upstream_at, max_bytes))
+
+    def receiver(self, seconds: float) -> Receiver:
+        """Return what posts usage events to these hosts."""
+        return Receiver(*self.sink_client(seconds), self.clock, seconds)
+
+    def sink_client(self, _: float) -> tuple[HTTPClient, Callable[[], None]]:
+        """Return a client of a usage sink, as its tools do."""
+        return self.http(receivers.MAX_RESPONSE_BYTES), lambda: None
 
     def _open_client(self, proxy: ProxyAddress | None) -> TokenClient:
         self.proxies.append(proxy)

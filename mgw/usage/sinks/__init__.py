@@ -12,8 +12,8 @@ from importlib import import_module
 from time import time
 from typing import Any
 
+from treq.client import HTTPClient
 from twisted.internet.defer import Deferred
-from twisted.web.iweb import IAgent
 
 from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
@@ -23,6 +23,7 @@ from mgw.usage.journal import Sink
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.outbox import Outbox, OutboxOptions, Result
 from mgw.usage.output import Output
+from mgw.usage.receiver import Receiver
 from mgw.usage.spool_room import SpoolRoom
 
 
@@ -37,18 +38,22 @@ class SinkTools:
     reactor: Any  # Any: a reactor has no one type
     new_runner: Callable[[Any, str], SerialRunner]
     """Returns threads of this name for a reactor."""
-    new_agent: Callable[[float], tuple[IAgent, Callable[[], None]]]
-    """Returns a client for HTTP with this time limit in seconds, and what closes its connections."""
+    new_client: Callable[[float], tuple[HTTPClient, Callable[[], None]]]
+    """Returns treq's client, with this limit in seconds for each wait, and what closes its connections."""
     spool_directory: str
     room: SpoolRoom
     wall: Callable[[], float] = time
-    """Unix seconds."""
+    """Returns Unix seconds."""
     config: Callable[[], Config | None] = _no_config
     """Returns the configuration in use."""
 
     def runner(self, name: str) -> SerialRunner:
         """Return a thread of its own for work that may block."""
         return self.new_runner(self.reactor, name)
+
+    def receiver(self, seconds: float) -> Receiver:
+        """Return what posts over connections of its own, each time for so many seconds at most."""
+        return Receiver(*self.new_client(seconds), self.reactor, seconds)
 
     def line_writer(self, name: str, open_output: Callable[[], Output]) -> LineWriter:
         """Return a line writer of this name that opens its output so."""

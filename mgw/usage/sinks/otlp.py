@@ -42,7 +42,9 @@ class _Provider(Struct, frozen=True):
     """A provider, and what lines say of it."""
 
     facts: ProviderFacts | None
+    """What the metrics say of it; ``None``: nothing is known."""
     fields: bytes
+    """The same facts as the beginning of a line's JSON object."""
 
 
 _NO_PROVIDER: Final = _Provider(None, b"")
@@ -60,7 +62,6 @@ class OtlpSink:
     collector: Collector
     outbox: Outbox
     interval_seconds: float
-    close_connections: Callable[[], None] = field(repr=False)
     metrics: OperationMetrics = field(default_factory=OperationMetrics)
     metric_errors: int = 0
     """How often the metrics could not be sent."""
@@ -130,8 +131,7 @@ class OtlpSink:
         spans, numbers = self.outbox.close(), self._send_metrics(DELIVER_SECONDS)
         await spans
         await numbers
-        self.collector.runner.stop()
-        self.close_connections()
+        self.collector.close()
 
     def _read(self, config: Config) -> None:
         """Take a configuration; providers that it has no more may still have requests."""
@@ -192,14 +192,14 @@ def open_sink(settings: OtlpSettings, tools: SinkTools) -> OtlpSink:
     """
     if not has_otlp_packages():
         raise ValueError(f"hooks.otlp: {OTLP_MISSING}")
-    agent, close_connections = tools.new_agent(TIMEOUT_SECONDS)
+    receiver = tools.receiver(TIMEOUT_SECONDS)
     headers = tuple(
         (name.encode("ascii"), value.reveal().encode("latin-1"))
         for name, value in settings.headers.items()
         if isinstance(value, Secret)  # as all are that have been loaded
     )
     collector = Collector(
-        agent, tools.reactor, tools.runner("mgw-otlp"), settings.endpoint, headers, str(uuid4())
+        receiver, tools.reactor, tools.runner("mgw-otlp"), settings.endpoint, headers, str(uuid4())
     )
     options = OutboxOptions(BATCH_MAX, min(SPAN_SECONDS, settings.interval_seconds), save_first=True)
     sink = OtlpSink(
@@ -209,7 +209,6 @@ def open_sink(settings: OtlpSettings, tools: SinkTools) -> OtlpSink:
         collector,
         tools.outbox("otlp", collector.deliver, options),
         settings.interval_seconds,
-        close_connections,
     )
     sink.start()
     return sink

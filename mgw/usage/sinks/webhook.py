@@ -7,21 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from twisted.internet.defer import Deferred, TimeoutError  # noqa: A004  Twisted's own name
-from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import ResponseFailed
-from twisted.web.iweb import IAgent
+from twisted.internet.defer import Deferred
 
 from mgw import __version__
 from mgw.config.hooks import WebhookSettings
-from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.nouns.secret import Secret
-from mgw.reactor.own_requests import OwnRequest, send_request
+from mgw.reactor.treq_arguments import ExactURL
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
+from mgw.usage.receiver import Receiver
 from mgw.usage.sinks import SinkTools
 
-MAX_RESPONSE_BYTES: Final = 64 * 1024
-"""How much of an answer is read, so that the connection can be used again; nothing of it is looked at."""
 _USUAL_HEADERS: Final = (
     (b"Content-Type", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -30,48 +25,40 @@ _USUAL_HEADERS: Final = (
 
 @dataclass(slots=True)
 class Webhook:
-    """The receiver, and how it is told."""
+    """What is posted to the receiver, and what its answers mean."""
 
-    agent: IAgent = field(repr=False)
-    clock: IReactorTime = field(repr=False)
-    url: bytes = field(repr=False)
+    receiver: Receiver
+    url: ExactURL = field(repr=False)
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    """The operator's own headers."""
     secret: Secret | None
-    timeout_seconds: float
+    """The key of the signatures; ``None``: nothing is signed."""
     wall: Callable[[], float]
-    """Unix seconds."""
+    """Returns Unix seconds."""
 
     def deliver(self, key: str, lines: list[bytes]) -> Deferred[Result]:
         """Post a batch; cancelling closes the connection."""
-        return Deferred.fromCoroutine(self._deliver(self.request(key, lines)))
+        return Deferred.fromCoroutine(self._deliver(key, lines))
 
-    def request(self, key: str, lines: Sequence[bytes]) -> OwnRequest:
-        """Return the request with a batch: the same for the same batch, but for the time that is signed."""
+    async def _deliver(self, key: str, lines: list[bytes]) -> Result:
         body = b"[" + b",".join([line[:-1] for line in lines]) + b"]"
+        answer = await self.receiver.post(self.url, self._headers(key, body), body)
+        if isinstance(answer, Result):
+            return answer
+        if 200 <= answer.status < 300:
+            return DELIVERED
+        if answer.status == 410:
+            return Result(Verdict.REFUSED, "the receiver returned status 410; dropping a batch")
+        return Result(Verdict.RETRY, f"the receiver returned status {answer.status}")
+
+    def _headers(self, key: str, body: bytes) -> list[tuple[bytes, bytes]]:
         headers = [*_USUAL_HEADERS, *self.headers, (b"Idempotency-Key", key.encode("ascii"))]
         if self.secret is not None:
             headers += [
                 (b"X-Gateway-Signature", signature(self.secret, body)),
                 (b"X-Gateway-Signature-256", timed_signature(self.secret, int(self.wall()), key, body)),
             ]
-        return OwnRequest("POST", self.url, tuple(headers), body)
-
-    async def _deliver(self, request: OwnRequest) -> Result:
-        sending = Deferred.fromCoroutine(send_request(self.agent, request, MAX_RESPONSE_BYTES, self.clock))
-        try:
-            response = await sending.addTimeout(self.timeout_seconds, self.clock)
-        except TimeoutError as error:
-            forget_frames(error)
-            return Result(Verdict.RETRY, f"no answer within {self.timeout_seconds:g} s")
-        except (GatewayError, ResponseFailed) as error:
-            forget_frames(error)  # they hold the events
-            cause = error.cause if isinstance(error, GatewayError) else None
-            return Result(Verdict.RETRY, "cannot be reached" if cause is None else f"failed ({cause.value})")
-        if 200 <= response.status < 300:
-            return DELIVERED
-        if response.status == 410:
-            return Result(Verdict.REFUSED, "the receiver returned status 410; dropping a batch")
-        return Result(Verdict.RETRY, f"the receiver returned status {response.status}")
+        return headers
 
 
 def signature(secret: Secret, body: bytes) -> bytes:
@@ -95,7 +82,7 @@ class WebhookSink:
     """A usage sink that posts; :mod:`mgw.usage.outbox` states its rules."""
 
     outbox: Outbox
-    close_connections: Callable[[], None] = field(repr=False)
+    receiver: Receiver
     name: str = "webhook"
 
     @property
@@ -126,27 +113,19 @@ class WebhookSink:
 
     def close(self) -> Deferred[None]:
         """Post what waits, and store what cannot be posted."""
-        return self.outbox.close().addCallback(lambda _: self.close_connections())
+        return self.outbox.close().addCallback(lambda _: self.receiver.close())
 
 
 def open_sink(settings: WebhookSettings, tools: SinkTools) -> WebhookSink:
     """Begin to post to ``hooks.webhook``; whether the receiver is there is not asked."""
-    agent, close_connections = tools.new_agent(settings.timeout_seconds)
+    receiver = tools.receiver(settings.timeout_seconds)
     headers = tuple(
         (name.encode("ascii"), value.reveal().encode("latin-1"))
         for name, value in settings.headers.items()
         if isinstance(value, Secret)  # as all are that have been loaded
     )
-    webhook = Webhook(
-        agent,
-        tools.reactor,
-        settings.url.encode("ascii"),
-        headers,
-        settings.secret,
-        settings.timeout_seconds,
-        tools.wall,
-    )
+    webhook = Webhook(receiver, ExactURL(settings.url), headers, settings.secret, tools.wall)
     options = OutboxOptions(settings.batch_max, settings.flush_seconds, save_first=True)
     outbox = tools.outbox("webhook", webhook.deliver, options)
     outbox.start()
-    return WebhookSink(outbox, close_connections)
+    return WebhookSink(outbox, receiver)

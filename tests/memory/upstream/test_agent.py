@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 from dataclasses import dataclass, field
 
 import pytest
 from treq.client import HTTPClient
-from treq.testing import _SynchronousProducer  # treq ships it for tests with agents in memory
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import MessageLengthError
 from twisted.internet.task import Clock
 from twisted.web.client import ResponseFailed
 from twisted.web.http_headers import Headers
 
-from mgw.upstream.agent import UpstreamAgent
+from mgw.nouns.errors import forget_frames
+from mgw.reactor.treq_arguments import ExactURL, as_reactor
+from mgw.upstream.agent import UpstreamAgent, client_over
 from mgw.upstream.client import Upstream, UpstreamFailure
 from tests.support.deferreds import result_of
 from tests.support.upstreams import LIMITS, OK, MemoryEndpoint, ProviderConnection
+
+MAX_BYTES = 1000
+URL = "http://api.example/"
 
 
 @dataclass(slots=True)
@@ -43,26 +49,27 @@ def world() -> World:
 
 @pytest.fixture
 def client(world: World) -> HTTPClient:
-    return HTTPClient(UpstreamAgent(world.upstream_at), data_to_body_producer=_SynchronousProducer)
+    return client_over(UpstreamAgent(world.upstream_at, MAX_BYTES))
 
 
 def test_get_json(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/v1/models?a=%2F#part")
     assert world.connection().received.startswith(b"GET /v1/models?a=%2F HTTP/1.1\r\nHost: api.example\r\n")
     world.connection().send(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a":[1]')
-    response = result_of(waiting)
-    body = response.json()
+    assert not waiting.called, "the rest of the body has not arrived"
     world.connection().send(b"}")
-    assert result_of(body) == {"a": [1]}
+    response = result_of(waiting)
+    assert (response.length, result_of(response.json())) == (9, {"a": [1]})
 
 
 def test_a_body_that_breaks_fails_whoever_reads_it(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/")
     world.connection().send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
-    body = result_of(waiting).content()
     world.connection().reset()
+    response = result_of(waiting)
+    assert response.code == 200
     with pytest.raises(ResponseFailed):
-        result_of(body)
+        result_of(response.content())
 
 
 def test_post_json(world: World, client: HTTPClient) -> None:
@@ -76,24 +83,157 @@ def test_post_json(world: World, client: HTTPClient) -> None:
     assert (response.code, response.phrase, result_of(response.json())) == (200, b"OK", {"b": 2})
 
 
-def test_a_stream_arrives_piece_by_piece(world: World, client: HTTPClient) -> None:
-    waiting = client.get("http://api.example/stream", unbuffered=True)
+def test_a_body_is_collected_however_it_was_cut(world: World, client: HTTPClient) -> None:
+    waiting = client.get(URL, unbuffered=True)
     world.connection().send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    world.connection().send(b"3\r\nyou\r\n0\r\n\r\n")
     pieces: list[bytes] = []
     done: Deferred[None] = result_of(waiting).collect(pieces.append)
-    assert pieces == [b"hi"]
-    world.connection().send(b"3\r\nyou\r\n0\r\n\r\n")
     result_of(done)
-    assert pieces == [b"hi", b"you"]
+    assert b"".join(pieces) == b"hiyou"
 
 
-def test_gzip_is_left_to_treq(world: World, client: HTTPClient) -> None:
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+def test_a_body_has_a_limit_and_a_larger_one_closes_the_connection(
+    world: World, client: HTTPClient, framing: str, more: int
+) -> None:
+    waiting, body = client.get(URL), b"x" * (MAX_BYTES + more)
+    heads = {"length": b"Content-Length: 5000\r\n" if more else b"Content-Length: 1000\r\n", "close": b""}
+    world.connection().send(
+        b"HTTP/1.1 418 Tea\r\n" + heads.get(framing, b"Transfer-Encoding: chunked\r\n") + b"\r\n"
+    )
+    world.connection().send(b"%x\r\n%b\r\n" % (len(body), body) if framing == "chunked" else body)
+    if more:
+        assert world.connection().aborted
+    elif framing == "chunked":
+        world.connection().send(b"0\r\n\r\n")
+    elif framing == "close":
+        world.connection().close()
+    response = result_of(waiting)
+    assert response.code == 418
+    if more:
+        with pytest.raises(MessageLengthError):
+            result_of(response.content())
+    else:
+        assert result_of(response.content()) == body
+
+
+def test_no_coding_is_asked_for_and_none_is_undone(world: World, client: HTTPClient) -> None:
     packed = gzip.compress(b"hello")
-    waiting = client.get("http://api.example/")
+    waiting = client.get(URL, headers=Headers({"Accept-Encoding": ["br"]}))
+    assert world.connection().received.lower().count(b"\r\naccept-encoding: identity\r\n") == 1
+    assert world.connection().received.lower().count(b"accept-encoding") == 1
     world.connection().send(
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s" % (len(packed), packed)
     )
-    assert result_of(result_of(waiting).content()) == b"hello"
+    assert result_of(result_of(waiting).content()) == packed
+
+
+def test_a_cookie_of_one_caller_is_not_sent_for_another(world: World, client: HTTPClient) -> None:
+    waiting = client.get(URL)
+    world.connection().send(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=canary; Path=/\r\n\r\n"))
+    assert not list(result_of(waiting).cookies())
+    client.get(URL)  # type: ignore[unused-awaitable]  # it stays under way
+    assert world.connection().received.count(b"GET / HTTP/1.1\r\n") == 2
+    assert b"cookie" not in world.connection().received.lower()
+
+
+def test_treqs_timeout_holds_for_the_whole_of_a_response_that_drips(world: World, client: HTTPClient) -> None:
+    waiting = client.get(URL, timeout=3.0, reactor=as_reactor(world.clock))
+    world.connection().send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+    for _ in range(3):
+        assert not waiting.called
+        world.connection().send(b"x")
+        world.clock.advance(1)
+    with pytest.raises(CancelledError):
+        result_of(waiting)
+    assert world.connection().aborted
+    assert world.upstreams["http://api.example"].active == 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"])
+def test_cancelling_closes_the_connection(world: World, client: HTTPClient, sent: bytes) -> None:
+    waiting = client.get(URL)
+    world.connection().send(sent)
+    waiting.cancel()
+    with pytest.raises(CancelledError):
+        result_of(waiting)
+    assert world.connection().aborted
+    assert world.upstreams["http://api.example"].active == 0
+
+
+ENDS = {
+    "whole": b"Content-Length: 2\r\n\r\nhi",
+    "too large": b"Content-Length: 2000\r\n\r\n" + b"x" * 2000,
+    "broken": b"Content-Length: 20\r\n\r\nhi",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_nothing_of_a_response_waits_for_the_garbage_collector(
+    world: World, client: HTTPClient, end: str
+) -> None:
+    class Marked(bytearray):
+        """A local of the caller's, which a cycle would keep."""
+
+    async def ask() -> None:
+        marked = Marked()
+        response = await client.get(
+            ExactURL(URL), timeout=9.0, reactor=as_reactor(world.clock), unbuffered=True
+        )
+        try:
+            await response.content()
+        except (MessageLengthError, ResponseFailed) as error:
+            forget_frames(error)  # Twisted ties an error that is awaited to its failure
+        marked.append(1)
+
+    gc.collect()
+    gc.disable()
+    try:
+        done = Deferred.fromCoroutine(ask())
+        world.connection().send(b"HTTP/1.1 200 OK\r\n" + ENDS[end])
+        if end == "broken":
+            world.connection().reset()
+        result_of(done)
+        assert not [held for held in gc.get_objects() if type(held) is Marked]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "target"),
+    [
+        ("http://[::1]:8080/t", b"[::1]:8080", b"/t"),
+        ("http://my_host/t", b"my_host", b"/t"),
+        ("http://a.example:80/", b"a.example", b"/"),
+        ("http://a.example:08081/", b"a.example:8081", b"/"),
+        ("http://a.example:/t", b"a.example", b"/t"),
+        ("http://a.example", b"a.example", b"/"),
+        ("http://a.example?x=1", b"a.example", b"/?x=1"),
+        ("http://a.example/t?", b"a.example", b"/t?"),
+        (
+            "http://a.example/%zz%2f//b;c?x=[1]|%2F&&y&z==+%20\"'",
+            b"a.example",
+            b"/%zz%2f//b;c?x=[1]|%2F&&y&z==+%20\"'",
+        ),
+        ("http://a.example/t?to=http://u:p@b.example/", b"a.example", b"/t?to=http://u:p@b.example/"),
+    ],
+)
+def test_a_url_is_requested_as_it_was_written(
+    world: World, client: HTTPClient, url: str, host: bytes, target: bytes
+) -> None:
+    client.get(ExactURL(url))  # type: ignore[unused-awaitable]  # it stays under way
+    [endpoint] = world.endpoints.values()
+    assert endpoint.connections[0].received.startswith(b"GET %b HTTP/1.1\r\nHost: %b\r\n" % (target, host))
+
+
+def test_an_address_with_a_user_is_refused_and_not_repeated(world: World, client: HTTPClient) -> None:
+    waiting = client.get(ExactURL("http://canary:canary@api.example/"))
+    with pytest.raises(ValueError, match="no user") as caught:
+        result_of(waiting)
+    assert "canary" not in str(caught.value)
+    assert not world.endpoints
 
 
 def test_a_redirect_is_left_to_treq(world: World, client: HTTPClient) -> None:
@@ -165,7 +305,7 @@ def test_a_failure_names_the_origin_and_not_the_address(world: World, client: HT
 
 
 def test_the_origin_that_was_not_asked_for_longest_goes(world: World) -> None:
-    client = HTTPClient(UpstreamAgent(world.upstream_at, max_origins=2))
+    client = HTTPClient(UpstreamAgent(world.upstream_at, MAX_BYTES, max_origins=2))
     for name in ("a", "b", "a", "c"):
         waiting = client.get(f"http://{name}.example/")
         world.connection(f"http://{name}.example").send(OK)

@@ -43,7 +43,7 @@ class Sinks:
         tools = SinkTools(
             self.hosts.clock,
             lambda reactor, name: self.runner if name == "mgw-otlp" else AtOnce(),
-            lambda seconds: (self.hosts.agent, self.hosts.agent.close),
+            self.hosts.sink_client,
             str(folder),
             SpoolRoom(1024 * 1024),
             self.hosts.clock.seconds,

@@ -43,13 +43,13 @@ def quiet() -> Iterator[None]:
 def sink_on(clock: Clock, folder: Path, runner: Any = None, **settings: Any) -> SqliteSink:
     """A sink of a file in this folder; Any: a runner, and settings by name."""
 
-    def new_agent(_: float) -> Any:  # Any: it is not called
+    def new_client(_: float) -> Any:  # Any: it is not called
         raise AssertionError
 
     tools = SinkTools(
         clock,
         lambda _, name: runner if runner is not None and name == "mgw-sqlite" else AtOnce(),
-        new_agent,
+        new_client,
         str(folder / "spool"),
         SpoolRoom(16 * 1024 * 1024),
         lambda: NOW + clock.seconds(),

@@ -19,6 +19,7 @@ from twisted.logger import capturedLogs
 
 from mgw.config.hooks import WebhookSettings
 from mgw.nouns.secret import Secret
+from mgw.reactor.treq_arguments import ExactURL
 from mgw.usage.outbox import DELIVERED, Outbox, Result, Verdict
 from mgw.usage.sinks import SinkTools
 from mgw.usage.sinks.webhook import Webhook, WebhookSink, open_sink
@@ -36,8 +37,8 @@ WALL = 1_764_000_000
 
 def webhook(hosts: TokenHosts) -> Webhook:
     headers = ((b"Authorization", b"Bearer canary-token"),)
-    url = b"http://receiver.example/in?x=canary"
-    return Webhook(hosts.agent, hosts.clock, url, headers, SECRET, 10.0, lambda: WALL + hosts.clock.seconds())
+    url = ExactURL("http://receiver.example/in?x=canary")
+    return Webhook(hosts.receiver(10.0), url, headers, SECRET, lambda: WALL + hosts.clock.seconds())
 
 
 def attempt(status: int = 200, headers: str = "") -> tuple[TokenPost, Result]:
@@ -127,8 +128,10 @@ def test_the_key_of_the_batch_and_the_operators_headers_are_sent() -> None:
 def test_each_try_of_a_batch_sends_the_same() -> None:
     hosts = TokenHosts()
     hook = webhook(hosts)
-    requests = [hook.request(KEY, LINES), hook.request(KEY, LINES)]
-    assert requests[0] == requests[1]
+    for _ in range(2):
+        _ = hook.deliver(KEY, LINES)
+    first, second = hosts.posts(ORIGIN)
+    assert (first.head, first.body) == (second.head, second.body)
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
@@ -186,7 +189,7 @@ def sink_to(hosts: TokenHosts, folder: Path, **more: object) -> WebhookSink:
     tools = SinkTools(
         hosts.clock,
         lambda reactor, name: AtOnce(),
-        lambda seconds: (hosts.agent, hosts.agent.close),
+        hosts.sink_client,
         str(folder),
         SpoolRoom(1024 * 1024),
         hosts.clock.seconds,
