@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from treq.client import HTTPClient
-from twisted.internet.task import deferLater
+from twisted.internet.defer import CancelledError
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.internet.tcp import Connection as TcpConnection
 
 from mgw.http.request_head import render_request_head
 from mgw.nouns.errors import Reason
+from mgw.reactor.treq_arguments import as_reactor
 from mgw.reactor.twisted_fast.socket_attempt import KEEPALIVE_SECONDS
-from mgw.upstream.agent import build_agent
+from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import (
     Phase,
     Upstream,
@@ -224,3 +226,21 @@ def test_treq_works_over_the_network() -> None:
         agent.close()
 
     serving(work)
+
+
+def test_treqs_timeout_ends_a_response_that_drips_and_closes_its_connection() -> None:
+    def drip(provider: Provider) -> None:
+        provider.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        dripping = LoopingCall(lambda: provider.transport.write(b"x"))
+        _ = provider.server.lost.addCallback(lambda _: dripping.stop())
+        _ = dripping.start(0.02).addErrback(lambda _: None)
+
+    async def work(upstream: Upstream, server: Server) -> None:
+        agent = build_agent(running_reactor(), LIMITS, 1000)
+        with pytest.raises(CancelledError):
+            await client_over(agent).get(upstream.origin, timeout=0.2, reactor=as_reactor(running_reactor()))
+        await server.lost
+        assert not server.connections
+        agent.close()
+
+    serving(work, drip)
