@@ -47,7 +47,7 @@ from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 PROBE_SECONDS: Final = 1.0
 """How long a metadata server has to show itself: it is next door, or there is none."""
 ASSERTION_SECONDS: Final = 3600
-"""The longest that Google takes."""
+"""The longest life of an assertion that Google accepts."""
 ENDPOINT_NAME: Final = "Google's token endpoint"
 METADATA_NAME: Final = "Google's metadata server"
 

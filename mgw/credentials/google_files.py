@@ -17,7 +17,7 @@ from mgw.reactor.regular_file import open_regular_file, read_up_to
 
 MAX_FILE_BYTES: Final = 64 * 1024
 CLOUD_PLATFORM: Final = "https://www.googleapis.com/auth/cloud-platform"
-"""The scope of all of Google Cloud."""
+"""The scope that covers all of Google Cloud."""
 DEFAULT_TOKEN_URL: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 (an address)
 
 
@@ -47,9 +47,9 @@ class ExternalAccount(Struct, frozen=True):
     token_url: str
     subject_file: str
     subject_field: str | None
-    """Of the JSON object in the file; ``None``: the file is the token."""
+    """The field of the file's JSON object that holds the token; ``None``: the file is the token."""
     impersonation_url: str | None
-    """Where the exchanged token becomes one of a service account."""
+    """The URL at which the exchanged token becomes one of a service account; ``None``: it is used itself."""
     impersonation_seconds: int
     client_id: str | None
     client_secret: Secret | None

@@ -48,9 +48,9 @@ class OAuthGrant(Struct, frozen=True):
     client_auth: ClientAuth = ClientAuth.FORM
     refresh_token: Secret | None = None
     file: str | None = None
-    """Holds what is exchanged."""
+    """The file that holds the subject token or the assertion."""
     fields: tuple[tuple[str, str | Secret], ...] = ()
-    """The rest of the form, in order; what is an operator's own may be secret."""
+    """The other fields of the form, in order; the operator's own may be secret."""
     headers: tuple[tuple[str, Secret], ...] = ()
     body: BodyFormat = BodyFormat.FORM
 

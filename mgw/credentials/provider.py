@@ -22,7 +22,7 @@ class ClientKey(Struct, frozen=True):
     value: Secret
     scheme: bytes | None
     family: Family
-    """Of the client."""
+    """The family of the client's dialect."""
 
 
 class HeaderEdits(Protocol):
@@ -42,15 +42,15 @@ class Credential(Struct, frozen=True):
     """One header that says who we are, and how an event names it."""
 
     header: bytes
-    """Empty where nothing is sent."""
+    """The name of the header that carries the credential; empty where nothing is sent."""
     value: Secret
     key_hash: str
     account: str | None = None
     expires_at: float | None = None
     of_client: bool = False
-    """It is the client's own, so that the client may read it in a response."""
+    """Whether the credential is the client's own, which the client may read in a response."""
     headers: HeaderEdits | None = None
-    """What the account's profile makes of all other headers."""
+    """The edits that the account's profile makes to all other headers."""
 
     @property
     def key(self) -> Secret:
@@ -59,7 +59,7 @@ class Credential(Struct, frozen=True):
 
 
 NO_CREDENTIAL: Final = Credential(b"", Secret(""), "")
-"""Sent without any header."""
+"""The credential of a request that is sent without any."""
 
 
 class CredentialRefusal(Struct, frozen=True):
@@ -68,15 +68,15 @@ class CredentialRefusal(Struct, frozen=True):
     status: int
     headers: RawHeaders = []
     model: str | None = None
-    """Which was asked for, by the provider's own name."""
+    """The model that was asked for, by the provider's own name; ``None``: none, or unknown."""
     body: bytes = b""
-    """What of it had come when its head had."""
+    """The part of the response's body that had arrived with its head."""
     counts_tokens: bool = False
-    """Whether it was a count of tokens, which no limit of an account follows from (contract 8.26)."""
+    """Whether the request counted tokens, whose refusal says nothing of the limits (contract 8.26)."""
     attempts: int = 1
-    """How many requests were begun for the client's one, since its last retry or fallback."""
+    """How many upstream requests the client's request has begun since its last retry or fallback."""
     renewed: bool = False
-    """Whether one of them was refused with 401 before."""
+    """Whether one of these requests was refused with 401 before."""
 
 
 class CredentialProvider(Protocol):

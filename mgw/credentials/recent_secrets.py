@@ -14,7 +14,7 @@ from mgw.config.secrets import parts_of, secrets_in
 from mgw.nouns.secret import Secret
 
 MAX_SECRETS: Final = 512
-"""How many are known; the one that came first is forgotten then."""
+"""How many secrets are known at a time; with one more, the oldest is forgotten."""
 
 
 class RecentSecrets:
@@ -42,4 +42,4 @@ class RecentSecrets:
 
 
 NOWHERE: Final = RecentSecrets(0)
-"""For whoever has no log."""
+"""The secrets of a process without a log: none is kept."""

@@ -31,7 +31,7 @@ RefreshRequest = Callable[[Secret], Coroutine[Deferred[Any], Any, TokenResponse]
 """Sends a refresh token, and returns what comes for it."""
 
 _ENTRY: Final = "token"
-"""The only entry of each file."""
+"""The name of the only entry of each file."""
 _log = Logger()
 
 
@@ -104,7 +104,7 @@ class RotatingToken:
     file: RefreshTokenFile | None = None
     turn: DeferredLock = field(default_factory=DeferredLock, repr=False)
     _kept: Secret = field(init=False, repr=False)
-    """The one in the file, or as configured."""
+    """The newest refresh token in the file, or the configured one where there is no file."""
     _has_warned: bool = False
 
     def __post_init__(self) -> None:

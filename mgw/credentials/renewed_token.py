@@ -81,15 +81,15 @@ class RenewedToken:
     shared: SharedFetch | None = None
     recent: RecentSecrets = field(default=NOWHERE, repr=False)
     failures: int = 0
-    """How often a new token was asked for in vain."""
+    """How many requests for a new token have failed."""
     _credential: Credential | None = field(default=None, repr=False)
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
     _retry_at: float = float("-inf")
     _new_until: float = float("-inf")
-    """Until then a refusal of the token is passed on."""
+    """The time until which a refusal of the token is passed on to the client."""
     _is_refused: bool = False
-    """Whether the token was refused that is being renewed."""
+    """Whether the provider has refused the token that is being renewed."""
     _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight, repr=False)
 
     def ready(

@@ -67,7 +67,7 @@ class _Shared:
     identity: Hashable
     users: int = 0
     secrets: list[Secret] = field(init=False, repr=False)
-    """What was configured for it, be it in a file."""
+    """The secrets that were configured for it, in a file or elsewhere."""
 
     def __post_init__(self) -> None:
         self.secrets = [part for secret in secrets_in(self.identity) for part in parts_of(secret)]
@@ -96,7 +96,7 @@ class CredentialSources:
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict, repr=False)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
     _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
-    """By the object's own id: a source need not be hashable."""
+    """The shared parts by the ``id`` of the source object, which need not be hashable."""
 
     @property
     def run(self) -> ThreadRunner:

@@ -14,7 +14,7 @@ class State(StrEnum):
     EXPIRED = "expired"
     MISSING = "missing"
     RESTING = "resting"
-    """Its provider limits it, or refuses its token."""
+    """The account is in a cooldown: its provider limits it, or refuses its token."""
     SIGNED_OUT = "signed_out"
     """Nobody has logged in to the account."""
     UNKNOWN = "unknown"
@@ -26,8 +26,9 @@ class AccountState(Struct, frozen=True):
     name: str
     state: State
     rests_until: float | None = None
-    """Unix seconds; ``expires`` likewise."""
+    """The end of the cooldown in Unix seconds; ``None``: there is none."""
     expires: float | None = None
+    """The end of the token's life in Unix seconds; ``None``: unknown."""
 
 
 class CredentialState(Struct, frozen=True):
@@ -36,5 +37,5 @@ class CredentialState(Struct, frozen=True):
     state: State
     key_hash: str | None = None
     expires: float | None = None
-    """Unix seconds."""
+    """The end of the token's life in Unix seconds; ``None``: unknown."""
     accounts: tuple[AccountState, ...] = ()

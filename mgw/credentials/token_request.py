@@ -71,7 +71,7 @@ ERROR_HINTS: Final = MappingProxyType(
 
 AUTHORIZATION: Final = b"Authorization"
 _TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
-"""``N_A`` is RFC 8693's word where an exchanged token is none of OAuth's."""
+"""Token types that are sent as Bearer; ``N_A`` stands for a token that is not an access token (RFC 8693)."""
 _REDIRECTS: Final = range(300, 400)
 _USUAL_HEADERS: Final = (
     (b"Accept", b"application/json"),

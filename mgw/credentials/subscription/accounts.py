@@ -54,14 +54,14 @@ LEAD_SECONDS: Final = 300.0
 SPREAD: Final = 0.5
 """By how much of that time a refresh may begin earlier, so that not all accounts begin at once."""
 MARGIN_SECONDS: Final = 10.0
-"""A token that ends so soon, or in less than half of its life, is not sent any more."""
+"""A token whose end is nearer than this, or than half of its life, is no longer sent."""
 LOCK_TRY_SECONDS: Final = 0.25
-"""How often an entry's lock is tried for that another process has: no thread waits for it."""
+"""The interval at which a lock that another process holds is tried: no thread waits for it."""
 STOP_SECONDS: Final = 25.0
 """How long a stop waits: a refresh has its time limit, but a disk that stalls has none."""
 FIRST_PAUSE_SECONDS: Final = 30.0
 MAX_PAUSE_SECONDS: Final = 900.0
-"""Between refreshes that fail; each pause is twice as long as the one before."""
+"""The longest pause between refreshes that fail; each is twice as long as the one before."""
 _LOST_CODES: Final = frozenset({"invalid_grant", "access_denied", "expired_token"})
 
 _log: Final = Logger()
@@ -75,7 +75,7 @@ class Login:
     profile_name: str
     profile: Profile
     client: TokenClient = field(repr=False)
-    """Asks its endpoints."""
+    """The client that sends requests to the profile's endpoints."""
 
 
 class _Pause(Struct, frozen=True):
@@ -91,7 +91,7 @@ class _Unwritten(Struct, frozen=True):
     """An entry that was refreshed and could not be written: its tokens are nowhere else."""
 
     before: StoredCredential
-    """What the store has, unless somebody has changed it since."""
+    """The entry as the store has it, unless somebody has changed it since."""
     entry: StoredCredential
 
     def replaces(self, found: StoredCredential | None) -> bool:
@@ -121,13 +121,13 @@ class Accounts:
     recent: RecentSecrets = field(default=NOWHERE, repr=False)
     """Is told of the tokens that others have put into the store."""
     failures: dict[str, int] = field(default_factory=dict)
-    """How often a new token for an entry was asked for in vain."""
+    """How many requests for a new token have failed, by entry."""
     _entries: Entries = field(default_factory=dict)
     _unwritten: dict[str, _Unwritten] = field(default_factory=dict, repr=False)
     _file_id: FileId | None = None
     _watched: Counter[Login] = field(default_factory=Counter)
     _due: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
-    """When the token of an entry is to be refreshed."""
+    """The token of each entry, and when it is to be refreshed."""
     _pauses: dict[str, _Pause] = field(default_factory=dict, repr=False)
     _flights: SingleFlight[StoredCredential] = field(default_factory=SingleFlight)
     _timer: IDelayedCall | None = None

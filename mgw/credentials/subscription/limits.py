@@ -16,7 +16,7 @@ from mgw.config.profile import LimitsSettings, NoEntitlementSettings, ResetForma
 from mgw.wire.headers import RawHeaders, retry_after_of, value_of
 
 MAX_REST_SECONDS: Final = 31 * 86400.0
-"""What says more than that is read wrongly."""
+"""The longest cooldown that is believed: a response that seems to ask for more was misread."""
 MIN_REST_SECONDS: Final = 1.0
 
 

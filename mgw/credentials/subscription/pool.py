@@ -21,7 +21,7 @@ MAX_RESTS: Final = 4096
 """How many cooldowns are remembered, as clients may invent models; of more, the first to end is forgotten."""
 
 _WHOLE: Final = ""
-"""In place of a model: no model has that name."""
+"""The key of a cooldown of the whole account: no model has that name."""
 
 
 OnCooldown = Callable[[str, str | None, float], None]
@@ -43,7 +43,7 @@ class Cooldowns:
     now: Callable[[], float]
     on_cooldown: OnCooldown | None = None
     renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
-    """The token that came because the one before was refused, and when."""
+    """The token that was obtained because its predecessor was refused, and when."""
     _refused: dict[str, Secret] = field(default_factory=dict, repr=False)
     """The token with which an account is in cooldown as a whole."""
     _learned: set[str] = field(default_factory=set)

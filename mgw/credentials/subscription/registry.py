@@ -24,7 +24,7 @@ from mgw.reactor.daemon_threads import ThreadRunner
 T = TypeVar("T")
 
 THREADS = 4
-"""One that waits for a lock keeps the others from nothing."""
+"""The number of threads: one that waits for a lock does not hold up the others."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Subscriptions:
     """Told when an account in a pool begins a cooldown: the store, the account, the model (``None``: all),
     and the seconds; 0: its cooldown is over."""
     recent: RecentSecrets = field(default=NOWHERE, repr=False)
-    """Is told of all tokens."""
+    """The record of secrets, which learns every token."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
     _cooldowns: dict[str, Cooldowns] = field(default_factory=dict)
     """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""

@@ -12,7 +12,7 @@ from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import Edit
 
 REWRITABLE = RENAMING
-"""Dialects whose requests can be rewritten."""
+"""The dialects whose requests can be rewritten."""
 
 
 @final
@@ -26,7 +26,7 @@ class BodyRewrite:
         self._profile = profile
         self._mode = mode
         self.names = ToolNameMap(tools.exact, tools.prefix) if tools.exact or tools.prefix else None
-        """``None``: tools keep their names."""
+        """The new names of tools; ``None``: they keep their own."""
 
     def edits(self, dialect: DialectName, body: bytes, user_agent: bytes | None) -> list[Edit]:
         """Return the changes to the body of a client's request.

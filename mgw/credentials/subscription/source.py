@@ -29,7 +29,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret, key_hash
 
 REFUSED_COOLDOWN_SECONDS: Final = 600.0
-"""For an account whose token is refused although it is new; another token ends it."""
+"""The cooldown of an account whose token is refused although it is new; another token ends it."""
 RENEWED_SECONDS: Final = 300.0
 """How long a token counts as new for the request that it was got for."""
 

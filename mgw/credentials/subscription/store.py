@@ -45,18 +45,18 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One account, by what was got when somebody logged in to it."""
 
     profile: str
-    """The profile that it was got with."""
+    """The profile of the login."""
     access_token: Secret
     refresh_token: Secret | None = None
     expires_at: float | None = None
-    """Unix seconds; ``None``: unknown, so it is used until it is refused."""
+    """The end of the access token in Unix seconds; ``None``: unknown, so it is used until it is refused."""
     account: str | None = None
-    """What people call the account."""
+    """The account's name as people know it."""
     scopes: tuple[str, ...] = ()
     details: dict[str, str] = {}
-    """What else the profile keeps of a login, as an account's id."""
+    """Other values that the profile keeps of a login, such as the account's id."""
     created_at: float
-    """Unix seconds of the login."""
+    """The time of the login in Unix seconds."""
     refreshed_at: float | None = None
     """Unix seconds at which the access token came, if not by the login."""
     refused_before_at: float | None = None
@@ -65,7 +65,7 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the last refresh failed; never what a provider said of a token."""
     last_error_at: float | None = None
     is_lost: bool = False
-    """The provider refuses the refresh token, so that somebody has to log in again."""
+    """Whether the provider refuses the refresh token, so that somebody has to log in again."""
 
     @property
     def can_be_refreshed(self) -> bool:
@@ -90,7 +90,7 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 Entries = dict[str, StoredCredential]
 FileId = tuple[int, int, int]
-"""What changes whenever the file is replaced."""
+"""The facts of a file that change whenever it is replaced."""
 
 
 class _Content(Struct):

@@ -28,7 +28,7 @@ from mgw.nouns.secret import Secret
 
 MAX_DETAIL_CHARACTERS: Final = 256
 DEVICE_INTERVAL: Final = 5.0
-"""Between two polls, where the endpoint names no interval (RFC 8628 3.2)."""
+"""Seconds between two polls where the endpoint names no interval (RFC 8628 3.2)."""
 MIN_INTERVAL: Final = 0.05
 MAX_DEVICE_SECONDS: Final = 1800.0
 _MAX_SHOWN_CHARACTERS: Final = 2000
@@ -42,14 +42,14 @@ class DeviceCode(Struct, frozen=True):
     """What a device authorization endpoint says (RFC 8628 3.2); its texts may be shown on a terminal."""
 
     secret: Secret
-    """What the gateway polls with."""
+    """The device code, with which the gateway polls."""
     user_code: str
     page: str
-    """Where the code is typed in."""
+    """The address of the page where the code is typed in."""
     whole_page: str | None
-    """The page that has the code already."""
+    """The address of the page with the code filled in; ``None``: the endpoint named none."""
     seconds: float
-    """How long somebody may take."""
+    """How long the code is valid."""
     interval: float
     """Seconds between two polls."""
 
