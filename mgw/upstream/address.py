@@ -26,7 +26,7 @@ class Address(Struct, frozen=True):
     host_header: bytes
     """What ``Host`` says: the port only where it is not the scheme's own (RFC 9110 7.2)."""
     path: bytes
-    """Without a slash at its end; empty for an origin."""
+    """The path without a slash at its end; empty for an origin."""
 
     @property
     def secure(self) -> bool:

@@ -200,7 +200,7 @@ class _DialledExchange:
         self._sink: ResponseSink | None = sink
         self._connection: Connection | None = None
         self.request: ConnectionRequest | None = None
-        """For the connection."""
+        """The request for a connection, which can be cancelled."""
 
     def on_connected(self, connection: Connection) -> None:
         """Send the request."""

@@ -48,7 +48,7 @@ IDLE_SECONDS: Final = 55.0
 UNCLAIMED_SECONDS: Final = 60.0
 """How long a response may wait to be read or cancelled: longer than a credential takes to be renewed."""
 DISCARD_SECONDS: Final = 1.0
-"""How long the end of a response may take of which nobody wants the rest."""
+"""How long the rest of a response that nobody wants may take to arrive."""
 LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 MAX_JOINED_BYTES: Final = 16 * 1024
@@ -75,7 +75,7 @@ class ResponseWaiter:
     def __init__(self) -> None:
         self.deferred: Deferred[UpstreamResponse] = Deferred(self._on_cancel)
         self.cancel: Callable[[], None] | None = None
-        """Set by who sends the request: stops it."""
+        """Stops the request; set by the caller that sends it."""
 
     def on_response(self, response: UpstreamResponse) -> None:
         """Fire."""

@@ -57,12 +57,12 @@ class ConnectionRequest:
     on_ready: Callable[[Connection], Any] | None  # Any: what it returns is of no interest
     on_error: Callable[[Exception], Any] | None  # Any: as above
     fresh: bool
-    """Whether it insists on a new connection."""
+    """Whether the request insists on a new connection."""
     _deadline: Deadline | None = None
     _waiting: bool = False
     _dialling: bool = False
     _attempt: Attempt | None = None
-    """At TCP, then at TLS."""
+    """The attempt in progress, at TCP and then at TLS."""
 
     def cancel(self) -> None:
         """Call nobody any more; abort what is under way.  Does nothing where the request has ended."""

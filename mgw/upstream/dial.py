@@ -109,7 +109,7 @@ class NameDialler:
         self._reactor = reactor
         self._port = port
         self._recent: TcpDialler | None = None
-        """To the address that was connected to last."""
+        """What dials the address that was last connected to."""
         self._resolved_at = 0.0
 
     def dial(

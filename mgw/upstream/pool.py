@@ -30,12 +30,12 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.upstream.request import UpstreamLimits
 
 MAX_IDLE: Final = 256
-"""Idle connections that are kept; the one idle for longest goes first."""
+"""The number of idle connections that are kept; the one idle for longest goes first."""
 MAX_WAITERS: Final = 1024
 SETTLE_SECONDS: Final = 0.02
 """How long after a response a provider may send more without harm."""
 _INSTANT: Final = 0.001
-"""Timers and clocks round."""
+"""A difference in time that means nothing, since timers and clocks round."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,18 +50,18 @@ class Pool:
     max_connections: int | None = None
     opened_total: int = 0
     wheel: TimerWheel = field(init=False)
-    """Of the deadlines of its connections."""
+    """The timer wheel for the deadlines of the pool's connections."""
     head_shapes: HeadShapes = field(default_factory=HeadShapes)
-    """Of its responses."""
+    """The shapes of response heads that the provider has sent."""
     dialler: Dialler = field(init=False)
     _factory: _ConnectionFactory = field(init=False)
     _slots: int = 0
     _idle: dict[Connection, float] = field(default_factory=dict)
-    """Since when each is idle, in that order."""
+    """The idle connections, each with the time since when, oldest first."""
     _serve_scheduled: bool = False
     _live: set[Connection] = field(default_factory=set)
     _waiters: dict[ConnectionRequest, None] = field(default_factory=dict)
-    """In the order of the queue."""
+    """The requests that wait for a connection, in order."""
     _closed: bool = False
     _empty_waiters: list[Deferred[None]] = field(default_factory=list)
 

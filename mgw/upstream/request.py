@@ -30,7 +30,7 @@ class UpstreamLimits(Struct, frozen=True):
     """How long a provider may take, in seconds (contract 2.6)."""
 
     connect: float = 10.0
-    """For the name, TCP, a proxy and TLS together; also for a free slot among ``max_connections``."""
+    """The limit for name, TCP, proxy and TLS together; also for a free slot among ``max_connections``."""
     first_byte: float = 600.0
     """From the request written to the head of the response.
 
@@ -38,7 +38,7 @@ class UpstreamLimits(Struct, frozen=True):
     read from elsewhere (:data:`mgw.bodies.source.PIECE_BYTES`), each piece taken starting the limit anew.
     """
     idle: float = 300.0
-    """Between two pieces of the body; not counted while we do not read."""
+    """The limit between two pieces of the body; time while nothing is read does not count."""
     settle: float = 0.0
     """How long a connection stays idle before it is used again (:mod:`mgw.upstream.pool`)."""
 

@@ -37,7 +37,7 @@ _CIPHERS: Final = (
     "ECDH+AESGCM:ECDH+CHACHA20:DH+AESGCM:DH+CHACHA20:ECDH+AES256:DH+AES256:ECDH+AES128:DH+AES:"
     "RSA+AESGCM:RSA+AES:!aNULL:!MD5:!DSS"
 )
-"""Of TLS 1.2: Twisted's choice, wider than Python's, for providers behind old proxies."""
+"""The ciphers of TLS 1.2: Twisted's choice, wider than Python's, for providers behind old proxies."""
 _BUNDLES: Final = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine, Arch
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
@@ -45,11 +45,11 @@ _BUNDLES: Final = (
     "/etc/pki/tls/cacert.pem",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # RHEL 7
 )
-"""Where systems keep their authorities, for a Python whose OpenSSL was built for another system."""
+"""Files in which systems keep their authorities, for a Python whose OpenSSL was built for another system."""
 _NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21, 22, 24, 25, 79})
 _EXPIRED: Final = frozenset({10, 12})
 _REVOKED: Final = 23
-"""OpenSSL's codes (x509_vfy.h), grouped by the alerts that it sends for them: RFC 8446 6.2."""
+"""OpenSSL's codes of errors (x509_vfy.h), grouped by the alerts that it sends for them (RFC 8446 6.2)."""
 
 
 class CertificateNameError(Exception):

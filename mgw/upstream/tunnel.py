@@ -105,7 +105,7 @@ class _TunnelAttempt(ConnectAttempt):
         self._address: Any = None  # Any: as the factories of Twisted and ours have it
         self._attempt: Attempt | None = None
         self.transport: RelayTransport | None = None
-        """To the proxy, until the tunnel stands."""
+        """The transport to the proxy, until the tunnel stands."""
 
     def connect_by(self, proxy: Dialler) -> None:
         """Dial the proxy."""
