@@ -30,7 +30,7 @@ class Consumption:
     cache_write: int = 0
     reasoning: int = 0
     nanodollars: int | None = None
-    """``None``: nothing had a price."""
+    """The cost in nanodollars; ``None``: nothing had a price."""
 
     def add_tokens(self, usage: TokenUsage) -> None:
         """Count tokens."""
@@ -60,7 +60,7 @@ class ClientMetrics:
     refusals: Callable[[], Iterable[tuple[str, str, int]]] = _no_refusals
     """The name of each client and of each of its limits, and how often it has reached that."""
     _used: dict[tuple[str, str], Consumption] = field(default_factory=dict)
-    """By provider and client, each one of a bounded set."""
+    """The consumption by provider and client, each one of a bounded set."""
     _unpriced: dict[tuple[str, str], int] = field(default_factory=dict)
     _uncounted: dict[str, int] = field(default_factory=dict)
 

@@ -22,11 +22,11 @@ class Combination(Enum):
     """What becomes of the numbers of several processes."""
 
     SUM = auto()
-    """Gauges: the sum of those that run."""
+    """For gauges: the sum over the processes that run."""
     MOST = auto()
-    """Gauges that every process has alike: the largest."""
+    """For gauges that every process has alike: the largest."""
     TOTAL = auto()
-    """Counters and histograms: the sum of all, those included that have ended."""
+    """For counters and histograms: the sum over all processes, those included that have ended."""
 
 
 COMBINATIONS: Final = {
@@ -52,7 +52,7 @@ COMBINATIONS: Final = {
     "mgw_event_loop_delay_seconds": Combination.TOTAL,
     "mgw_worker_records_dropped": Combination.TOTAL,
 }
-"""By name of family; a limit that each process keeps for itself is added up as what it limits."""
+"""How each family of metrics is combined, by its name; a limit per process is summed like what it limits."""
 
 
 class OtherProcesses(Protocol):

@@ -70,7 +70,7 @@ class HistogramTable:
     bounds: Sequence[str]
     """The upper bounds of the buckets, the last of which is ``+Inf``."""
     histograms: Sequence[tuple[Labels, Sequence[int], float]]
-    """What fell into each bucket, and the sum of the values."""
+    """The labels of each histogram, how many values fell into each bucket, and their sum."""
 
     def add_zeros(self, labels: Labels) -> None:
         """Add a row to the family."""
@@ -107,7 +107,7 @@ class Exposition:
         self.media_type = media_type.encode("ascii")
         self._encode = encode
         self.ending = encode(_Families(()))
-        """What stands below everything."""
+        """The lines that end an exposition."""
         self._templates: dict[tuple[str, Labels], bytes] = {}  # bounded, as the labels of the metrics are
 
     def render(self, families: Iterable[Metric]) -> bytes:

@@ -32,21 +32,21 @@ CACHE_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 15.0
 """How long a provider that failed is not asked again, with the same credential."""
 MAX_FAILURES: Final = 1000
-"""Failures that are remembered; beyond it the oldest are forgotten."""
+"""How many failures are remembered; beyond it the oldest are forgotten."""
 PAGE_MODELS: Final = 1000
 MAX_PAGES: Final = 20
 MAX_MODELS: Final = 20_000
 MAX_OBJECTS: Final = 100_000
 MAX_VALUES: Final = 400_000
-"""What one page may hold: some vendors say much of each model."""
+"""How many JSON values one page may hold: some vendors say much of each model."""
 MAX_TEXT: Final = 512
 """A model whose id and name are longer together is left out: no vendor has one."""
 MAX_CACHED_MODELS: Final = 100_000
-"""In all lists together; beyond it the oldest lists go."""
+"""How many models all lists together may hold; beyond it the oldest lists go."""
 
 Models = tuple[ListedModel, ...]
 _Key = tuple[int, str, str]
-"""The generation's number, the provider, and whose credential it was asked with."""
+"""The generation's number, the provider's name, and the hash of the credential that it was asked with."""
 
 
 class _CachedModels(Struct, frozen=True):
@@ -69,9 +69,9 @@ class LiveModels:
     on_failure: Callable[[str], None]
     _flights: SingleFlight[Models] = field(default_factory=SingleFlight, repr=False)
     _cache: dict[_Key, _CachedModels] = field(default_factory=dict, repr=False)
-    """The oldest first."""
+    """The lists that are still good, the oldest first."""
     _failed_at: dict[_Key, float] = field(default_factory=dict, repr=False)
-    """Who failed, and when: the oldest first."""
+    """When each provider failed, the oldest first."""
 
     async def ask(
         self, generation: Generation, client_key: ClientKey | None, family: Family | None = None

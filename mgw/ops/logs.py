@@ -43,11 +43,11 @@ _PASSED_FIELDS: Final = ("log_time", "log_level", "log_namespace", "log_system",
 MAX_VALUE: Final = 256
 UNKNOWN: Final = "-"
 UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
-"""What access logging skips (contract 7.6)."""
+"""The paths that access logging skips (contract 7.6)."""
 
 _plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
 MAX_SHARED_PATH: Final = 256
-"""Bytes of a path whose text is kept for requests to come."""
+"""The longest path, in bytes, whose text is kept for requests to come."""
 
 
 @implementer(ILogObserver)
@@ -269,7 +269,7 @@ class LogFile:
     path: str | None
     _descriptor: int = field(default=STDERR, repr=False)
     _lock: RLock = field(default_factory=RLock, repr=False)
-    """Whoever writes has it until the line ends."""
+    """The lock that a writer holds until its line ends."""
 
     def __post_init__(self) -> None:
         self.reopen()

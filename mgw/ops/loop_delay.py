@@ -16,9 +16,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from mgw.ops.exposition import HistogramTable, Table
 
 INTERVAL: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two measurements."""
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-"""Upper bounds in seconds."""
+"""The upper bounds of the buckets, in seconds."""
 _BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
 
 
@@ -27,7 +27,7 @@ class LoopDelay:
     """Measures from :meth:`start` to :meth:`stop`."""
 
     clock: IReactorTime | None = None
-    """``None``: nothing is measured."""
+    """The clock that is measured; ``None``: nothing is."""
     _counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
     _total: float = 0.0
     _due: float = 0.0

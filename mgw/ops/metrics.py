@@ -57,17 +57,17 @@ class Metrics:
     upstreams: ProviderMetrics = field(default_factory=ProviderMetrics, repr=False)
     loop_delay: LoopDelay = field(default_factory=LoopDelay, repr=False)
     fleet: Callable[[], Iterable[Table]] = field(default=tuple, repr=False)
-    """Returns what there is to tell of the hosts that share limits."""
+    """Returns the metrics of the hosts that share limits."""
     workers: OtherProcesses | None = field(default=None, repr=False)
-    """Other processes, whose numbers are to be told with those of this one."""
+    """The other processes, whose metrics are combined with those of this one."""
     pause: Callable[[], Awaitable[None]] = _no_pause
-    """Lets the reactor do other things."""
+    """Returns when the reactor has done other things."""
     offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = _do_inline
-    """Does work in a thread."""
+    """Runs work in a thread."""
     timer: Callable[[], float] = perf_counter
-    """Seconds, from any time on."""
+    """Returns seconds, from any time on."""
     wall: Callable[[], float] = time
-    """Unix seconds."""
+    """Returns Unix seconds."""
     name: str = field(default="metrics", init=False)
     errors: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
@@ -83,7 +83,7 @@ class Metrics:
     _exposition_for: Callable[[bytes | None], Exposition] = field(
         default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
     )
-    """By ``Accept``: that of the scraper, and that of whoever looks as well."""
+    """The expositions by ``Accept`` header: that of the scraper, and that of whoever looks as well."""
     _process: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
 
     def __post_init__(self) -> None:

@@ -37,11 +37,11 @@ COLLECTED_AFTER: Final = (700, 10, 100)
 In numbers: 700,000 more objects than before it, which is about what 17,000 more open streams have.
 """
 LEAST_RESERVE: Final = 128
-"""For listeners, logs, sinks, connections at rest to providers, and clients that are being turned away."""
+"""Files reserved for listeners, logs, sinks, idle connections, and clients that are being turned away."""
 _RESERVED_SHARE: Final = 8
-"""One in so many on top, for what grows with the traffic: files of large uploads, spare connections."""
+"""One file in so many is reserved where that is more: large uploads and spare connections take them."""
 FILES_PER_CLIENT: Final = 2
-"""Its own connection, and one to a provider."""
+"""The files that a client takes: its own connection, and one to a provider."""
 LEAST_CLIENTS: Final = 16
 _UNLIMITED: Final = 1024 * 1024
 

@@ -29,7 +29,7 @@ from mgw.reactor.single_flight import SingleFlight, gather
 
 CACHE_SECONDS: Final = 5.0
 _MISSING: Final = 404
-"""Some hosts have no list; they are there."""
+"""The status of a host that is reachable and has no list of models."""
 _REFUSED: Final = frozenset({401, 403})
 
 
@@ -37,15 +37,15 @@ class HealthError(StrEnum):
     """What is wrong with a provider: all that is said of it."""
 
     UNREACHABLE = "unreachable"
-    """No connection, or no whole response."""
+    """There was no connection, or no whole response."""
     TIMEOUT = "timeout"
     UNAUTHORIZED = "unauthorized"
-    """It refused the configured credential."""
+    """The provider refused the configured credential."""
     BAD_STATUS = "bad_status"
     NO_CREDENTIAL = "no_credential"
-    """None of its accounts may be used now."""
+    """None of the provider's accounts may be used now."""
     CREDENTIAL_SOURCE = "credential_source"
-    """No credential could be had from where the configuration has it come from."""
+    """The configured source of the credential gave none."""
 
 
 class HealthStatus(StrEnum):
@@ -53,9 +53,9 @@ class HealthStatus(StrEnum):
 
     OK = "ok"
     DEGRADED = "degraded"
-    """Some of them."""
+    """Some providers have an error."""
     FAILING = "failing"
-    """None of them."""
+    """All providers have an error."""
 
 
 class ProviderStatus(Struct, frozen=True):
@@ -64,10 +64,10 @@ class ProviderStatus(Struct, frozen=True):
     name: str
     kind: Kind
     status: str
-    """``ok`` or ``error``."""
+    """The word ``ok`` or ``error``."""
     http_status: int | None
     latency_ms: float | None
-    """From the request to the end of the response; ``None`` where there was none."""
+    """Milliseconds from the request to the end of the response; ``None`` where there was no response."""
     error: HealthError | None
 
 

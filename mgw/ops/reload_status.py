@@ -26,15 +26,15 @@ from mgw import __version__
 
 NAME: Final = "mgw-status"
 LINK: Final = f"/memfd:{NAME} (deleted)"
-"""Where ``/proc/PID/fd`` says that such a file is (``proc(5)``)."""
+"""The target of such a file's link in ``/proc/PID/fd`` (``proc(5)``)."""
 MAX_BYTES: Final = 256 * 1024
 """More than any status has: a character of JSON has at most six bytes."""
 MAX_PROBLEMS: Final = 16 * 1024
 MAX_NOTES: Final = 16 * 1024
-"""Characters; all problems and notes are in the log."""
+"""How many characters of problems and notes are kept; the log has all of them."""
 _CHECKSUM_BYTES: Final = 9
 _MFD_NOEXEC_SEAL: Final = 8
-"""Some systems ask for it (``vm.memfd_noexec``), and kernels before 6.3 do not know it."""
+"""A flag that some systems require (``vm.memfd_noexec``) and that kernels before 6.3 do not know."""
 
 
 class Phase(StrEnum):
@@ -49,9 +49,9 @@ class ReloadStatus(Struct, frozen=True):
     """What a gateway says of itself."""
 
     pid: int
-    """As the gateway knows it; in a container, that is another one than outside."""
+    """The process id as the gateway knows it; in a container it differs from the one outside."""
     file: str
-    """Its configuration file, absolute."""
+    """The absolute path of the configuration file."""
     version: str = __version__
     addresses: tuple[str, ...] = ()
     state: Phase = Phase.SERVING
@@ -59,11 +59,11 @@ class ReloadStatus(Struct, frozen=True):
     asked: int = 0
     """How often a reload was asked for."""
     answered: int = 0
-    """How many of these the last reload has answered: it began behind them."""
+    """How many of these requests the last reload has answered, as it began after them."""
     problems: str = ""
     """Why the last reload changed nothing; empty: it worked, or there was none."""
     notes: tuple[str, ...] = ()
-    """What of the last reload needs a restart."""
+    """The changes of the last reload that need a restart."""
 
 
 def read_status(descriptor: int) -> ReloadStatus | None:

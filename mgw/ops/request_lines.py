@@ -73,7 +73,7 @@ class RequestLog:
     _form: _Form = _FORMS[LogFormat.TEXT]
     _held: _Held = field(default_factory=dict, repr=False)
     _older: _Held = field(default_factory=dict, repr=False)
-    """Held since before the timer was last set."""
+    """The lines that were held before the timer was last set."""
     _timer: IDelayedCall | None = field(default=None, repr=False)
 
     def use(self, settings: LogSettings) -> None:

@@ -27,7 +27,7 @@ BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
-"""Upper bounds in seconds: a count of tokens takes milliseconds, a long response ten minutes."""
+"""Upper bounds of the buckets in seconds: counting tokens takes milliseconds, a long response ten minutes."""
 NONE: Final = "none"
 OTHER: Final = "other"
 _BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
@@ -68,7 +68,7 @@ class _Row:
     """The requests of one set of labels."""
 
     timings: _Timings | None
-    """``None`` where they were not answered."""
+    """The timings of the requests; ``None`` where they were not answered."""
     used: Consumption
     count: int = 0
 

@@ -18,7 +18,7 @@ from typing import Final
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 SECONDS_BEHIND_DRAIN: Final = 45.0
-"""For connections that close, refreshes of credentials, events and log lines, each of which has a limit."""
+"""The time after a drain for closing connections, refreshes, events and log lines, each with its limit."""
 _MICROSECONDS: Final = 1_000_000
 _PARTS: Final = 2
 """How often the watchdog is fed within its time: sd_watchdog_enabled(3) advises every half of it."""

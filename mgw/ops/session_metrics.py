@@ -17,7 +17,7 @@ from mgw.ops.exposition import HistogramTable, Table, ValueTable
 from mgw.usage.record import SessionCounts
 
 BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0)
-"""Upper bounds in seconds."""
+"""The upper bounds of the buckets, in seconds."""
 _BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
 _DIRECTIONS: Final = ("in", "out")
 

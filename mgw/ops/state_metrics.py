@@ -50,18 +50,18 @@ class StateMetrics:
 
     requests_in_flight: Callable[[], int] = _zero
     sessions: Callable[[], tuple[int, int]] = _two_zeros
-    """Realtime sessions: open and allowed."""
+    """Returns how many realtime sessions are open, and how many are allowed."""
     clients: Callable[[], tuple[int, int, int]] = _no_clients
-    """Connections of clients: open, allowed, and refused so far."""
+    """Returns how many connections of clients are open, are allowed, and were refused so far."""
     bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
-    """Bytes of request bodies that are held, by where: ``memory``, ``disk``."""
+    """Returns the bytes of request bodies that are held in ``memory`` and on ``disk``."""
     draining: Callable[[], bool] = _no
     certificate_expires: Callable[[], float | None] = _no_time
-    """Unix seconds at which the listener's certificate ends; ``None`` without TLS."""
+    """Returns when the listener's certificate ends, in Unix seconds; ``None`` without TLS."""
     counts_by_sink: Callable[[], Mapping[str, SinkCounts]] = _no_sinks
-    """What became of the events, by name of sink: the journal's."""
+    """Returns the journal's counts of events, by name of sink."""
     events_stored: Callable[[], tuple[int, int]] = _two_zeros
-    """Bytes of undelivered events on disk: used and allowed."""
+    """Returns the bytes that undelivered events use on disk, and those that they may."""
 
     def families(self) -> Iterator[Metric]:
         """Yield all of it; there are few samples."""
