@@ -26,7 +26,7 @@ from typing import Final
 from msgspec import Struct
 
 EVENTS: Final = "events"
-"""The directory below ``spool.dir``."""
+"""The name of the directory below ``spool.dir``."""
 _LOCK: Final = "lock"
 _ENDING: Final = ".jsonl"
 _KEY: Final = re.compile(r"[0-9a-f]{24}")
@@ -39,7 +39,7 @@ class StoredBatch(Struct, frozen=True):
     key: str
     count: int
     size: int
-    """In bytes."""
+    """The size of the file in bytes."""
 
 
 def new_key(microseconds: int) -> str:

@@ -26,16 +26,16 @@ class Batch:
 
     key: str
     count: int = 0
-    """Events."""
+    """The number of events in the batch."""
     size: int = 0
-    """In bytes."""
+    """The size of the batch in bytes."""
     stored: int = 0
-    """Bytes in the file."""
+    """The bytes of the batch that are in its file."""
     reserved: int = 0
-    """Bytes of room on the disk."""
+    """The bytes of room on the disk that the batch holds."""
     unsaved: list[bytes] = field(default_factory=list, repr=False)
     queued: bool = False
-    """Whether it waits for being written."""
+    """Whether the batch waits to be written."""
     tried: bool = False
     over: bool = False
 
@@ -49,11 +49,11 @@ class BatchStore:
     files: BatchFiles
     room: SpoolRoom
     on_stored: Callable[[list[bytes]], None] = field(repr=False)
-    """Told which lines are in a file now."""
+    """Called with the lines that are in a file now."""
     on_idle: Callable[[], None] = field(repr=False)
-    """Told when nothing is being written any more."""
+    """Called when nothing is being written any more."""
     on_error: Callable[[str], None] = field(repr=False)
-    """Told what the disk says."""
+    """Called with each error of the disk."""
     saving: Batch | None = None
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
 

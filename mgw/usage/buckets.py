@@ -19,10 +19,10 @@ from itertools import accumulate
 from typing import Final
 
 _FIRST_BOUND: Final = 952
-"""So that 1 ms lies within 5 % of both ends of its bucket."""
+"""The bound of the first bucket, chosen so that 1 ms lies within 5 % of both ends of its bucket."""
 _LAST_BOUND: Final = 3_600_000_000
 _MICROSECONDS: Final = 1000
-"""In a millisecond."""
+"""Microseconds in a millisecond."""
 
 
 def _bounds() -> tuple[int, ...]:

@@ -22,7 +22,7 @@ MAX_LINE_BYTES: Final = 64 * 1024
 """A line above this is written again with every text cut: a client's model name must not fill the sink."""
 MAX_TEXT: Final = 512
 NANODOLLARS: Final = 10**9
-"""To the dollar."""
+"""How many nanodollars make a dollar."""
 MAX_NAME: Final = 128
 ELLIPSIS: Final = "…"
 

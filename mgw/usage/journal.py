@@ -128,7 +128,7 @@ class _ActiveSink:
 
     sink: Sink
     record_all: Callable[[Iterator[SettledExchange]], None] | None
-    """``None``: it takes lines."""
+    """Takes whole rows; ``None``: the sink takes lines."""
     reports: RateLimitedLog
     events: int = 0
     failures: int = 0
@@ -311,12 +311,12 @@ class ProviderFailure(Struct, frozen=True):
     provider: str
     cause: str
     sentence: str
-    """Ours, and complete."""
+    """Our own sentence about the error, complete."""
     detail: str
-    """What the client was not told, as an address; may be empty."""
+    """What the client was not told, such as an address; may be empty."""
     request_id: str
     message: str | None = None
-    """The provider's, as it may be shown."""
+    """The provider's message, as it may be shown."""
 
 
 @dataclass(slots=True)

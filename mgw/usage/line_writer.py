@@ -50,7 +50,7 @@ class WriteResult(Struct, frozen=True):
     """The result of writing a batch."""
 
     size: int
-    """Bytes of the batch that are out, those of earlier tries included."""
+    """The bytes of the batch that are written, those of earlier tries included."""
     error: OSError | None
 
 
@@ -117,9 +117,9 @@ class LineWriter:
     max_bytes: int = MAX_BYTES
     interval: float = INTERVAL
     dropped: int = 0
-    """Lines that went because the output was too slow or failed."""
+    """How many lines were dropped because the output was too slow or failed."""
     errors: int = 0
-    """Tries to write or open that failed."""
+    """How many attempts to write or open failed."""
     _lines: deque[bytes] = field(default_factory=deque, repr=False)
     _held: int = 0
     _sent_bytes: int = 0  # bytes of the first line that are out already

@@ -26,7 +26,7 @@ class _OpenSink(Struct, frozen=True):
 
 
 SinksByName = dict[str, _OpenSink]
-"""By the name of their block."""
+"""The sinks by the name of their block in ``hooks``."""
 
 
 def _say_lost(name: str, sink: Sink, before: int) -> int:
@@ -46,9 +46,9 @@ class OpenSinks:
     journal: Journal
     tools: SinkTools
     always: Sequence[Sink]
-    """Sinks that no configuration turns off."""
+    """The sinks that no configuration turns off."""
     flush_records: Callable[[], None]
-    """Tells the journal of all that has happened until now."""
+    """Passes all that has happened until now to the journal."""
     _in_use: SinksByName = field(default_factory=dict)
     _closing: set[Deferred[None]] = field(default_factory=set)
 

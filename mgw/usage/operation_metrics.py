@@ -73,7 +73,7 @@ class _Series:
 
     attributes: Attributes
     histograms: dict[tuple[str, str], _Histogram] = field(default_factory=dict)
-    """By metric and type of tokens."""
+    """The histograms by metric and type of tokens."""
 
     def add(self, metric: str, value: float, token_type: str = "") -> None:
         histogram = self.histograms.get((metric, token_type))
@@ -98,7 +98,7 @@ class OperationMetrics:
     """The histograms of one sink."""
 
     models: frozenset[str] = frozenset()
-    """Names of models that may be attributes."""
+    """The names of models that may be attributes."""
     _series: dict[_Key, _Series] = field(default_factory=dict, repr=False)
 
     def add(self, settled: SettledExchange, facts: ProviderFacts | None) -> None:

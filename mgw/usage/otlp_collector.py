@@ -46,7 +46,7 @@ class Collector:
     receiver: Receiver
     clock: IReactorTime = field(repr=False)
     runner: SerialRunner = field(repr=False)
-    """The thread."""
+    """The thread that encodes."""
     endpoint: str = field(repr=False)
     """The base address, to which the path of each signal is added."""
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)

@@ -39,11 +39,11 @@ from mgw.usage.operation_metrics import DURATION, FIRST_CHUNK, TOKEN_USAGE, Hist
 from mgw.usage.otlp_span import Value, encode_request, encode_span, read_line
 
 SLICE: Final = 64
-"""Spans that are encoded before the reactor's thread may go on."""
+"""How many spans are encoded before the reactor's thread may go on."""
 POINTS_SLICE: Final = 16
-"""The same of histograms, which take longer."""
+"""How many histograms are encoded before that; they take longer."""
 PAUSE: Final = 0.0001
-"""Seconds that it is given."""
+"""Seconds that the reactor's thread is given."""
 _NANOSECONDS: Final = 10**9
 _UNITS: Final = {
     DURATION: ("s", "GenAI operation duration."),
@@ -56,9 +56,9 @@ class EncodedSpans(Struct, frozen=True):
     """A batch as it is posted."""
 
     body: bytes
-    """Empty where no event could be read."""
+    """The encoded request; empty where no event could be read."""
     unreadable: int
-    """Events of which there is no span."""
+    """How many events could not be read and have no span."""
 
 
 @dataclass(slots=True)
@@ -66,10 +66,10 @@ class OtlpEncoder:
     """Encodes for one sink, in its thread."""
 
     instance_id: str
-    """``service.instance.id``: unique, so that what several gateways count is not mixed up."""
+    """The unique ``service.instance.id``, which keeps the numbers of several gateways apart."""
     pause: Callable[[], None] = lambda: sleep(PAUSE)
     _attributes: dict[str, Value] = field(init=False, repr=False)
-    """The resource's."""
+    """The attributes of the resource."""
     _resource: Resource = field(init=False, repr=False)
     _scope: InstrumentationScope = field(init=False, repr=False)
 

@@ -25,7 +25,7 @@ from mgw.usage.genai import operation_of, output_of
 from mgw.usage.operation_metrics import OTHER_ERROR
 
 MAX_TEXT: Final = 256
-"""Longer values of attributes are cut: clients choose names of models."""
+"""The longest value of an attribute, which is cut there: clients choose names of models."""
 MAX_NAMES: Final = 64
 """How many dropped fields a span names."""
 MAX_KEPT: Final = 512
@@ -49,9 +49,9 @@ _STATUS: Final = b"\x7a"
 _ERROR_CODE: Final = b"\x18\x02"
 _STATUS_MESSAGE: Final = b"\x12"
 _OWN_FLAGS: Final = b"\x85\x01\x00\x01\x00\x00"
-"""It is known whether the parent is remote (0x100)."""
+"""The flag that it is known whether the parent is remote (0x100)."""
 _REMOTE_FLAGS: Final = b"\x85\x01\x00\x03\x00\x00"
-"""And it is (0x200)."""
+"""The flags that it is known and that the parent is remote (0x200)."""
 _KEY: Final = b"\x0a"
 _VALUE: Final = b"\x12"
 

@@ -43,18 +43,18 @@ from mgw.usage.batch_store import Batch, BatchStore
 from mgw.usage.spool_room import SpoolRoom
 
 FIRST_RETRY: Final = 1.0
-"""Seconds."""
+"""Seconds before the first retry."""
 MAX_RETRY: Final = 300.0
 TAKE_OVER_SECONDS: Final = 30.0
-"""How often it is asked whether an owner of batches has died."""
+"""The interval of the checks whether an owner of batches has died."""
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
 MAX_HELD_BYTES: Final = 8 * 1024 * 1024
-"""How much may wait in memory; beyond it, the oldest events go."""
+"""How many bytes may wait in memory; beyond it, the oldest events go."""
 MAX_HELD_EVENTS: Final = 20_000
 DELIVER_SECONDS: Final = 4.0
 """How long deliveries go on after :meth:`Outbox.close`."""
 CLOSE_SECONDS: Final = 5.0
-"""When it ends at the latest, whatever the disk does."""
+"""How long :meth:`Outbox.close` takes at the most, whatever the disk does."""
 
 _log: Final = Logger()
 
@@ -73,9 +73,9 @@ class Result(Struct, frozen=True):
 
     verdict: Verdict
     reason: str = ""
-    """For the log: why it failed, without anything secret."""
+    """Why the attempt failed, for the log, without anything secret."""
     lost: int = 0
-    """Events of a delivered batch that could not be taken."""
+    """How many events of a delivered batch were not accepted."""
 
 
 DELIVERED: Final = Result(Verdict.DELIVERED)
@@ -85,7 +85,7 @@ class OutboxOptions(Struct, frozen=True):
     """How a sink wants its batches."""
 
     batch_max: int
-    """Events."""
+    """How many events a batch holds at the most."""
     flush_seconds: float
     save_first: bool
     """Whether a batch is in its file before it is tried; else only while it has to wait."""
@@ -96,10 +96,10 @@ class Outbox:
     """The batches of one sink; the module states their rules."""
 
     name: str
-    """For the log."""
+    """The name of the outbox in the log."""
     clock: IReactorTime
     wall: Callable[[], float]
-    """Unix seconds."""
+    """Returns Unix seconds."""
     runner: SerialRunner
     files: BatchFiles
     room: SpoolRoom
@@ -107,15 +107,15 @@ class Outbox:
     """Tries a batch: its key and its lines.  Cancelling ends the try."""
     options: OutboxOptions
     dropped: int = 0
-    """Events that were lost."""
+    """How many events were lost."""
     errors: int = 0
-    """Tries, and uses of the disk, that failed."""
+    """How many attempts to deliver, and operations on the disk, failed."""
     _waiting: list[bytes] = field(default_factory=list, repr=False)
     _waiting_bytes: int = 0
     _held_bytes: int = 0
     _held_events: int = 0
     _batched_events: int = 0
-    """Of all batches."""
+    """The number of events in all batches."""
     _batches: deque[Batch] = field(default_factory=deque, repr=False)
     _in_flight: Batch | None = None
     _try: Deferred[Result] | None = None

@@ -69,7 +69,7 @@ class FileOutput:
         found = os.fstat(self._descriptor)
         self.is_regular = stat.S_ISREG(found.st_mode)
         self.size = found.st_size
-        """When it was opened."""
+        """The size of the file when it was opened."""
         self.mid_line = self.is_regular and _ends_mid_line(path, self.size)
 
     def write(self, data: memoryview) -> int:

@@ -29,7 +29,7 @@ from mgw.usage.record import EndedRequest, SettledExchange
 INTERVAL: Final = 0.02
 """Seconds that a record waits for others."""
 SLICE: Final = 64
-"""Records in a batch."""
+"""The number of records in a batch."""
 MAX_WAITING: Final = 1024
 
 

@@ -27,13 +27,13 @@ class TraceContext(Struct, frozen=True, gc=False, array_like=True):
     """The span of the client that a request belongs to."""
 
     trace_id: str
-    """32 hexadecimal digits."""
+    """The trace's id, 32 hexadecimal digits."""
     span_id: str
-    """16 hexadecimal digits."""
+    """The parent span's id, 16 hexadecimal digits."""
     is_sampled: bool
     """Whether the client keeps its trace."""
     state: str = ""
-    """What tracing systems of the client say of it (``tracestate``)."""
+    """The state that tracing systems of the client keep in it (``tracestate``)."""
 
 
 def trace_context_of(headers: RawHeaders) -> TraceContext | None:

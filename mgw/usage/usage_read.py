@@ -27,12 +27,12 @@ from mgw.usage.usage_sums import EVENTS, SUMS, THOUSANDTHS, is_overflow, sum_exp
 T = TypeVar("T")
 
 WIDTH: Final = len(SUMS) + 2 * len(TIMES)
-"""Of a row: the sums in their order, then for each time its sum in microseconds and its counts."""
+"""The width of a row: the sums in order, then for each time its sum in microseconds and its counts."""
 NAMES: Final = (
     *SUMS,
     *(f"{name}_ms{word}" for name in TIMES for word in ("", "_p50", "_p95")),
 )
-"""Of the values that a row is shown as."""
+"""The names of the values that a row is shown as."""
 _SHARES: Final = (0.5, 0.95)
 Row = list[int | None]
 NO_SUMS: Final = (*(0 if found.is_count else None for found in SUMS.values()), *[None] * (2 * len(TIMES)))
@@ -42,11 +42,11 @@ HOUR_SECONDS: Final = 3600
 OTHER: Final = "other"
 """The key of what has no place of its own."""
 MAX_KEY_BYTES: Final = 512
-"""A longer one is ``other``: a client can send any name of a model."""
+"""The longest key; a longer one counts as ``other``, since a client can send any name of a model."""
 _WHOLE: Final = "whole_hours"
 _REST: Final = "open_times"
 _LAST: Final = "\U0010ffff"
-"""Behind every time."""
+"""A text that sorts behind every time."""
 _NO_STEP: Final = "0"
 _ON_THE_HOUR: Final = ":00:00.000Z"
 _PLAN: Final = (
@@ -60,9 +60,9 @@ class Key(Struct, frozen=True):
     """By what can be summed up."""
 
     column: str
-    """That it needs."""
+    """The column that it needs."""
     of_event: str
-    """In SQL."""
+    """The value of an event, in SQL."""
     of_hour: str
 
     def wrapped(self, template: str) -> Key:
@@ -94,9 +94,9 @@ class Period(Struct, frozen=True):
     since: str | None = None
     until: str | None = None
     step: int | None = None
-    """Seconds."""
+    """The length of a step in seconds."""
     filters: Mapping[str, str] = MappingProxyType({})
-    """Values by the names of :data:`FILTERS`."""
+    """The wanted values, by the names of :data:`FILTERS`."""
 
 
 @dataclass(frozen=True, slots=True)

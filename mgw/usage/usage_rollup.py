@@ -33,11 +33,11 @@ from mgw.usage.usage_sums import EVENTS, SUMS, is_overflow, sum_expression, time
 HOURS: Final = "usage_hours"
 CLOSED: Final = "usage_hours_closed"
 FORMAT: Final = 1
-"""Of the rows of an hour; a change of what sums and buckets mean gets another number."""
+"""The format of an hour's rows; a change of what sums and buckets mean gets another number."""
 LABELS: Final = ("client", "provider", "model", "route", "status", "error", "key_hash")
 TIMES: Final = ("latency", "ttft")
 SLICE: Final = 20_000
-"""So many events are read at once."""
+"""How many events are read at once."""
 CLEANED_AT_ONCE: Final = 5000
 _UNFINISHED: Final = 0
 _TIME_COLUMNS: Final = tuple((f"{name}_us INTEGER", f"{name}_counts TEXT") for name in TIMES)
@@ -70,7 +70,7 @@ SELECT hour, strftime('%Y-%m-%dT%H', hour || ':00', '+1 hour') FROM found
 WHERE hour < ?2 AND strftime('%Y-%m-%dT%H', hour || ':00') = hour
 AND hour NOT IN (SELECT hour FROM {CLOSED} WHERE format = {FORMAT}) LIMIT 1
 """  # noqa: S608
-"""Goes from hour to hour that has events, by the index of their times."""
+"""A query that goes from one hour that has events to the next, by the index of their times."""
 _SLICE_END: Final = (
     f"SELECT time FROM {EVENTS} WHERE time >= ? AND time < ? ORDER BY time LIMIT 1 OFFSET {SLICE}"  # noqa: S608
 )
@@ -150,7 +150,7 @@ class HourRollup:
     _after: str = ""
     """The hour that was looked at last in this pass."""
     _ends: str = ""
-    """Of the hour that is read; empty between two."""
+    """The end of the hour that is being read; empty between two hours."""
     _at: str = ""
     """Where the next slice begins."""
     _rows: dict[_Labels, _Sums] = field(default_factory=dict, repr=False)

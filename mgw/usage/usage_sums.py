@@ -31,18 +31,18 @@ from mgw.usage.figures import (
 EVENTS: Final = "usage_events"
 """The table of events."""
 THOUSANDTHS: Final = 1000
-"""Of a minute, or of a millisecond: events have three decimals."""
+"""Thousandths of a minute or of a millisecond: events have three decimals."""
 
 
 class Sum(Struct, frozen=True):
     """One of the sums."""
 
     columns: tuple[str, ...]
-    """Those that it needs."""
+    """The columns that the sum needs."""
     aggregate: str
     """The sum in SQL, a whole number; ``{}`` stands for the value of one event."""
     value: str
-    """The value in SQL."""
+    """The value of the sum, in SQL."""
     scale: int = 1
     """How many of the sum's units make one of the event's."""
     is_count: bool = False
@@ -81,7 +81,7 @@ SUMS: Final = MappingProxyType(
         "uncounted": _count(IS_UNCOUNTED, *UNCOUNTED_COLUMNS),
     }
 )
-"""By the names that answers and tables have for them, in their order."""
+"""The sums by the names that answers and tables have for them, in their order."""
 
 
 def sum_expression(name: str, known: Collection[str], *, exact: bool = True) -> str:

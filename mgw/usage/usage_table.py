@@ -31,7 +31,7 @@ BUSY_SECONDS: Final = 0.5
 """How long a writer waits for another one."""
 PURGED_AT_ONCE: Final = 5000
 INSTRUCTIONS: Final = 100_000
-"""So many of SQLite's, about a millisecond, between two looks at whether an index is still to be made."""
+"""SQLite's instructions, about a millisecond, between two checks whether an index is still to be made."""
 SEARCH_INDEX: Final = f"{TABLE}_search"
 UPSTREAM_INDEX: Final = f"{TABLE}_upstream"
 INDEXES: Final = MappingProxyType(
@@ -43,7 +43,7 @@ INDEXES: Final = MappingProxyType(
 """The first one answers any search of :mod:`mgw.usage.event_search`.  It grows at its end, as the table does,
 so it costs a batch less than indexes of single columns, and a third of their space."""
 _OLD_INDEX: Final = f"{TABLE}_time"
-"""Of older versions; the search index begins with the time, too."""
+"""The index of older versions; the search index begins with the time, too."""
 _KEY: Final = "request_id"
 _MAX_INTEGER: Final = 2**63 - 1
 _TYPES: Final = {int: "INTEGER", bool: "INTEGER", float: "REAL"}

@@ -56,7 +56,7 @@ class OtlpSink:
 
     clock: IReactorTime
     wall: Callable[[], float]
-    """Unix seconds."""
+    """Returns Unix seconds."""
     config: Callable[[], Config | None]
     """Returns the configuration in use, which says what is known of providers and models."""
     collector: Collector

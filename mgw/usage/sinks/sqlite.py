@@ -25,13 +25,13 @@ BATCH_MAX: Final = 1000
 FLUSH_SECONDS: Final = 0.5
 PURGE_SECONDS: Final = 3600.0
 IMPROVE_SECONDS: Final = 60.0
-"""After so many, it is tried again to make an index."""
+"""Seconds after which making an index is tried again."""
 ROLLUP_SECONDS: Final = 300.0
-"""From one pass over the hours that are to be closed to the next."""
+"""Seconds between two passes over the hours that are to be closed."""
 ROLLUP_DELAY: Final = 5.0
-"""From the start to the first one."""
+"""Seconds from the start to the first pass."""
 ROLLUP_PAUSE: Final = 0.05
-"""Between two pieces of a pass: whoever brings a month of events along does not notice."""
+"""Seconds between two pieces of a pass, so that a month of events holds nobody up."""
 OPEN_SECONDS: Final = 600.0
 """An hour is closed so long after its end: most events are there by then, and a late one opens it again."""
 CLOSE_SECONDS: Final = 1.0
@@ -52,12 +52,12 @@ class Database:
     table: UsageTable
     retention_days: float | None
     errors: int = 0
-    """Failures beside those of batches."""
+    """How many operations other than writing batches failed."""
     _timer: IDelayedCall | None = field(default=None, repr=False)
     _next_try: IDelayedCall | None = field(default=None, repr=False)
-    """To make an index."""
+    """The timer of the next attempt to make an index."""
     _next_piece: IDelayedCall | None = field(default=None, repr=False)
-    """Of the rollup."""
+    """The timer of the next piece of the rollup."""
     _is_closing: bool = False
 
     def start(self) -> None:
