@@ -113,7 +113,7 @@ class RenewedToken:
         if credential is None or now >= self._expires_at:
             renewed = await self._renewed()
             if isinstance(renewed, TokenRequestError):
-                raise renewed.copy()
+                raise renewed.copy()  # many raise it, and an error keeps a traceback for each of them
             return renewed
         if now >= self._renew_at and now >= self._retry_at:
             _ = self._renewed().addCallback(self._note_failure)
@@ -130,7 +130,7 @@ class RenewedToken:
         if current is not None and not _is_same(current, credential) and now < self._expires_at:
             return current
         if self.shared is None and now < self._new_until:
-            return None
+            return None  # else a provider that answers 401 to everything would cost a renewal per request
         self._is_refused = True
         renewed = await self._renewed(credential.key)
         if isinstance(renewed, TokenRequestError):
@@ -186,6 +186,7 @@ class RenewedToken:
 
         :param refused: which another process must not answer with; what this one gets is new in any case.
         """
+        # by a flight, which goes on when every waiter has left: the old refresh token may be spent already
         if self.shared is None:
             return self._flight.run(None, self._renew)
         return self._flight.run(refused, partial(self._renew, refused))

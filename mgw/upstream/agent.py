@@ -88,7 +88,7 @@ class UpstreamAgent:
         Cancelling closes the connection.
         """
         own = Headers() if headers is None else headers.copy()
-        own.setRawHeaders(b"accept-encoding", [b"identity"])
+        own.setRawHeaders(b"accept-encoding", [b"identity"])  # treq says gzip, which it unpacks unbounded
         request = _AgentRequest(method, uri, own)
         return Deferred.fromCoroutine(self._request(request, bodyProducer))
 
@@ -109,11 +109,12 @@ class UpstreamAgent:
             for value in values
         ]
         upstream_request = UpstreamRequest(request.method, target, pairs, body)
+        # anything else might arrive twice, and a refresh token that is spent twice is lost
         repeatable = request.method in _REPEATABLE or request.headers.hasHeader(b"idempotency-key")
         response = await _open(upstream, upstream_request, repeatable=repeatable)
         received = _ReceivedBody(response, self._max_bytes)
         response.deliver_body(received)
-        await received.ended
+        await received.ended  # treq's timeout, and whoever cancels, must find the body still under way
         return _Response(response, request, received)
 
     def _upstream_for(self, origin: str) -> Upstream:
