@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
@@ -80,6 +80,13 @@ class Plain:
         return found
 
 
+def under_every_policy(history: list[Turn]) -> Iterator[tuple[HistoryPolicy, list[HistoryMessage]]]:
+    """Yield a history as each policy has it: to draw one takes far longer than to render it."""
+    for name, policy in POLICIES.items():
+        note(name)
+        yield policy, rendered(history, policy)
+
+
 def rendered(turns: list[Turn], policy: HistoryPolicy) -> list[HistoryMessage]:
     return render_history(pair_calls(turns, policy.call_ids), policy, Plain())
 
@@ -103,32 +110,30 @@ turns = (
     | turn(Role.SYSTEM, texts)
 )
 histories = st.lists(turns, max_size=8)
-under_every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
 
-@under_every_policy
 @given(history=histories)
-def test_every_call_has_one_result_directly_behind_it(policy: HistoryPolicy, history: list[Turn]) -> None:
-    due: list[str] = []
-    for message in rendered(history, policy):
-        for block in message.blocks:
-            if "result" in block:
-                assert due, "a result stands behind its call"
-                assert due.pop(0) == block["result"], "in the order of the calls"
-            elif "call" not in block:
-                assert not due or message.role is Role.ASSISTANT, (
-                    "nothing comes between a call and its result"
-                )
-        if message.role is Role.ASSISTANT:
-            assert not due or policy.alternates
-            due += [block["call"] for block in message.blocks if "call" in block]
-            assert len(due) == len(set(due))
-    assert not due
+def test_every_call_has_one_result_directly_behind_it(history: list[Turn]) -> None:
+    for policy, messages in under_every_policy(history):
+        due: list[str] = []
+        for message in messages:
+            for block in message.blocks:
+                if "result" in block:
+                    assert due, "a result stands behind its call"
+                    assert due.pop(0) == block["result"], "in the order of the calls"
+                elif "call" not in block:
+                    assert not due or message.role is Role.ASSISTANT, (
+                        "nothing comes between a call and its result"
+                    )
+            if message.role is Role.ASSISTANT:
+                assert not due or policy.alternates
+                due += [block["call"] for block in message.blocks if "call" in block]
+                assert len(due) == len(set(due))
+        assert not due
 
 
-@under_every_policy
 @given(history=histories)
-def test_nothing_that_was_said_is_lost(policy: HistoryPolicy, history: list[Turn]) -> None:
+def test_nothing_that_was_said_is_lost(history: list[Turn]) -> None:
     """Every picture arrives once, whoever showed it, and so does every call."""
 
     def pictures_in(parts: tuple[Part, ...]) -> list[str | None]:
@@ -137,30 +142,30 @@ def test_nothing_that_was_said_is_lost(policy: HistoryPolicy, history: list[Turn
             name for part in parts if isinstance(part, ToolResult) for name in pictures_in(part.parts)
         ]
 
-    blocks = [block for message in rendered(history, policy) for block in message.blocks]
-    shown = [name for one in history for name in pictures_in(one.parts)]
-    assert sorted(block["media"] for block in blocks if "media" in block) == sorted(map(str, shown))
+    shown = sorted(str(name) for one in history for name in pictures_in(one.parts))
     called = [part.name for one in history for part in one.parts if isinstance(part, ToolCall)]
-    assert [block["name"] for block in blocks if "call" in block] == called
+    for _, messages in under_every_policy(history):
+        blocks = [block for message in messages for block in message.blocks]
+        assert sorted(block["media"] for block in blocks if "media" in block) == shown
+        assert [block["name"] for block in blocks if "call" in block] == called
 
 
-@under_every_policy
 @given(history=histories)
-def test_roles_alternate_where_they_have_to(policy: HistoryPolicy, history: list[Turn]) -> None:
-    messages = rendered(history, policy)
-    roles = [message.role for message in messages]
-    if policy.alternates:
-        assert all(one is not other for one, other in pairwise(roles))
-    if policy.system_turns is SystemTurns.AS_USER:
-        assert Role.SYSTEM not in roles
-    if policy.system_turns is SystemTurns.AFTER_USER and policy.alternates:
-        for before, role, after in zip([None, *roles], roles, [*roles[1:], None], strict=False):
-            assert role is not Role.SYSTEM or (before is Role.USER and after in {Role.ASSISTANT, None})
-    if policy.begins_with_user and Role.ASSISTANT in roles:
-        assert roles[0] is not Role.ASSISTANT
-    if policy.ends_with_user and roles:
-        assert roles[-1] is not Role.ASSISTANT
-    assert all(message.blocks for message in messages)
+def test_roles_alternate_where_they_have_to(history: list[Turn]) -> None:
+    for policy, messages in under_every_policy(history):
+        roles = [message.role for message in messages]
+        if policy.alternates:
+            assert all(one is not other for one, other in pairwise(roles))
+        if policy.system_turns is SystemTurns.AS_USER:
+            assert Role.SYSTEM not in roles
+        if policy.system_turns is SystemTurns.AFTER_USER and policy.alternates:
+            for before, role, after in zip([None, *roles], roles, [*roles[1:], None], strict=False):
+                assert role is not Role.SYSTEM or (before is Role.USER and after in {Role.ASSISTANT, None})
+        if policy.begins_with_user and Role.ASSISTANT in roles:
+            assert roles[0] is not Role.ASSISTANT
+        if policy.ends_with_user and roles:
+            assert roles[-1] is not Role.ASSISTANT
+        assert all(message.blocks for message in messages)
 
 
 def test_the_user_opens_and_closes_a_history_of_the_assistant_alone() -> None:

@@ -7,11 +7,13 @@ what was said, called and answered has to agree always.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 
 from mgw.canonical.conversation import (
     Conversation,
@@ -37,19 +39,13 @@ from tests.support.drawn_requests import (
     is_said_alike,
     written,
 )
-from tests.support.laws import examples
 from tools.translation.accounting import TARGETS, Target
 from tools.translation.field_cases import CLIENTS, Client
 from tools.translation.tables import MAPPED, outcomes, word_of
 
 CLIENT_OF: Final = {client.family: client for client in CLIENTS}
 TARGET_OF: Final = {target.family: target for target in TARGETS if target.name != "openai_compat"}
-PAIRS: Final = [
-    pytest.param(one, other, id=f"{CLIENT_OF[one].name} by way of {CLIENT_OF[other].name}")
-    for one in Family
-    for other in Family
-    if one is not other
-]
+PAIRS: Final = [(one, other) for one in Family for other in Family if one is not other]
 # What comes back ------------------------------------------------------------------------------------------
 
 
@@ -61,6 +57,14 @@ def there_and_back(body: Body, stream: bool, one: Family, other: Family) -> tupl
     read = client_side_of(text_dialect(other)).text.parse_request(there.body, asked).request
     back = provider_side_of(text_dialect(one)).text.render_request(read, TARGET_OF[one].setting)
     return first, client_side_of(text_dialect(one)).text.parse_request(back.body, asked).request
+
+
+def by_every_way(drawn: DrawnRequest) -> Iterator[tuple[Family, Family, Conversation, Conversation]]:
+    """Yield each pair of families and what comes back: to draw a request takes longer than all six ways."""
+    bodies = {family: written(drawn, family) for family in Family}
+    for one, other in PAIRS:
+        note(f"{CLIENT_OF[one].name} by way of {CLIENT_OF[other].name}")
+        yield one, other, *there_and_back(bodies[one], drawn.stream, one, other)
 
 
 Said = tuple[Any, ...]  # Any: a word for what it is, then texts and JSON
@@ -86,6 +90,7 @@ def said(conversation: Conversation) -> list[tuple[Role, list[Said]]]:
     return found
 
 
+@cache
 def is_mapped(name: str, one: Family, other: Family) -> bool:
     """Whether the tables say that a field goes over and comes back."""
     paths = PATHS[name]
@@ -105,60 +110,48 @@ def plain_of(conversation: Conversation, name: str) -> Any:  # Any: numbers, tex
     return getattr(conversation.sampling if name in SAMPLING else conversation, name)
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-@examples(60)
 @given(drawn=drawn_requests())
-def test_what_is_mapped_both_ways_comes_back_the_same(
-    one: Family, other: Family, drawn: DrawnRequest
-) -> None:
-    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
-    for name in PATHS:
-        if is_mapped(name, one, other) and plain_of(first, name) not in (None, ()):
-            assert (name, plain_of(last, name)) == (name, plain_of(first, name))
+def test_what_is_mapped_both_ways_comes_back_the_same(drawn: DrawnRequest) -> None:
+    for one, other, first, last in by_every_way(drawn):
+        for name in PATHS:
+            if is_mapped(name, one, other) and plain_of(first, name) not in (None, ()):
+                assert (name, plain_of(last, name)) == (name, plain_of(first, name))
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-@examples(60)
 @given(drawn=drawn_requests())
-def test_what_was_said_called_and_answered_comes_back_the_same(
-    one: Family, other: Family, drawn: DrawnRequest
-) -> None:
-    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
-    assert said(last) == said(first)
-    assert [text.text for text in last.system] == [text.text for text in first.system]
+def test_what_was_said_called_and_answered_comes_back_the_same(drawn: DrawnRequest) -> None:
+    for _, _, first, last in by_every_way(drawn):
+        assert said(last) == said(first)
+        assert [text.text for text in last.system] == [text.text for text in first.system]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-@examples(60)
 @given(drawn=drawn_requests())
-def test_tools_formats_and_efforts_come_back_the_same(
-    one: Family, other: Family, drawn: DrawnRequest
-) -> None:
-    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
-    assert [(tool.name, tool.description, tool.schema) for tool in last.tools] == [
-        (tool.name, tool.description, tool.schema) for tool in first.tools
-    ]
-    assert last.tool_choice == first.tool_choice
-    assert (last.output and last.output.schema) == (first.output and first.output.schema)
-    assert last.reasoning.effort == first.reasoning.effort
-    assert last.stream == first.stream
+def test_tools_formats_and_efforts_come_back_the_same(drawn: DrawnRequest) -> None:
+    for _, _, first, last in by_every_way(drawn):
+        assert [(tool.name, tool.description, tool.schema) for tool in last.tools] == [
+            (tool.name, tool.description, tool.schema) for tool in first.tools
+        ]
+        assert last.tool_choice == first.tool_choice
+        assert (last.output and last.output.schema) == (first.output and first.output.schema)
+        assert last.reasoning.effort == first.reasoning.effort
+        assert last.stream == first.stream
 
 
-@pytest.mark.parametrize("family", list(Family))
-@examples(40)
 @given(drawn=drawn_requests())
-def test_a_wish_says_in_every_wire_what_it_means(family: Family, drawn: DrawnRequest) -> None:
-    body = msgspec.json.encode(written(drawn, family))
-    parsed = client_side_of(text_dialect(family)).text.parse_request(
-        body, RequestContext("a-model", drawn.stream)
-    )
-    assert not parsed.unread
-    assert [text for text, *_ in said(parsed.request)[-1:]] == [Role.USER]
-    assert ("text", drawn.last) in said(parsed.request)[-1][1]
-    for name, value in drawn.plain.items():
-        if family in PATHS[name]:
-            found = plain_of(parsed.request, name)
-            assert (list(found) if name == "stop" else found) == value
+def test_a_wish_says_in_every_wire_what_it_means(drawn: DrawnRequest) -> None:
+    for family in Family:
+        note(CLIENT_OF[family].name)
+        body = msgspec.json.encode(written(drawn, family))
+        parsed = client_side_of(text_dialect(family)).text.parse_request(
+            body, RequestContext("a-model", drawn.stream)
+        )
+        assert not parsed.unread
+        assert [text for text, *_ in said(parsed.request)[-1:]] == [Role.USER]
+        assert ("text", drawn.last) in said(parsed.request)[-1][1]
+        for name, value in drawn.plain.items():
+            if family in PATHS[name]:
+                found = plain_of(parsed.request, name)
+                assert (list(found) if name == "stop" else found) == value
 
 
 @pytest.mark.parametrize(
