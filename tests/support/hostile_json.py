@@ -33,7 +33,7 @@ ANSWERING: Final = ReplyContext("req_1", "a-model", 1)
 NOTHING: Final = Reply((Candidate((), StopReason.END),))
 
 
-def random_json() -> st.SearchStrategy[Json]:
+def _random_json() -> st.SearchStrategy[Json]:
     plain = (
         st.none()
         | st.booleans()
@@ -52,6 +52,12 @@ def random_json() -> st.SearchStrategy[Json]:
     )
 
 
+RANDOM_JSON: Final = _random_json()
+"""Made once: a strategy that is made for every example takes longer than the value that it draws."""
+PLACE_NUMBERS: Final = st.integers(0, 9_999)
+"""A number for :func:`place_in`, by which one drawn value goes into a document of each dialect."""
+
+
 def paths(value: Json, path: Path = ()) -> Iterator[Path]:
     """Yield where every value of a JSON value stands."""
     yield path
@@ -61,6 +67,12 @@ def paths(value: Json, path: Path = ()) -> Iterator[Path]:
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from paths(inner, (*path, index))
+
+
+def place_in(value: Json, number: int) -> Path:
+    """Return one of a document's places."""
+    places = list(paths(value))
+    return places[number % len(places)]
 
 
 def replaced(value: Json, path: Path, new: Json) -> Json:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from mgw.dialects import client_side_of
@@ -19,15 +19,17 @@ from mgw.nouns.vocabulary import DialectName
 from tests.support.hostile_json import (
     DEEP,
     DIALECTS,
+    PLACE_NUMBERS,
+    RANDOM_JSON,
     WAYS,
     WRONG,
+    Json,
     Path,
     paths,
-    random_json,
+    place_in,
     replaced,
     translate_request,
 )
-from tests.support.laws import examples
 from tests.support.rich_requests import REQUESTS
 from tools.translation.field_cases import CLIENTS, Client, cases
 
@@ -50,13 +52,12 @@ def test_the_rich_request_is_translated(dialect: DialectName) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", DIALECTS)
-@examples(80)
-@given(data=st.data())
-def test_any_json_in_any_place_is_translated_or_refused(dialect: DialectName, data: st.DataObject) -> None:
-    body = REQUESTS[dialect]
-    place = data.draw(st.sampled_from(list(paths(body))))
-    translate_request(dialect, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+@given(number=PLACE_NUMBERS, new=RANDOM_JSON)
+def test_any_json_in_any_place_is_translated_or_refused(number: int, new: Json) -> None:
+    for dialect in DIALECTS:
+        note(dialect)
+        body = REQUESTS[dialect]
+        translate_request(dialect, msgspec.json.encode(replaced(body, place_in(body, number), new)))
 
 
 @pytest.mark.slow
@@ -147,12 +148,10 @@ def test_arguments_may_be_any_text(dialect: DialectName) -> None:
         translate_request(dialect, msgspec.json.encode(replaced(body, ARGUMENTS[dialect], text)))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
 @given(
-    body=st.binary(max_size=60)
-    | st.text(max_size=20).map(str.encode)
-    | random_json().map(msgspec.json.encode)
+    body=st.binary(max_size=60) | st.text(max_size=20).map(str.encode) | RANDOM_JSON.map(msgspec.json.encode)
 )
-@examples(60)
-def test_any_bytes_are_translated_or_refused(dialect: DialectName, body: bytes) -> None:
-    translate_request(dialect, body)
+def test_any_bytes_are_translated_or_refused(body: bytes) -> None:
+    for dialect in DIALECTS:
+        note(dialect)
+        translate_request(dialect, body)

@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.gemini.speech import add_audio_modality
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
-from tests.support.hostile_json import WRONG, paths, random_json, replaced
-from tests.support.laws import examples
+from tests.support.hostile_json import PLACE_NUMBERS, RANDOM_JSON, WRONG, Json, paths, place_in, replaced
 from tests.support.speech_cases import sent, told
 
 WAYS = [
@@ -92,26 +91,21 @@ def test_a_wrong_type_in_any_place_of_a_request_is_taken_or_refused(client: Fami
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("client", "provider"), WAYS)
-@examples(80)
-@given(data=st.data())
-def test_any_json_in_any_place_of_a_request_is_taken_or_refused(
-    client: Family, provider: Family, data: st.DataObject
-) -> None:
-    body = REQUESTS[client]
-    place = data.draw(st.sampled_from(list(paths(body))))
-    sent(client, provider, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+@given(number=PLACE_NUMBERS, new=RANDOM_JSON)
+def test_any_json_in_any_place_of_a_request_is_taken_or_refused(number: int, new: Json) -> None:
+    for client, provider in WAYS:
+        note(f"{client} to {provider}")
+        body = REQUESTS[client]
+        sent(client, provider, msgspec.json.encode(replaced(body, place_in(body, number), new)))
 
 
-@pytest.mark.parametrize(("client", "provider"), WAYS)
-@given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
-@examples(60)
-def test_any_bytes_of_a_request_or_an_answer_are_taken_or_refused(
-    client: Family, provider: Family, body: bytes
-) -> None:
-    sent(client, provider, body)
-    answered(client, provider, body)
-    answered(client, provider, b"data: " + body + b"\n\n", b"text/event-stream")
+@given(body=st.binary(max_size=60) | RANDOM_JSON.map(msgspec.json.encode))
+def test_any_bytes_of_a_request_or_an_answer_are_taken_or_refused(body: bytes) -> None:
+    for client, provider in WAYS:
+        note(f"{client} to {provider}")
+        sent(client, provider, body)
+        answered(client, provider, body)
+        answered(client, provider, b"data: " + body + b"\n\n", b"text/event-stream")
 
 
 @pytest.mark.parametrize("client", [Family.OPENAI, Family.ANTHROPIC])
@@ -141,7 +135,7 @@ def test_any_media_type_of_googles_is_told_in_a_header_or_broken(stated: str) ->
     answered(Family.OPENAI, Family.GEMINI, json.dumps(body).encode())
 
 
-@given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
+@given(body=st.binary(max_size=60) | RANDOM_JSON.map(msgspec.json.encode))
 def test_any_body_is_wished_sound_in_or_refused(body: bytes) -> None:
     try:
         found = add_audio_modality(body)
