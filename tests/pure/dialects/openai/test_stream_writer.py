@@ -79,24 +79,28 @@ thoughts = st.builds(Thinking, words, st.none() | signatures) | st.builds(
 images = st.builds(Media, st.just(MediaKind.IMAGE), st.just("image/png"), st.just("aWs="))
 
 
-def calls_of(number: int) -> st.SearchStrategy[ToolCall]:
-    arguments = st.sampled_from(["", "{}", '{"a":"}"}'])
-    return st.builds(ToolCall, st.just(f"call_{number}"), words, arguments, st.none() | signatures)
+arguments = st.sampled_from(["", "{}", '{"a":"}"}'])
+calls = st.lists(st.tuples(st.integers(0, 8), words, arguments, st.none() | signatures), max_size=3)
+"""Each with a place among the other parts."""
+tokens = st.builds(TokenLogprob, words, st.just(-0.5), st.sampled_from([(), (Alternative("é", -1.0),)]))
 
 
-@st.composite
-def candidates(draw: st.DrawFn) -> Candidate:
-    parts: list[Part] = draw(st.lists(texts | thoughts | images | st.builds(Refusal, words), max_size=6))
-    for number in range(draw(st.integers(0, 3))):
-        parts.insert(draw(st.integers(0, len(parts))), draw(calls_of(number % 2)))
-    stop = draw(st.sampled_from(StopReason))
-    tokens = st.builds(TokenLogprob, words, st.just(-0.5), st.just(()) | st.just((Alternative("é", -1.0),)))
-    return Candidate(tuple(parts), stop, logprobs=draw(st.lists(tokens, max_size=2).map(tuple)))
+def with_calls(parts: list[Part], calls: list[tuple[int, str, str, Signature | None]]) -> tuple[Part, ...]:
+    for number, (place, name, said, signature) in enumerate(calls):
+        call = ToolCall(f"call_{number % 2}", name, said, signature)
+        parts.insert(place % (len(parts) + 1), call)
+    return tuple(parts)
 
 
+candidates = st.builds(
+    Candidate,
+    st.builds(with_calls, st.lists(texts | thoughts | images | st.builds(Refusal, words), max_size=6), calls),
+    st.sampled_from(StopReason),
+    logprobs=st.lists(tokens, max_size=2).map(tuple),
+)
 replies = st.builds(
     Reply,
-    st.lists(candidates(), min_size=1, max_size=3).map(tuple),
+    st.lists(candidates, min_size=1, max_size=3).map(tuple),
     st.none() | st.just("msg_1"),
     st.none() | st.just("model-2"),
     st.sampled_from([TokenUsage(), USAGE]),
