@@ -89,6 +89,15 @@ _CACHED_NAMES: Final = 1024
 # ``Accept-Encoding`` is ours to state whatever a client calls it; without its ``Content-Length`` a response
 # would have no end.
 IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding", b"content-length"})
+_COMMON_OPTIONS: Final = MappingProxyType(
+    {
+        b"keep-alive": frozenset[bytes](),
+        b"close": frozenset[bytes](),
+        b"Upgrade": frozenset({b"upgrade"}),
+        b"upgrade": frozenset({b"upgrade"}),
+    }
+)
+"""What the most common ``Connection`` headers list."""
 _READABLE_CODINGS: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
 _ZERO_WEIGHT: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
 
@@ -205,14 +214,15 @@ def reduce_accept_encoding(accept_encoding: bytes | None) -> bytes:
 
 def connection_options(connection: bytes) -> frozenset[bytes]:
     """Return the lower-case names of headers that a ``Connection`` header lists."""
-    if connection in (b"keep-alive", b"close"):
-        return frozenset()
-    return options_of(connection) - IGNORED_OPTIONS
+    known = _COMMON_OPTIONS.get(connection)
+    return options_of(connection) - IGNORED_OPTIONS if known is None else known
 
 
 def options_of(connection: bytes) -> frozenset[bytes]:
     """Return all that a ``Connection`` header lists, in lower case."""
-    return frozenset(option.strip(b" \t").lower() for option in connection.split(b","))
+    if b"," not in connection:
+        return frozenset((connection.strip(b" \t").lower(),))
+    return frozenset([option.strip(b" \t") for option in connection.lower().split(b",")])
 
 
 @lru_cache(maxsize=_CACHED_NAMES)

@@ -6,7 +6,6 @@ Sources: contract 4.11 and 4.12; RFC 3986; for queries the form encoding of the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -14,6 +13,8 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.similar_names import is_similar
 
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_ENCODED: Final = re.compile(rb"[%+]").search
+"""Whether a part of a query differs from what it says."""
 _DOTS: Final = frozenset({b".", b".."})
 _UNSAFE_IN_PATH: Final = re.compile("[\x00-\x1f\x7f-\x9f?#%:]")
 
@@ -43,6 +44,8 @@ def check_path(raw_path: bytes) -> None:
 
 def query_value(raw_query: bytes | None, name: str) -> str | None:
     """Return the first value of a parameter, decoded; bytes that are no UTF-8 become U+FFFD."""
+    if raw_query is None or (name.encode() not in raw_query and not _ENCODED(raw_query)):
+        return None
     for _, key, value in _parameters(raw_query):
         if key == name:
             return _decode(value)
@@ -54,7 +57,7 @@ def check_stated_once(raw_query: bytes | None, name: str) -> None:
 
     :raises GatewayError: ``MALFORMED``.
     """
-    if raw_query is None:
+    if raw_query is None or (raw_query.count(name.encode()) < 2 and not _ENCODED(raw_query)):
         return
     stated = [key for _, key, _ in _parameters(raw_query) if key == name]
     if len(stated) > 1:
@@ -76,7 +79,7 @@ def without_parameter(raw_query: bytes | None, names: frozenset[str]) -> bytes |
 
     ``None`` where nothing is left of it, the same object where none of them occurs.
     """
-    parameters = list(_parameters(raw_query))
+    parameters = _parameters(raw_query)
     kept = [raw for raw, key, _ in parameters if key not in names]
     if len(kept) == len(parameters):
         return raw_query
@@ -125,13 +128,17 @@ def quote_model_path(model: str, extra_characters: str = "") -> bytes:
         raise GatewayError(Reason.MALFORMED, "the model name is not valid Unicode", param="model") from None
 
 
-def _parameters(raw_query: bytes | None) -> Iterator[tuple[bytes, str, bytes]]:
-    """Yield each parameter as sent, its name decoded, and its value as sent."""
+def _parameters(raw_query: bytes | None) -> list[tuple[bytes, str, bytes]]:
+    """Return each parameter as sent, its name decoded, and its value as sent."""
+    found: list[tuple[bytes, str, bytes]] = []
     if raw_query:
         for raw in raw_query.split(b"&"):
             key, _, value = raw.partition(b"=")
-            yield raw, _decode(key), value
+            found.append((raw, _decode(key), value))
+    return found
 
 
 def _decode(raw: bytes) -> str:
+    if not _ENCODED(raw):
+        return raw.decode("utf-8", "replace")
     return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8", "replace")
