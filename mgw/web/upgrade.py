@@ -38,12 +38,10 @@ def split_subprotocols(headers: RawHeaders) -> tuple[RawHeaders, list[str], byte
 
     :returns: the headers without it, the subprotocols that are left, and the key.
     """
-    offered = [
-        one.strip()
-        for value in values_of(headers, _OFFER)
-        for one in value.decode("latin-1").split(",")
-        if one.strip()
-    ]
+    values = values_of(headers, _OFFER)
+    if not values:
+        return headers, [], None
+    offered = [one.strip() for value in values for one in value.decode("latin-1").split(",") if one.strip()]
     keys = [one for one in offered if one.startswith(KEY_SUBPROTOCOL)]
     if not keys:
         return headers, offered, None
