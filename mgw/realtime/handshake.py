@@ -4,14 +4,21 @@ Autobahn reads and writes over a transport in memory, and is let go of when the 
 protocols would cost 14 KiB a session, and frames pass as the bytes that they are (:mod:`mgw.realtime.relay`).
 Neither side is offered or granted an extension: with the reserved bits in use the same bytes could mean two
 things.  Autobahn has no time limit here; whoever shakes hands has.
+
+What Autobahn sets up for a connection takes it 700 calls, most of them for log lines that nobody reads, and
+is the same for every handshake.  It is done once for each side, on a protocol that stays as it then is; each
+handshake is a copy of that one (:func:`_copy_of`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
+import autobahn.twisted.websocket
+import autobahn.websocket.protocol
 import txaio
 from autobahn.twisted.websocket import (
     WebSocketClientFactory,
@@ -25,7 +32,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.wire.headers import RawHeaders, values_of
+from mgw.wire.headers import RawHeaders
 
 txaio.use_twisted()  # type: ignore[no-untyped-call]  # Autobahn's, as is all that follows
 
@@ -36,11 +43,12 @@ _VERSION: Final = b"13"
 _OFFER: Final = b"sec-websocket-protocol"
 _IS_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 """RFC 9110 5.6.2, and RFC 6455 4.1 for subprotocols."""
-_HANDSHAKE_HEADERS: Final = (
-    b"sec-websocket-key",
-    b"sec-websocket-version",
-    _OFFER,
-)
+_VERSION_HEADER: Final = b"sec-websocket-version"
+_HANDSHAKE_HEADERS: Final = frozenset({b"sec-websocket-key", _VERSION_HEADER, _OFFER})
+_MOST_FACTORIES: Final = 64
+"""How many lists of subprotocols are kept: clients choose them."""
+_IGNORE: Final = "".format
+"""Takes any arguments and does nothing with them, in C: what is ignored costs no call of Python."""
 _CLOCK: Final = Clock()
 """Nothing is timed."""
 _ADDRESS: Final = IPv4Address("TCP", "127.0.0.1", 0)
@@ -51,19 +59,12 @@ class HandshakeError(Exception):
 
 
 class _Transport:
-    """Keeps what is written, until somebody takes it."""
+    """Hears that Autobahn gives a handshake up."""
 
-    def __init__(self) -> None:
-        self._written: list[bytes] = []
-        self.is_closed = False
+    is_closed = False
 
     def write(self, data: bytes) -> None:
-        self._written.append(data)
-
-    def take(self) -> bytes:
-        """Return what was written since the last time."""
-        written, self._written = b"".join(self._written), []
-        return written
+        """Autobahn writes by ``sendData``, which is another one here."""
 
     def loseConnection(self) -> None:
         self.is_closed = True
@@ -81,25 +82,33 @@ class _Transport:
         return _ADDRESS
 
 
+_AUTOBAHN: Final[tuple[Any, ...]] = (autobahn.twisted.websocket, autobahn.websocket.protocol)
+for _module in _AUTOBAHN:
+    # Autobahn has names and values colored for its log lines before it asks whether anybody wants them.
+    _module.hltype = _module.hlval = _IGNORE
+
+
 class _SilentLog:
     """In place of Autobahn's, which would tell headers, and so keys."""
 
-    def __getattr__(self, level: str) -> Callable[..., None]:
-        return _say_nothing
+    trace = debug = info = warn = error = critical = failure = staticmethod(_IGNORE)
 
 
-def _say_nothing(*_: object, **__: object) -> None:
-    """Nothing is logged."""
+class _Unheard:
+    """In place of the Deferreds for the end of a handshake and of a connection, for which nobody waits."""
+
+    callback = staticmethod(_IGNORE)
+
+
+_SEND: Final[Any] = getattr(WebSocketClientProtocol, "_actuallyStartHandshake", None)
+"""What ``startHandshake`` does, but for the text about the connection that it has for a log, in 400 calls."""
 
 
 class _ServerProtocol(WebSocketServerProtocol):
     """Waits for a decision once a request turns out to be a handshake."""
 
     log = _SilentLog()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.decision: Deferred[tuple[str | None, dict[str, str]]] | None = None
+    decision: Deferred[tuple[str | None, dict[str, str]]] | None = None
 
     def onConnect(self, _: object) -> Any:  # Any: Autobahn takes a Deferred, too
         self.decision = Deferred()
@@ -107,17 +116,23 @@ class _ServerProtocol(WebSocketServerProtocol):
 
 
 class _ClientProtocol(WebSocketClientProtocol):
-    """Asks for what it is told to."""
+    """Sends a request once it has one."""
 
     log = _SilentLog()
-    asked: ConnectingRequest
-    chosen: str | None = None
+    asked: ConnectingRequest | None = None
 
-    def onConnecting(self, _: object) -> ConnectingRequest:
+    def startHandshake(self) -> Any:  # Any: as above
+        if self.asked is None:  # the one that is copied
+            return None
+        if _SEND is None:
+            return super().startHandshake()  # type: ignore[no-untyped-call]  # Autobahn's
+        return _SEND(self, self.asked)
+
+    def onConnecting(self, _: object) -> ConnectingRequest | None:
         return self.asked
 
-    def onConnect(self, response: Any) -> None:  # Any: as above
-        self.chosen = response.protocol
+    def onConnect(self, _: object) -> None:
+        """The provider's answer is good."""
 
 
 class ServerHandshake:
@@ -127,18 +142,21 @@ class ServerHandshake:
     """
 
     def __init__(self, headers: RawHeaders) -> None:
-        versions = values_of(headers, b"sec-websocket-version")
+        lines, offered, versions = [_REQUEST], list[bytes](), list[bytes]()
+        for name, value in headers:
+            lower = name.lower()
+            if lower in _HANDSHAKE_HEADERS:
+                lines.append(b"%b: %b" % (name, value))
+            if lower == _OFFER:
+                offered += [one.strip() for one in value.split(b",")]
+            elif lower == _VERSION_HEADER:
+                versions.append(value)
         if versions != [_VERSION]:
             message = "the gateway supports WebSocket version 13 only: send Sec-WebSocket-Version: 13"
             raise GatewayError(Reason.ONLY_WEBSOCKET, message)
-        self._protocol: Any = _SERVER_FACTORY.buildProtocol(_ADDRESS)  # Any: as above
-        self._transport = _Transport()
-        self._protocol.makeConnection(self._transport)
-        lines = [
-            b"%b: %b" % (name, value) for name in _HANDSHAKE_HEADERS for value in values_of(headers, name)
-        ]
-        self._protocol.dataReceived(b"\r\n".join((_REQUEST, *lines, b"", b"")))
-        offered = [name.strip() for value in values_of(headers, _OFFER) for name in value.split(b",")]
+        self._protocol: Any = _copy_of(_SERVER)  # Any: as above
+        self._protocol.data = b"\r\n".join((*lines, b"", b""))
+        self._protocol.processHandshake()
         if self._protocol.decision is None or not all(map(_IS_TOKEN, offered)):
             self.close()
             raise GatewayError(
@@ -154,9 +172,8 @@ class ServerHandshake:
         :param headers: what else the response says.
         """
         self._protocol.decision.callback((subprotocol, _joined(headers)))
-        response = self._transport.take()
-        assert response, "Autobahn has taken the decision"
-        return response
+        (response,) = self._protocol.written
+        return bytes(response)
 
     def close(self) -> None:
         """Let go of it, accepted or not."""
@@ -173,9 +190,8 @@ class ClientHandshake:
     def __init__(
         self, host: str, port: int, target: bytes, headers: RawHeaders, subprotocols: Sequence[str]
     ) -> None:
-        factory = _ClientFactory(reactor=_CLOCK, protocols=list(subprotocols))
-        protocol: Any = _ClientProtocol()  # Any: as above
-        protocol.factory = factory
+        protocol: Any = _copy_of(_CLIENT)  # Any: as above
+        protocol.factory = _client_factory(tuple(subprotocols))
         protocol.asked = _ConnectingRequest(
             host=host,
             port=port,
@@ -186,9 +202,8 @@ class ClientHandshake:
             protocols=list(subprotocols),
         )
         self._protocol = protocol
-        self._transport = _Transport()
-        protocol.makeConnection(self._transport)
-        self.request: Final = self._transport.take()
+        protocol.startHandshake()
+        self.request: Final = b"".join(protocol.written)
         """What is to be sent."""
 
     def finish(self, head: bytes) -> str | None:
@@ -197,13 +212,14 @@ class ClientHandshake:
         :raises HandshakeError: it does not switch protocols as it should.
         """
         try:
-            self._protocol.dataReceived(head)
+            self._protocol.data = head
+            self._protocol.processHandshake()
         except Exception as error:  # Autobahn reads headers as UTF-8, and they may be anything
             raise HandshakeError("answered the handshake with a head that cannot be read") from error
-        if self._transport.is_closed:
+        if self._protocol.transport.is_closed:
             what = "answered the handshake with a wrong Sec-WebSocket-Accept, or with an unrequested option"
             raise HandshakeError(what)
-        chosen: str | None = self._protocol.chosen
+        chosen: str | None = self._protocol.websocket_protocol_in_use
         return chosen
 
 
@@ -217,7 +233,10 @@ def _joined(headers: RawHeaders) -> dict[str, str]:
     for raw_name, value in headers:
         name = raw_name.decode("latin-1")
         found.setdefault(spelled.setdefault(name.lower(), name), []).append(value)
-    return {name: _text(b", ".join(values)) for name, values in found.items()}
+    try:
+        return {name: b", ".join(values).decode() for name, values in found.items()}
+    except UnicodeDecodeError:
+        return {name: _text(b", ".join(values)) for name, values in found.items()}
 
 
 def _text(value: bytes) -> str:
@@ -228,26 +247,39 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
+def _copy_of(connected: Any) -> Any:  # Any: as above
+    """Return a protocol that is as one whose connection was just made; what it sends is in ``written``.
+
+    The copies share what a handshake only reads, so nothing may be put into an object that ``connected``
+    holds: a copy gets its own of all that a handshake changes.
+    """
+    protocol: Any = object.__new__(type(connected))  # Any: as above
+    written: list[bytes] = []
+    vars(protocol).update(vars(connected), transport=_Transport(), written=written, sendData=written.append)
+    return protocol
+
+
+def _connected(protocol: Any, factory: Any) -> Any:  # Any: as above
+    """Return a protocol of a factory whose connection was made, to be copied."""
+    protocol.factory = factory
+    protocol.makeConnection(_Transport())
+    protocol.is_open = protocol.is_closed = _Unheard()
+    return protocol
+
+
 def _build_server_factory() -> Any:  # Any: as above
     factory = _ServerFactory(reactor=_CLOCK, server=None)
-    factory.protocol = _ServerProtocol
     factory.setProtocolOptions(openHandshakeTimeout=0, webStatus=False)
-    _keep_options(_ServerProtocol, factory)
     return factory
 
 
-def _keep_options(protocol: Any, factory: Any) -> None:  # Any: as above
-    """Have a class of protocols keep the options of a factory, which each would copy, and print for a log."""
-    for name in protocol.CONFIG_ATTRS:
-        setattr(protocol, name, getattr(factory, name))
-    protocol.CONFIG_ATTRS = ()
-
-
-def _set_client_options() -> None:
-    factory = _ClientFactory(reactor=_CLOCK)
+@lru_cache(maxsize=_MOST_FACTORIES)
+def _client_factory(subprotocols: tuple[str, ...]) -> Any:  # Any: as above
+    """Return what a client's protocol asks for the subprotocols that it offers."""
+    factory = _ClientFactory(reactor=_CLOCK, protocols=list(subprotocols))
     factory.setProtocolOptions(openHandshakeTimeout=0)
-    _keep_options(_ClientProtocol, factory)
+    return factory
 
 
-_SERVER_FACTORY: Final = _build_server_factory()
-_set_client_options()
+_SERVER: Final = _connected(_ServerProtocol(), _build_server_factory())
+_CLIENT: Final = _connected(_ClientProtocol(), _client_factory(()))

@@ -131,8 +131,9 @@ class _DialAttempt(Factory):
 
     def _on_connected(self, protocol: IProtocol) -> None:
         self._attempt = None
-        self._socket = cast(UpstreamSocket, protocol)  # the factory makes nothing else
-        self._socket.ask_when_ready(self._deadline.close, self._on_failed, self._on_answer)
+        socket: Any = protocol  # Any: it is an UpstreamSocket, as the factory makes nothing else
+        self._socket = socket
+        socket.ask_when_ready(self._deadline.close, self._on_failed, self._on_answer)
 
     def _on_answer(self, answer: Answer | GatewayError) -> None:
         self._socket = None
@@ -213,9 +214,10 @@ class UpstreamSocket(Protocol):
 
     def connectionMade(self) -> None:
         """The TCP connection stands; where TLS is spoken its handshake begins."""
-        self._transport = cast(RelayTransport, self.transport)
-        self._is_ready = not isinstance(self.transport, TlsTransport)
-        self._out = EagerWriter(self._transport)
+        transport: Any = self.transport  # Any: no interface of Twisted's has all of RelayTransport
+        self._transport = transport
+        self._is_ready = not isinstance(transport, TlsTransport)
+        self._out = EagerWriter(transport)
         self.write = self._out.write
 
     def handshakeCompleted(self) -> None:

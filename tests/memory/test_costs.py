@@ -35,7 +35,7 @@ CALLS: Final = {
     "chunk, anthropic to chat": 27.8,
     "chunk, chat to gemini": 26.8,
     "frame, relayed": 13.5,
-    "session, opened and closed": 1317.7,
+    "session, opened and closed": 543.5,
 }
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
 SESSION_BYTES: Final = 11_480

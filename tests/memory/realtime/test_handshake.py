@@ -1,0 +1,115 @@
+"""Both opening handshakes by Autobahn: what is sent, and that handshakes do not touch one another."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from hashlib import sha1
+from typing import Final
+
+import pytest
+
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.realtime import handshake
+from mgw.realtime.handshake import ClientHandshake, HandshakeError, ServerHandshake
+from mgw.wire.headers import RawHeaders
+from tests.support.calls import count_calls
+
+MAGIC: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+KEYS: Final = (b"dGhlIHNhbXBsZSBub25jZQ==", b"AQIDBAUGBwgJCgsMDQ4PEC==")
+
+
+def accept_of(key: bytes) -> bytes:
+    return b64encode(sha1(key + MAGIC).digest())
+
+
+def asked(key: bytes, *subprotocols: bytes) -> RawHeaders:
+    headers = [(b"Sec-WebSocket-Version", b"13"), (b"sec-websocket-key", key)]
+    return headers + [(b"Sec-WebSocket-Protocol", b", ".join(subprotocols))] * bool(subprotocols)
+
+
+def ask(*subprotocols: str) -> ClientHandshake:
+    headers = [(b"Authorization", b"Bearer k"), (b"X-A", b"1"), (b"x-a", "é".encode())]
+    return ClientHandshake("host.example", 443, b"/v1/realtime?model=m", headers, subprotocols)
+
+
+def key_of(client: ClientHandshake) -> bytes:
+    found = re.search(rb"\r\nSec-WebSocket-Key: (\S+)\r\n", client.request)
+    assert found is not None
+    return found[1]
+
+
+def switched(key: bytes, subprotocol: bytes | None = None) -> bytes:
+    chosen = b"" if subprotocol is None else b"Sec-WebSocket-Protocol: %b\r\n" % subprotocol
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: %b\r\n%b\r\n" % (accept_of(key), chosen)
+    )
+
+
+REQUEST: Final = (
+    b"GET /v1/realtime?model=m HTTP/1.1\r\nHost: host.example:443\r\nUpgrade: WebSocket\r\n"
+    b"Connection: Upgrade\r\nPragma: no-cache\r\nCache-Control: no-cache\r\nAuthorization: Bearer k\r\n"
+    b"X-A: 1, \xc3\xa9\r\nSec-WebSocket-Key: KEY\r\nSec-WebSocket-Protocol: a,b\r\n"
+    b"Sec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+def test_the_provider_is_asked_in_these_bytes() -> None:
+    client = ask("a", "b")
+    assert client.request.replace(key_of(client), b"KEY") == REQUEST
+    assert len(b64decode(key_of(client))) == 16
+
+
+def test_the_provider_is_asked_alike_by_autobahns_own_longer_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "_SEND", None)
+    client = ask("a", "b")
+    assert client.request.replace(key_of(client), b"KEY") == REQUEST
+    assert client.finish(switched(key_of(client), b"b")) == "b"
+
+
+def test_clients_do_not_share_their_handshakes() -> None:
+    first, second = ServerHandshake(asked(KEYS[0], b"a", b"b")), ServerHandshake(asked(KEYS[1], b"c"))
+    later, earlier = second.accept("c", [(b"X-Up", b"2")]), first.accept("b", [(b"X-Up", b"1")])
+    for response, key, chosen, up in ((earlier, KEYS[0], b"b", b"1"), (later, KEYS[1], b"c", b"2")):
+        assert response == (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\nX-Up: %b\r\n"
+            b"Sec-WebSocket-Protocol: %b\r\nSec-WebSocket-Accept: %b\r\n\r\n" % (up, chosen, accept_of(key))
+        )
+
+
+def test_a_provider_answers_the_handshake_that_it_was_sent() -> None:
+    first, second = ask("a"), ask("b")
+    assert key_of(first) != key_of(second)
+    assert second.finish(switched(key_of(second), b"b")) == "b"
+    with pytest.raises(HandshakeError):
+        first.finish(switched(key_of(second), b"a"))
+
+
+def test_a_subprotocol_that_another_session_has_offered_is_not_accepted() -> None:
+    ask("b")
+    client = ask("a")
+    with pytest.raises(HandshakeError):
+        client.finish(switched(key_of(client), b"b"))
+
+
+def test_a_handshake_that_was_rejected_leaves_the_next_one_alone() -> None:
+    for headers in (asked(b"short"), asked(KEYS[0], b"a", b"a"), asked(KEYS[0], b"a b")):
+        with pytest.raises(GatewayError) as rejected:
+            ServerHandshake(headers)
+        assert rejected.value.reason is Reason.MALFORMED
+    assert accept_of(KEYS[0]) in ServerHandshake(asked(KEYS[0])).accept(None, [])
+    with pytest.raises(HandshakeError):
+        ask().finish(switched(KEYS[0]))
+    client = ask()
+    assert client.finish(switched(key_of(client))) is None
+
+
+def test_both_handshakes_take_few_calls() -> None:
+    def shake_hands() -> None:
+        server, client = ServerHandshake(asked(KEYS[0], b"a")), ask("a")
+        server.accept(client.finish(switched(key_of(client), b"a")), [])
+        server.close()
+
+    shake_hands()
+    assert count_calls(shake_hands) <= 100, "Autobahn's own set-up of two connections takes 700"
