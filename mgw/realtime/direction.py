@@ -39,9 +39,9 @@ class Direction:
         self._insert: list[bytes] = []
         """Frames of our own that wait for a boundary."""
         self._is_last = False
-        """Behind the frame of our own that waits, nothing passes any more."""
+        """Whether the frame of our own that waits is the last: nothing passes behind it."""
         self._ended = False
-        """The receiver has had its last frame."""
+        """Whether the receiver has had its last frame."""
         self._waits = False
         """Whether something is not as usual: a frame of our own waits, or nothing passes any more."""
 

@@ -30,15 +30,15 @@ class Ending(Struct, frozen=True):
 
     side: Side
     code: int | None = None
-    """Of its close frame."""
+    """The code of its close frame; ``None`` where it had none."""
     fault: str | None = None
-    """What it has sent that is illegal."""
+    """What this side has sent that RFC 6455 forbids, in words for a log."""
     said: str | None = None
-    """How it says itself why, in its close frame or in the message before that."""
+    """The reason that this side gives, in its close frame or in the message before that."""
     is_lost: bool = False
-    """Its connection ended without a close frame."""
+    """Whether its connection ended without a close frame."""
     is_stalled: bool = False
-    """It has taken nothing of what was sent for too long."""
+    """Whether it has accepted no data for too long."""
     refusal: GatewayError | None = None
     """Why the gateway has ended it, if that was not in order."""
 

@@ -17,11 +17,11 @@ from mgw.wire.held_frames import HeldFrames
 from mgw.wire.whole_frames import PONG, read_pings, render_close, render_frame
 
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
-"""Of Gemini's sessions; messages that repeat a model are as short."""
+"""The limit for the first message of Gemini's sessions, and for later ones that repeat the model."""
 FIRST_MESSAGE_SECONDS: Final = 10.0
-"""Of Gemini's sessions, which begin with it (contract 10.3)."""
+"""The first message of Gemini's sessions has to come within this time (contract 10.3)."""
 MAX_WAITING_BYTES: Final = 64 * 1024
-"""What is read behind the first message while the provider is dialled."""
+"""So much is read behind the first message while the provider is dialled; then reading is paused."""
 
 
 class Sender(Protocol):
@@ -71,7 +71,7 @@ class FirstMessage:
         self._on_end = on_end
         self._held = HeldFrames()
         self._control_bytes = 0
-        """Of control frames that came within the message."""
+        """The bytes of control frames that have come within the message."""
         self._waiting_bytes = 0
         self._deadline = Deadline(wheel, self._on_deadline)
         self._deadline.start(seconds)

@@ -42,7 +42,7 @@ _ConnectingRequest: Any = ConnectingRequest
 _VERSION: Final = b"13"
 _OFFER: Final = b"sec-websocket-protocol"
 _IS_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
-"""RFC 9110 5.6.2, and RFC 6455 4.1 for subprotocols."""
+"""Whether a subprotocol is a token, as RFC 6455 4.1 requires (RFC 9110 5.6.2)."""
 _VERSION_HEADER: Final = b"sec-websocket-version"
 _HANDSHAKE_HEADERS: Final = frozenset({b"sec-websocket-key", _VERSION_HEADER, _OFFER})
 _MOST_FACTORIES: Final = 64
@@ -50,7 +50,7 @@ _MOST_FACTORIES: Final = 64
 _IGNORE: Final = "".format
 """Takes any arguments and does nothing with them, in C: what is ignored costs no call of Python."""
 _CLOCK: Final = Clock()
-"""Nothing is timed."""
+"""A clock that stands still, since Autobahn asks for one and nothing is timed."""
 _ADDRESS: Final = IPv4Address("TCP", "127.0.0.1", 0)
 
 
@@ -177,7 +177,9 @@ class ServerHandshake:
 
     def close(self) -> None:
         """Let go of it, accepted or not."""
-        vars(self._protocol).clear()  # what Autobahn has not finished refers to itself in several ways
+        # A decision that never came leaves the protocol, its Deferred and their callbacks in a cycle, which
+        # would keep the headers, and so the key, until a collection.
+        vars(self._protocol).clear()
 
 
 class ClientHandshake:
@@ -204,7 +206,7 @@ class ClientHandshake:
         self._protocol = protocol
         protocol.startHandshake()
         self.request: Final = b"".join(protocol.written)
-        """What is to be sent."""
+        """The bytes that ask the provider to switch protocols."""
 
     def finish(self, head: bytes) -> str | None:
         """Check the provider's head of status 101, and return the subprotocol that it chose.

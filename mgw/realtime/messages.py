@@ -26,7 +26,7 @@ from mgw.wire.whole_frames import render_frame
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
 MAX_FRAMING_BYTES: Final = 256 * 1024
-"""What the headers of its frames may take beside it: each takes time.
+"""The headers of a message's frames may take so many bytes in addition, since each takes time to read.
 
 Of a first message, control frames within it count too: the gateway itself answers them.
 """
@@ -124,17 +124,17 @@ class RewritingDirection(Direction):
     ) -> None:
         super().__init__(reader, write, _take_none, on_end)
         self.passes_others = False
-        """What the reader will not show passes as it comes; else a message that is too long is refused."""
+        """Whether a message that is not shown passes as it comes; else one that is too long is refused."""
         self._streams = False
-        """A part of the unfinished message, or of a frame between two, has gone on."""
+        """Whether a part of the unfinished message, or of a frame between two, has gone on."""
         self._first_only = first_only
         self._is_plain = False
         self._rewrite = rewrite
         self._limits = limits
         self._held: HeldFrames | None = None
-        """Of the unfinished message; ``None``: nothing is held."""
+        """The frames of the unfinished message; ``None``: nothing is held."""
         self._progress = 0
-        """Grows with each part of a message that is held, but not with control frames within it."""
+        """Data frames and bytes of payload so far; control frames do not count and renew no time limit."""
 
     def feed(self, data: bytes) -> None:
         """Take what the client has sent, and pass on what is whole.

@@ -32,7 +32,7 @@ TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
 TRY_AGAIN_LATER: Final = 1013
 MAX_UNREAD_ANSWERS: Final = 64
-"""To messages that were refused, of a client that does not read them."""
+"""A session ends when more refusals of single messages wait for a client that does not read them."""
 _MASK_BYTES: Final = 4
 
 
@@ -41,7 +41,7 @@ _BY_REASON: Final = {
     Reason.OVERLOADED: TRY_AGAIN_LATER,
     Reason.NOT_IMPLEMENTED: POLICY_VIOLATION,
 }
-"""Codes of what the gateway itself refuses with a status from 500 on."""
+"""Close codes of the gateway's own refusals that have a status of 500 or above."""
 
 
 def refusal_code(error: GatewayError) -> int:
@@ -258,6 +258,7 @@ class SessionRelay:
         if side is Side.CLIENT:
             self.to_client.end_with(render_close(code, reason))
         else:
+            # Only frames of our own need a mask: those of the client travel with theirs (RFC 6455 5.3).
             self.to_upstream.end_with(render_close(code, reason, urandom(_MASK_BYTES)))
 
     def _finish(self) -> None:
@@ -266,6 +267,7 @@ class SessionRelay:
         self._is_over = True
         self._close_deadline.close()
         self._stall_deadline.close()
+        # Behind a part of a frame, a close frame would be read as payload: only a break is seen as one.
         (self._client.abort if self.to_client.is_cut else self._client.close)()
         (self._upstream.abort if self.to_upstream.is_cut else self._upstream.close)()
         self.to_client.stop()
@@ -290,4 +292,4 @@ _NEWS: Final = {
     Side.CLIENT: (GOING_AWAY, "the client disconnected"),
     Side.UPSTREAM: (INTERNAL_ERROR, "the connection to the provider broke"),
 }
-"""What the other side is told when one has left without a word."""
+"""The close frame for the other side when one has left without a close frame of its own."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 SWITCHING_PROTOCOLS: Final = 101
 _MAX_METERED_BYTES: Final = 1024 * 1024
-"""What is looked at of one message for its token counts."""
+"""Longer messages are not searched for token counts."""
 
 
 class ClientReceiver(Protocol):
@@ -105,7 +105,7 @@ class Session:
     exchange: Exchange
     request: ClientRequest
     subprotocols: Sequence[str]
-    """What the client offers, without those that carry a key."""
+    """The subprotocols that the client offers, without those that carry a key."""
     client: ClientConnection
     response: ResponseChannel
     """Takes a refusal of the provider's, in place of the 101."""
@@ -121,10 +121,10 @@ class Session:
     _relay: SessionRelay | None = None
     _first: FirstMessage | None = None
     _started: float | None = None
-    """When the client had its 101."""
+    """When the client was sent its 101; ``None`` before."""
     _usage: TokenUsage = NO_USAGE
     _last_error: LastError | None = None
-    """The provider's, if it has sent one."""
+    """The latest error that the provider has sent, if it has sent one."""
     _messages: SessionMessages = field(init=False)
     _models: SessionModels = field(init=False)
     _limit: Deadline = field(init=False)

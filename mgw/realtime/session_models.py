@@ -29,7 +29,7 @@ from mgw.wire.target import check_stated_once
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _MAX_VALUES: Final = 10_000
-"""Of a message that is read whole: it may have hundreds of tools, each with a few values."""
+"""A message that is read whole may have so many values: hundreds of tools have a few each."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class SessionModels:
     exchange: Exchange
     messages: SessionMessages
     _first: Sequence[NestedString] = ()
-    """What the first message of a restricted client names."""
+    """The models that the first message of a restricted client names."""
 
     def check_query(self, raw_query: bytes | None) -> None:
         """Check that the query of the request names no model beside the one that is looked at.

@@ -24,11 +24,11 @@ class SessionFacts(Struct, frozen=True):
 
     request_id: str
     began: float
-    """Unix seconds, of the request's head."""
+    """Unix seconds at which the head of the request was read."""
     labels: ExchangeLabels
-    """What its usage event would say of the route, the target and the client."""
+    """What its usage event would state about the route, the target and the client."""
     counts: SessionCounts
-    """What has passed; nothing is known before frames are relayed."""
+    """The frames and bytes so far; all fields are unknown before the first frame is relayed."""
 
 
 def facts_of(exchange: Exchange, counts: SessionCounts | None) -> SessionFacts:
@@ -116,7 +116,7 @@ class Sessions:
     """Every session that has a slot, from before its provider is dialled to its end."""
 
     max_sessions: int
-    """As configured, for all processes that share the slots."""
+    """The configured limit, for all processes that share the slots."""
     observer: SessionObserver = _ignore
     slots: Slots = field(default_factory=lambda: LocalSlots(0))
     """They obey ``max_sessions`` too."""

@@ -38,7 +38,7 @@ from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
 from mgw.wire.headers import RawHeaders, response_headers
 
 MAX_REFUSAL_BYTES: Final = 64 * 1024
-"""What is kept of the body of a refusal; a longer one is cut off."""
+"""So much of the body of a refusal is kept; the rest is cut off."""
 LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 _SWITCHING: Final = b"HTTP/1.1 101 "
@@ -66,7 +66,7 @@ class SwitchedUpstream:
     socket: UpstreamSocket
     subprotocol: str | None
     headers: RawHeaders = field(repr=False)
-    """Of its response, but for those of the handshake and of the connection."""
+    """The headers of its response, but for those of the handshake and of the connection."""
     request_id: bytes | None
 
 
@@ -87,7 +87,7 @@ class FrameReceiver(Interface):
 
 
 class _Callbacks:
-    """What the parser would call: nothing."""
+    """The parser looks here for callbacks, and finds none."""
 
     __slots__ = ()
 
@@ -286,6 +286,7 @@ class UpstreamSocket(Protocol):
         lines = raw[: -len(_HEAD_END)].split(b"\r\n")
         try:
             _check_syntax(raw)
+            # Autobahn reads a head as UTF-8 and fails at any other byte: it sees the handshake's lines only.
             own = [line for line in lines[1:] if line.lower().startswith(_IN_HANDSHAKE)]
             subprotocol = handshake.finish(
                 b"\r\n".join((_SWITCHING + b"Switching Protocols", *own, b"", b""))
@@ -299,7 +300,8 @@ class UpstreamSocket(Protocol):
         self._deadline.stop()
         self._handshake = None
         assert self._transport is not None
-        self._transport.pauseProducing()  # until somebody takes the frames
+        # Frames may follow in the next segment, and their receiver needs a few turns of the reactor.
+        self._transport.pauseProducing()
         self._answer(SwitchedUpstream(self, subprotocol, headers, head.request_id))
 
     def _read_refusal(self, reader: ResponseReader, data: bytes) -> None:
