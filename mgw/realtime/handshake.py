@@ -108,6 +108,7 @@ class _ServerProtocol(WebSocketServerProtocol):
     """Waits for a decision once a request turns out to be a handshake."""
 
     log = _SilentLog()
+    onOpen: Any = staticmethod(_IGNORE)  # Any: as above
     decision: Deferred[tuple[str | None, dict[str, str]]] | None = None
 
     def onConnect(self, _: object) -> Any:  # Any: Autobahn takes a Deferred, too
@@ -119,6 +120,8 @@ class _ClientProtocol(WebSocketClientProtocol):
     """Sends a request once it has one."""
 
     log = _SilentLog()
+    onConnect: Any = staticmethod(_IGNORE)  # Any: as above
+    onOpen: Any = staticmethod(_IGNORE)
     asked: ConnectingRequest | None = None
 
     def startHandshake(self) -> Any:  # Any: as above
@@ -130,9 +133,6 @@ class _ClientProtocol(WebSocketClientProtocol):
 
     def onConnecting(self, _: object) -> ConnectingRequest | None:
         return self.asked
-
-    def onConnect(self, _: object) -> None:
-        """The provider's answer is good."""
 
 
 class ServerHandshake:

@@ -46,7 +46,8 @@ _HEAD_END: Final = b"\r\n\r\n"
 _is_interim: Final = re.compile(rb"HTTP/1\.1 1(?!01)\d\d[ \r]").match
 _BEGIN: Final = len(_SWITCHING)
 _FIRST_REFUSAL: Final = 400
-_IN_HANDSHAKE: Final = (b"upgrade", b"connection", b"sec-websocket-")
+_OF_HANDSHAKE: Final = b"sec-websocket-"
+_IN_HANDSHAKE: Final = (b"upgrade", b"connection", _OF_HANDSHAKE)
 _NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
 
 
@@ -294,15 +295,19 @@ class UpstreamSocket(Protocol):
         except HandshakeError as error:
             self._answer(self._broken(str(error), Cause.UNREADABLE))
             return
-        head = read_response_head(101, raw, judge_lines(raw))
-        pairs = response_headers(head.headers)
-        headers = [pair for pair in pairs if not pair[0].lower().startswith(b"sec-websocket-")]
+        judged = judge_lines(raw)
+        headers = [
+            (name, value)
+            for name, value, _, is_relayed in judged
+            if is_relayed and not name.lower().startswith(_OF_HANDSHAKE)
+        ]
+        request_id = read_response_head(101, raw, judged).request_id
         self._deadline.stop()
         self._handshake = None
         assert self._transport is not None
         # Frames may follow in the next segment, and their receiver needs a few turns of the reactor.
         self._transport.pauseProducing()
-        self._answer(SwitchedUpstream(self, subprotocol, headers, head.request_id))
+        self._answer(SwitchedUpstream(self, subprotocol, headers, request_id))
 
     def _read_refusal(self, reader: ResponseReader, data: bytes) -> None:
         reader.feed(data)
