@@ -93,6 +93,14 @@ def test_a_subprotocol_that_another_session_has_offered_is_not_accepted() -> Non
         client.finish(switched(key_of(client), b"b"))
 
 
+@pytest.mark.parametrize("extension", [b"permessage-deflate", b"permessage-bzip2; a=1", b"x-own"])
+def test_an_extension_that_was_not_requested_is_named_as_the_reason(extension: bytes) -> None:
+    client = ask()
+    head = switched(key_of(client))[:-2] + b"Sec-WebSocket-Extensions: %b\r\n\r\n" % extension
+    with pytest.raises(HandshakeError, match="unrequested option"):
+        client.finish(head)
+
+
 def test_a_handshake_that_was_rejected_leaves_the_next_one_alone() -> None:
     for headers in (asked(b"short"), asked(KEYS[0], b"a", b"a"), asked(KEYS[0], b"a b")):
         with pytest.raises(GatewayError) as rejected:
