@@ -131,6 +131,7 @@ setup(
         "service-identity>=26.1",
         "treq>=26.7,<27",
         "twisted>=26.10,<27",
+        "werkzeug>=3.1,<4",  # the map of Klein, whose errors and converters have names there
         "wsproto>=1.3.2,<2",  # the simulator's end of a WebSocket, which shares no code with the gateway's
         "zstandard>=0.25,<1",
     ],

@@ -26,10 +26,10 @@ from mgw.generation import Generation, build_generation, build_sources
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
-from mgw.routing.routes import GUARDED_ROUTES
 from mgw.usage.open_sinks import SinksByName
-from mgw.web.app import endpoint_of
+from mgw.web.gateway_request import endpoint_of
 from mgw.web.listener import ChannelFactory
+from mgw.web.operations import MetricsPage
 from mgw.web.ports import Ports
 from mgw.web.server import WebServer
 
@@ -189,8 +189,9 @@ class Gateway:
             shared = Shared(sources, ClientRegistry(self._fleet.counts_factory), self._fleet.slots)
         telemetry = self.telemetry
         observer = AccessObserver(telemetry.records, telemetry.metrics)
-        dashboard = dict.fromkeys(GUARDED_ROUTES, endpoint_of(self.dashboard.serve))
-        return Serving(self.reactor, shared, generation, observer, self._render_metrics, dashboard)
+        metrics_page = MetricsPage(self._render_metrics, telemetry.metrics.pause).serve
+        dashboard = endpoint_of(self.dashboard.serve)
+        return Serving(self.reactor, shared, generation, observer, metrics_page, dashboard)
 
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         if self._workers is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from time import time
 from typing import Any, Final
@@ -32,10 +32,10 @@ from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import LocalSlots, Sessions, Slots
 from mgw.routing.routes import ROUTES
-from mgw.web.app import Endpoint, build_app
 from mgw.web.edge_auth import EdgeGate
+from mgw.web.gateway_request import Endpoint
 from mgw.web.listener import ChannelFactory, channel_limits
-from mgw.web.operations import Operations, RenderMetrics
+from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 from mgw.web.server_request import LocalApp
 
@@ -60,7 +60,8 @@ class Serving:
 
     :param shared: its sources are those from which the generation was built.
     :param observer: learns of the requests that end.
-    :param own_endpoints: of rows that are not served as :class:`~mgw.web.operations.Operations` does.
+    :param metrics_page: responds to requests for the metrics of the service.
+    :param dashboard: responds to requests for the dashboard.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class Serving:
         shared: Shared,
         generation: Generation,
         observer: AccessObserver,
-        render_metrics: RenderMetrics,
-        own_endpoints: Mapping[str, Endpoint],
+        metrics_page: Endpoint,
+        dashboard: Endpoint,
     ) -> None:
         self._reactor = reactor
         self.sources = shared.sources
@@ -81,21 +82,17 @@ class Serving:
         self.stopping = False
         self._configured_secrets = list(generation.configured_secrets)
         observer.metrics.requests.clients.refusals = shared.registry.refusals
-        operations = self._operations(observer.metrics, render_metrics)
-        app = build_app({**operations.endpoints(), **own_endpoints})
-        self.server = self._make_server(shared, generation, observer, app)
-        self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
-
-    def _operations(self, metrics: Metrics, render_metrics: RenderMetrics) -> Operations:
-        probe = ProviderProbe(self._reactor, provider_headers)
-        return Operations(
+        probe = ProviderProbe(reactor, provider_headers)
+        operations = Operations(
             lambda: self.server.generation,
             lambda: self.stopping,
-            render_metrics,
-            metrics.pause,
-            LiveModels(probe, metrics.live_list_failed),
+            metrics_page,
+            dashboard,
+            LiveModels(probe, observer.metrics.live_list_failed),
             ProviderHealth(probe),
         )
+        self.server = self._make_server(shared, generation, observer, operations)
+        self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
 
     def _make_server(
         self, shared: Shared, generation: Generation, observer: AccessObserver, app: LocalApp

@@ -32,7 +32,6 @@ from mgw.ops.logs import AccessObserver
 from mgw.ops.metrics import Metrics
 from mgw.ops.process import on_signals
 from mgw.reactor.daemon_threads import DaemonThreads
-from mgw.routing.routes import GUARDED_ROUTES
 from mgw.usage.record_queue import RecordQueue
 from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import ListeningSocket, Ports, read_certificate
@@ -217,14 +216,13 @@ class Worker:
         metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         forwarding = forwarding_to(reactor, message.operator_socket)
-        own = {"metrics": forwarding.serve, **dict.fromkeys(GUARDED_ROUTES, forwarding.serve)}
         serving = Serving(
             reactor,
             Shared(sources, ClientRegistry(supervisor.counts), supervisor.slots()),
             generation,
             AccessObserver(records, metrics),
-            metrics.render,
-            own,
+            forwarding.serve,
+            forwarding.serve,
         )
         serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
         return _Equipment(serving, records, metrics, writer, supervisor, forwarding)

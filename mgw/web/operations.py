@@ -1,4 +1,7 @@
-"""The gateway's own endpoints: liveness, readiness, metrics, the catalog and provider health.
+"""What the gateway itself answers, as a resource tree of Klein: health, metrics, the catalog, the dashboard.
+
+The route table has matched the path of a request before, since it says who may come in and how long a body
+may be; a test holds the two together.  The rules see the decoded path: a model may be several segments of it.
 
 Source: contract 4.5, 4.17, 4.18 and 9.2.
 """
@@ -6,9 +9,9 @@ Source: contract 4.5, 4.17, 4.18 and 9.2.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
-from urllib.parse import parse_qsl
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+from urllib.parse import parse_qsl, unquote
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import dialect_of
@@ -19,7 +22,8 @@ from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
-from mgw.web.app import Endpoint, GatewayRequest
+from mgw.reactor.resource_tree import ResourceTree
+from mgw.web.gateway_request import Endpoint, GatewayRequest
 from mgw.web.server_request import ServerRequest
 from mgw.web.server_response import JSON, NO_STORE, send_parts, send_response
 from mgw.wire.headers import RawHeaders, value_of
@@ -31,56 +35,78 @@ RenderMetrics = Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
 """From ``Accept`` to the content type and the parts of the text."""
 
 
-@dataclass(frozen=True)
-class Operations:
-    """The gateway's own endpoints."""
+@dataclass(frozen=True, slots=True)
+class MetricsPage:
+    """Metrics in the text exposition format."""
 
-    generation: Callable[[], Generation]
-    draining: Callable[[], bool]
-    metrics: RenderMetrics
+    render: RenderMetrics
     pause: Callable[[], Awaitable[None]]
     """Lets the reactor do other things."""
+
+    async def serve(self, request: GatewayRequest) -> None:
+        """Send the page."""
+        content_type, parts = await self.render(value_of(request.head.headers, b"accept"))
+        server_request = request.server_request
+        headers = [*_own_headers(server_request), NO_STORE]
+        await send_parts(server_request.response, content_type, parts, headers, self.pause)
+
+
+@dataclass(slots=True)
+class Operations:
+    """The endpoints; one server has them as its application.
+
+    :param metrics: has the metrics of the whole service; a worker has it ask the process that knows them.
+    :param dashboard: so too for operators.
+    """
+
+    app: ClassVar[ResourceTree] = ResourceTree()
+    generation: Callable[[], Generation]
+    draining: Callable[[], bool]
+    metrics: Endpoint
+    dashboard: Endpoint
     live_models: LiveModels
     provider_health: ProviderHealth
+    tree: ResourceTree = field(init=False)
 
-    def endpoints(self) -> Mapping[str, Endpoint]:
-        """Return the endpoint of each row by its name."""
-        return {
-            "root": self.root,
-            "healthz": self.healthz,
-            "readyz": self.readyz,
-            "metrics": self.scrape,
-            "provider_health": self.health,
-            "openai_models": self.models,
-            "openai_model": self.model,
-            "anthropic_models": self.models,
-            "anthropic_model": self.model,
-            "gemini_models": self.models,
-            "gemini_model": self.model,
-        }
+    def __post_init__(self) -> None:
+        self.tree = self.app
 
-    async def root(self, request: GatewayRequest) -> None:
+    def serve(self, request: ServerRequest) -> Awaitable[None]:
+        """Have the endpoint of a request's path respond to it."""
+        return self.tree.serve(GatewayRequest.of(request), unquote(request.admitted.raw_path.decode("ascii")))
+
+    @app.route("/", methods=["GET"])
+    def root(self, request: GatewayRequest) -> None:
         """Say what this is: agents probe it."""
         _send_uncached(request.server_request, 200, JSON, ROOT_BODY)
 
-    async def healthz(self, request: GatewayRequest) -> None:
+    @app.route("/healthz", methods=["GET"])
+    def healthz(self, request: GatewayRequest) -> None:
         """The process lives."""
         _send_uncached(request.server_request, 200, JSON, b'{"status":"ok"}')
 
-    async def readyz(self, request: GatewayRequest) -> None:
+    @app.route("/readyz", methods=["GET"])
+    def readyz(self, request: GatewayRequest) -> None:
         """Whether new work is taken: 503 from the first moment of a drain."""
         if self.draining():
             _send_uncached(request.server_request, 503, JSON, b'{"status":"draining"}')
         else:
             _send_uncached(request.server_request, 200, JSON, b'{"status":"ready"}')
 
-    async def scrape(self, request: GatewayRequest) -> None:
-        """Metrics in the text exposition format."""
-        content_type, parts = await self.metrics(value_of(request.head.headers, b"accept"))
-        server_request = request.server_request
-        headers = [*_own_headers(server_request), NO_STORE]
-        await send_parts(server_request.response, content_type, parts, headers, self.pause)
+    @app.route("/metrics", methods=["GET"])
+    def scrape(self, request: GatewayRequest) -> Awaitable[None]:
+        """Metrics, whoever has them."""
+        return self.metrics(request)
 
+    @app.route("/ui")
+    @app.route("/ui/<rest:path>")
+    @app.route("/v1/dashboard")
+    @app.route("/v1/dashboard/<rest:path>")
+    def operate(self, request: GatewayRequest, path: str = "") -> Awaitable[None]:  # noqa: ARG002  it has a tree
+        """The dashboard, which has a tree of its own, and says itself which methods a path takes."""
+        return self.dashboard(request)
+
+    @app.route("/v1/health/providers", methods=["GET"])
     async def health(self, request: GatewayRequest) -> None:
         """How the providers are.
 
@@ -92,8 +118,11 @@ class Operations:
             raise GatewayError(Reason.UNKNOWN_ROUTE, message)
         _send_uncached(server_request, 200, JSON, await self.provider_health.report(generation))
 
+    @app.route("/v1/models", methods=["GET"])
+    @app.route("/v1beta/models", methods=["GET"])
+    @app.route("/v1alpha/models", methods=["GET"])
     async def models(self, request: GatewayRequest) -> None:
-        """The catalog in the client's shape.
+        """The catalog in the client's shape, which the row says: headers may decide whose a path is.
 
         :raises GatewayError: ``MALFORMED`` for a page that cannot be.
         """
@@ -106,17 +135,20 @@ class Operations:
             server_request, 200, JSON, dialect.render_list(await self._entries(server_request, query), query)
         )
 
-    async def model(self, request: GatewayRequest) -> None:
+    @app.route("/v1/models/<rest:model>", methods=["GET"])
+    @app.route("/v1beta/models/<rest:model>", methods=["GET"])
+    @app.route("/v1alpha/models/<rest:model>", methods=["GET"])
+    def model(self, request: GatewayRequest, model: str) -> None:
         """One entry of the catalog.
 
         :raises GatewayError: ``UNKNOWN_MODEL`` for an id that resolves neither by alias nor by prefix.
         """
         server_request = request.server_request
-        catalog, name = self.generation().catalog, server_request.matched.model or ""
-        entry = catalog.entry(name)
+        catalog = self.generation().catalog
+        entry = catalog.entry(model)
         client = server_request.caller.client
         if client is not None:
-            client.check_model(name, *catalog.target_of(name))
+            client.check_model(model, *catalog.target_of(model))
         dialect = dialect_of(server_request.matched.route.dialect)
         _send(server_request, 200, JSON, dialect.render_entry(entry))
 

@@ -26,7 +26,7 @@ from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamResponse
 from mgw.upstream.connection import ResponseWaiter
-from mgw.web.app import GatewayRequest
+from mgw.web.gateway_request import GatewayRequest
 from mgw.web.server_response import ServerResponse
 from mgw.wire.headers import HOP_BY_HOP, RawHeaders
 

@@ -14,8 +14,8 @@ import pytest
 from twisted.internet.threads import blockingCallFromThread
 
 from mgw.app.service import GatewayService
-from mgw.routing.routes import GUARDED_ROUTES
-from mgw.web.app import Endpoint, GatewayRequest, build_app
+from mgw.web.gateway_request import GatewayRequest
+from mgw.web.operations import Operations
 from mgw.web.server_response import SLICE_BYTES, send_parts
 from mgw.workers.forwarding import forwarding_to
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
@@ -28,6 +28,13 @@ KEY = "edge-canary-1"
 CONFIG = THREE_FAMILIES + f"edge_auth: {{enabled: true, keys: [{KEY}]}}\n"
 BEARER = {"Authorization": f"Bearer {KEY}"}
 EVENTS = "/v1/dashboard/events"
+
+
+def operations_of(service: GatewayService) -> Operations:
+    """Return what answers in place of a provider."""
+    operations = service.gateway.server.app
+    assert isinstance(operations, Operations)
+    return operations
 
 
 class Fleet:
@@ -44,8 +51,8 @@ class Fleet:
         self.listener = InternalListener(reactor, self.supervisor.gateway.server, [str(directory)], user)
         self.path = self.listener.start()
         forward = forwarding_to(reactor, self.path).serve
-        endpoints: dict[str, Endpoint] = dict.fromkeys([*GUARDED_ROUTES, "metrics"], forward)
-        self.worker.gateway.server.app = build_app(endpoints)
+        operations = operations_of(self.worker)
+        operations.metrics = operations.dashboard = forward
         self._listening = reactor.listenTCP(0, self.worker.gateway.channels, interface="127.0.0.1")
         self.port: int = self._listening.getHost().port
 
@@ -127,7 +134,7 @@ def test_a_client_that_reads_nothing_holds_up_the_supervisor_and_not_memory(flee
         parts = [bytes(SLICE_BYTES)] * 512
         await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
 
-    fleet.supervisor.gateway.server.app = build_app({"metrics": send_much})
+    operations_of(fleet.supervisor).metrics = send_much
     response = fleet.ask("/metrics", **BEARER)
     wait_until(lambda: is_stalled(fleet), "both to wait for the client")
     assert 0 < pieces < 128

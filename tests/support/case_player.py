@@ -32,21 +32,15 @@ from mgw.bodies.spool import Spool
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.dialects.models import Models
-from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation
-from mgw.ops.live_models import LiveModels
-from mgw.ops.probes import ProviderProbe
-from mgw.ops.provider_health import ProviderHealth
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.routing.table import families_of
 from mgw.upstream.client import Upstream
-from mgw.web.app import GatewayApp, build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
-from mgw.web.operations import Operations
 from mgw.web.server import RequestIds, WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
@@ -54,7 +48,7 @@ from tests.support.drawn_cases import RETRYING, TEXT, Case, Observed, draw_case
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
 from tests.support.upstreams import MemoryEndpoint, ProviderConnection
-from tests.support.web_servers import RecordingObserver, at_once, no_pause
+from tests.support.web_servers import RecordingObserver, at_once, operations_of
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
 _NO_COMMON_FRAMING: Final = re.compile(rb"HEAD |HTTP/1\.0").search
@@ -92,29 +86,6 @@ def _parts(text: str) -> tuple[Config, Resolver, RouteTable, Catalog]:
     resolver = Resolver(settings)
     table = RouteTable(ROUTES, settings.routes.deny, families_of(settings))
     return settings, resolver, table, Catalog(settings, resolver, 0)
-
-
-_current: Final[dict[str, WebServer]] = {}
-"""The server that is played with."""
-
-
-async def _no_metrics(_: bytes | None) -> tuple[bytes, list[bytes]]:
-    return b"text/plain", []
-
-
-@lru_cache
-def _app() -> GatewayApp:
-    """Return the gateway's own application, which takes longer to build than a case to play."""
-    probe = ProviderProbe(Clock(), provider_headers)
-    operations = Operations(
-        lambda: _current["server"].generation,
-        lambda: _current["server"].draining,
-        _no_metrics,
-        no_pause,
-        LiveModels(probe, lambda _: None),
-        ProviderHealth(probe),
-    )
-    return build_app(operations.endpoints())
 
 
 class _Forgetful(dict[Any, Any]):
@@ -155,9 +126,9 @@ class _Stage:
         if not circumstances.remembers:
             self.generation.prepared_targets = _Forgetful()
         number = iter(range(1, 1000))
-        self.server = _current["server"] = WebServer(
+        self.server = WebServer(
             generation=self.generation,
-            app=_app(),
+            app=operations_of(lambda: self.server, clock),
             clock=clock,
             wall=clock.seconds,
             observer=self.observer,

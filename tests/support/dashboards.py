@@ -8,9 +8,8 @@ from twisted.logger import LogPublisher
 
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.switch import DashboardSwitch
-from mgw.routing.routes import GUARDED_ROUTES
 from mgw.usage.journal import Sink
-from mgw.web.app import build_app, endpoint_of
+from mgw.web.gateway_request import endpoint_of
 from tests.support.channels import channel_of
 from tests.support.usage import AtOnce
 from tests.support.web_servers import WebServerHarness
@@ -80,8 +79,7 @@ class DashboardHarness(WebServerHarness):
             )
         )
         self.switch.follow()
-        dashboard = endpoint_of(self.switch.serve)
-        self.server.app = build_app(dict.fromkeys(GUARDED_ROUTES, dashboard))
+        self.operations.dashboard = endpoint_of(self.switch.serve)
 
     def connect(self) -> None:
         self.transport = StringTransport(peerAddress=self.peer)

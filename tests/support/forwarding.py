@@ -15,8 +15,6 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.config.edge_auth import EdgeAuthSettings
-from mgw.routing.routes import GUARDED_ROUTES
-from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.workers.forwarding import Forwarding
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
@@ -147,8 +145,7 @@ class WorkerHarness(WebServerHarness):
         self.endpoint = SupervisorEndpoint(self.listener.connection)
         super().__init__(text)
         self.forwarding = Forwarding(self.clock, self.endpoint)
-        endpoints = dict.fromkeys([*GUARDED_ROUTES, "metrics"], self.forwarding.serve)
-        self.server.app = build_app(endpoints)
+        self.operations.metrics = self.operations.dashboard = self.forwarding.serve
         for server in (self.server, self.supervisor.server):
             server.gate = EdgeGate(EdgeAuthSettings(enabled=False))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
@@ -25,10 +26,10 @@ from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
 from mgw.usage.event import UsageEvent
 from mgw.usage.record import EndedRequest, SettledExchange
-from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
+from mgw.web.gateway_request import GatewayRequest
 from mgw.web.listener import ChannelFactory
-from mgw.web.operations import Operations
+from mgw.web.operations import MetricsPage, Operations
 from mgw.web.server import WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import THREE_FAMILIES
@@ -80,9 +81,27 @@ async def no_metrics(accept: bytes | None) -> tuple[bytes, list[bytes]]:
     return b"text/plain", []
 
 
+async def no_dashboard(request: GatewayRequest) -> None:
+    """Where the dashboard is off, no row of the route table leads to it."""
+    raise AssertionError(request.path)
+
+
 def no_pause() -> Deferred[None]:
     """Go on at once."""
     return succeed(None)
+
+
+def operations_of(server: Callable[[], WebServer], clock: Clock) -> Operations:
+    """Return what answers in place of a provider; it has no metrics and no dashboard."""
+    probe = ProviderProbe(clock, provider_headers)
+    return Operations(
+        lambda: server().generation,
+        lambda: server().draining,
+        MetricsPage(no_metrics, no_pause).serve,
+        no_dashboard,
+        LiveModels(probe, lambda _: None),
+        ProviderHealth(probe),
+    )
 
 
 class WebServerHarness:
@@ -96,21 +115,13 @@ class WebServerHarness:
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
         self.observer = RecordingObserver()
-        probe = ProviderProbe(self.clock, provider_headers)
-        operations = Operations(
-            lambda: self.server.generation,
-            lambda: self.server.draining,
-            no_metrics,
-            no_pause,
-            LiveModels(probe, lambda _: None),
-            ProviderHealth(probe),
-        )
+        self.operations = operations_of(lambda: self.server, self.clock)
         edge_auth, registry = self.generation.config.edge_auth, ClientRegistry()
         if not edge_auth.enabled:
             edge_auth = EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))
         self.server = WebServer(
             generation=self.generation,
-            app=build_app(operations.endpoints()),
+            app=self.operations,
             clock=self.clock,
             wall=lambda: 0.0,
             observer=self.observer,

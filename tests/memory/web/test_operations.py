@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
+from urllib.parse import unquote
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
@@ -15,14 +16,14 @@ from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
-from mgw.web.app import GatewayRequest
-from mgw.web.operations import Operations
+from mgw.web.gateway_request import GatewayRequest
+from mgw.web.operations import MetricsPage, Operations
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
 from tests.support.pipelines import RecordingChannel
 from tests.support.probes import LISTS, Providers
-from tests.support.web_servers import no_metrics, no_pause
+from tests.support.web_servers import no_dashboard, no_metrics, no_pause
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
 GOOGLE: RawHeaders = [(b"x-goog-api-key", b"canary")]
@@ -52,8 +53,8 @@ class OperationsHarness(Providers):
         self.operations = Operations(
             lambda: self.generation,
             lambda: False,
-            no_metrics,
-            no_pause,
+            MetricsPage(no_metrics, no_pause).serve,
+            no_dashboard,
             LiveModels(self.probe, self.failures.append),
             ProviderHealth(self.probe),
         )
@@ -75,11 +76,9 @@ class OperationsHarness(Providers):
             matched=self.generation.table.match("GET", path, query, headers),
             caller=SimpleNamespace(key=key, raw_query=query, client=None),
         )
-        endpoint = self.operations.endpoints()[server_request.matched.route.name]
         # The endpoints read nothing else of a request.
-        request = cast(GatewayRequest, SimpleNamespace(server_request=server_request))
-        waiting: Deferred[Any] = Deferred.fromCoroutine(endpoint(request))  # type: ignore[arg-type]  # they are coroutines
-        return client, waiting
+        request = cast(GatewayRequest, SimpleNamespace(server_request=server_request, method=b"GET"))
+        return client, Deferred.fromCoroutine(self.operations.tree.serve(request, unquote(path)))
 
     def asked(self) -> set[str]:
         """Which providers got a request."""

@@ -1,28 +1,24 @@
 # mypy: disable-error-code="no-untyped-call"
 # Twisted's request has hardly any types.
-"""Twisted's request over our channel: Klein and plain resources serve as they do on Twisted's own server."""
+"""Twisted's request over our channel: it is responded to as it is on Twisted's own server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IPushProducer
-from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET
-from twisted.web.static import File
 from zope.interface import implementer
 
-from mgw.web.app import GatewayRequest
-from tests.support.channels import Line, RecordedRequest, RecordingHandler, get, post
+from mgw.web.gateway_request import GatewayRequest
+from tests.support.channels import Line, RecordedRequest, RecordingHandler, get
 
 
 @dataclass
@@ -60,68 +56,6 @@ def serving(resource: IResource) -> tuple[Line, ResourceHandler]:
 
 def leaf(work: Callable[[GatewayRequest], Any]) -> tuple[Line, ResourceHandler]:  # Any: as above
     return serving(Leaf(work))
-
-
-def klein() -> tuple[Line, ResourceHandler, list[Deferred[str]], list[Deferred[str]]]:
-    """Return a line to a Klein application, its slow answers, and those of them that were cancelled."""
-    app = Klein()
-    waiting: list[Deferred[str]] = []
-    cancelled: list[Deferred[str]] = []
-
-    @app.route("/hello/<name>", methods=["POST"])
-    def hello(request: GatewayRequest, name: str) -> str:
-        request.setHeader("X-Agent", request.getHeader("user-agent") or "none")
-        return f"{name} {request.body.decode()} {request.args}"
-
-    @app.route("/slow")
-    def slow(request: GatewayRequest) -> Deferred[str]:
-        answer: Deferred[str] = Deferred(cancelled.append)
-        waiting.append(answer)
-        return answer
-
-    line, handler = serving(app.resource())
-    return line, handler, waiting, cancelled
-
-
-def test_klein_serves_with_path_body_and_headers() -> None:
-    line, *_ = klein()
-    line.send(post(b"body", "User-Agent: me", path="/hello/w%C3%B6rld?a=b"))
-    head, _, body = line.take().partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"X-Agent: me" in head
-    assert body == b"%x\r\nw\xc3\xb6rld body {}\r\n0\r\n\r\n" % len("w\u00f6rld body {}".encode())
-
-
-def test_klein_answers_one_after_the_other_on_a_kept_connection() -> None:
-    line, *_ = klein()
-    line.send(post(b"1", path="/hello/a") + get("/nothing") + post(b"2", path="/hello/b"))
-    data = line.take()
-    assert [data.count(b"HTTP/1.1 200 OK"), data.count(b"HTTP/1.1 404 Not Found")] == [2, 1]
-    assert not line.closing
-
-
-def test_klein_knows_a_wrong_method() -> None:
-    line, *_ = klein()
-    line.send(get("/hello/a"))
-    assert line.take().startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
-
-
-def test_a_client_that_leaves_cancels_klein_s_endpoint() -> None:
-    line, handler, waiting, cancelled = klein()
-    line.send(get("/slow"))
-    assert handler.request is not None
-    line.leave()
-    handler.request.connectionLost(Failure(ConnectionDone()))
-    assert cancelled == waiting
-
-
-def test_an_endpoint_that_ends_late_answers_late() -> None:
-    line, _, waiting, _ = klein()
-    line.send(get("/slow") + get("/slow"))
-    assert len(waiting) == 1
-    waiting[0].callback("one")
-    waiting[1].callback("two")
-    assert line.take().count(b"3\r\none\r\n0\r\n\r\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -184,18 +118,6 @@ def test_a_resource_that_streams_is_chunked_once() -> None:
     assert line.take().endswith(b"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
 
 
-def test_raw_headers_go_out_as_they_are() -> None:
-    def work(request: GatewayRequest) -> int:
-        request.start(429, b"Slow Down", [(b"retry-AFTER", b"1"), (b"Content-Length", b"3")])
-        request.write(b"one")
-        request.finish()
-        return NOT_DONE_YET
-
-    line, _ = leaf(work)
-    line.send(get())
-    assert line.take() == b"HTTP/1.1 429 Slow Down\r\nretry-AFTER: 1\r\nContent-Length: 3\r\n\r\none"
-
-
 def test_whoever_waits_for_the_end_is_told() -> None:
     ended: list[object] = []
     ending: list[Deferred[None]] = []
@@ -246,42 +168,6 @@ def test_a_request_after_its_end_does_not_reach_the_next_answer() -> None:
     assert not line.aborted
 
 
-def test_a_bug_is_answered_with_500_and_logged() -> None:
-    logged: list[LogEvent] = []
-
-    def work(request: GatewayRequest) -> int:
-        request.setHeader(b"X-Secret", b"half done")
-        request.processingFailed(Failure(ZeroDivisionError()))
-        return NOT_DONE_YET
-
-    @implementer(ILogObserver)
-    def observe(event: LogEvent) -> None:
-        logged.append(event)
-
-    globalLogPublisher.addObserver(observe)
-    try:
-        line, _ = leaf(work)
-        line.send(get())
-    finally:
-        globalLogPublisher.removeObserver(observe)
-    data = line.take()
-    assert data.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
-    assert b"ZeroDivisionError" not in data
-    assert b"X-Secret" not in data
-    assert any(event.get("log_failure") is not None for event in logged)
-
-
-def test_a_bug_in_the_middle_of_an_answer_breaks_it() -> None:
-    def work(request: GatewayRequest) -> int:
-        request.write(b"half")
-        request.processingFailed(Failure(ZeroDivisionError()))
-        return NOT_DONE_YET
-
-    line, _ = leaf(work)
-    line.send(get())
-    assert line.aborted
-
-
 @implementer(IPushProducer)
 class Producer:
     """A push producer that notes what it is told."""
@@ -314,21 +200,6 @@ def test_a_push_producer_writes_at_the_client_s_pace_and_stops_with_it() -> None
     assert handler.request is not None
     handler.request.connectionLost(Failure(ConnectionDone()))
     assert producer.told == ["pause", "resume", "stop"]
-
-
-def test_a_file_is_served_by_its_pull_producer(tmp_path: Path) -> None:
-    content = b"0123456789" * 50_000
-    (tmp_path / "page").write_bytes(content)
-    line, _ = serving(File(str(tmp_path / "page")))
-    line.send(get("/page"))
-    line.channel.pauseProducing()
-    line.clock.advance(0)
-    assert line.take() == b""
-    line.channel.resumeProducing()
-    line.clock.advance(0)
-    assert line.take().partition(b"\r\n\r\n")[2] == content
-    line.leave()
-    assert line.timers() == 0
 
 
 def test_addresses_are_those_of_the_transport() -> None:
