@@ -41,6 +41,11 @@ class Unary:
     requests: float
     failed: float
 
+    @property
+    def whole(self) -> float:
+        """How many responses came as they should."""
+        return self.requests - self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class Streams:
@@ -58,14 +63,22 @@ class Streams:
     kib_per_stream: float
     """Resident memory that the open streams added."""
 
+    @property
+    def whole(self) -> float:
+        """How many chunks came; fewer than there are failed streams is nothing."""
+        return self.chunks - self.failed
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident bytes without and with idle streams."""
+    """Resident memory without and with idle streams."""
 
-    before: int
-    with_streams: int
-    streams: float
+    mib_before: float
+    mib: float
+    kib_per_stream: float
+    whole: float
+    """How many streams were open."""
+    failed: float = 0.0
 
 
 def body(wire: str, model: str, size: int, *, stream: bool = False) -> bytes:
@@ -119,17 +132,19 @@ def _body_file(folder: Path, wire: str, prefix: str, kib: int) -> Path:
     return path
 
 
-def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int, *options: str) -> Unary:
+def unary(
+    server: Server, folder: Path, kib: int, connections: int, seconds: int, own_header: str = ""
+) -> Unary:
     """Post bodies of ``kib`` KiB and take answers of the same size, as fast as they come.
 
-    :param options: of ``post.lua``, behind body and key.
+    :param own_header: a header that has another value in each request.
     """
     asking = _body_file(folder, server.wire, server.model_prefix, kib)
     url = f"http://127.0.0.1:{server.port}{_path(server, f'bench-{kib}k', stream=False)}"
     wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "post.lua"), url]
     before = tree_cpu_seconds(server.pid)
     done = subprocess.run(
-        pinned(LOAD_CORE, *wrk, "--", str(asking), _key_line(server), *options),
+        pinned(LOAD_CORE, *wrk, "--", str(asking), _key_line(server), *filter(None, [own_header])),
         capture_output=True,
         text=True,
         check=False,
@@ -203,4 +218,6 @@ def idle(server: Server, folder: Path, count: int, settle_seconds: float) -> Mem
     before = resident_bytes(server.pid)
     with open_streams(server, folder, count) as opened:
         time.sleep(settle_seconds)
-        return Memory(before, resident_bytes(server.pid), opened)
+        now = resident_bytes(server.pid)
+    per_stream = (now - before) / 1024 / max(opened, 1)
+    return Memory(before / 2**20, now / 2**20, per_stream, opened, count - opened)

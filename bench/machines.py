@@ -35,6 +35,16 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def reset_peak(pid: int) -> None:
+    """Let the peak of a process's memory begin anew (proc(5), ``clear_refs``)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most resident memory of a process since then."""
+    return int(_first(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())) * 1024
+
+
 def stolen_seconds() -> float:
     """Time that the hypervisor kept from this machine since it started, over all cores."""
     cpu = Path("/proc/stat").read_text().split("\n", 1)[0].split()

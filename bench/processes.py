@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
@@ -97,8 +98,12 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for server in self.servers:
-            server.stop()
+        self.stop_all()
+
+    def stop_all(self) -> None:
+        """End all servers, with all that they have to write."""
+        while self.servers:
+            self.servers.pop().stop()
 
     def start(self, name: str, *options: str, label: str = "", **fill: str) -> Server:
         """Start one of the proxies and wait until it answers.
@@ -116,21 +121,61 @@ class Bench:
         folder.mkdir(exist_ok=True)
         filled = {**USUAL, "temp": str(folder), "port": str(port), "upstream_port": str(self.upstream_port)}
         command = launch.command(folder, filled | fill, launch.options)
-        began = time.perf_counter()
-        core = int(fill.get("core", PROXY_CORE))
-        with (folder / f"{label or name}.out").open("wb") as out:
-            process = subprocess.Popen(
-                pinned(core, *command), stdout=out, stderr=out, cwd=folder, env=environment()
-            )
-        server = Server(label or name, process, port, 0.0, launch.model_prefix)
+        began, core = time.perf_counter(), int(fill.get("core", PROXY_CORE))
+        server = run_server(label or name, pinned(core, *command), folder, port)
+        server.model_prefix = launch.model_prefix
         self.servers.append(server)
-        wait_until_answers(server, began, folder, launch)
+        wait_until_answers(server, began, folder, launch.health, launch.limit_seconds)
         return server
 
     def stop(self, server: Server) -> None:
         """End a server before the others."""
         server.stop()
         self.servers.remove(server)
+
+
+def run_server(name: str, command: list[str], folder: Path, port: int) -> Server:
+    """Run a command in its folder, which gets what it writes."""
+    with (folder / f"{name}.out").open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env=environment())
+    return Server(name, process, port, 0.0)
+
+
+@contextmanager
+def serving(
+    name: str,
+    command: list[str],
+    folder: Path,
+    port: int,
+    health: str = "/healthz",
+    limit_seconds: float = START_LIMIT,
+) -> Iterator[Server]:
+    """Run a server on no core of its own, and end it with the block.
+
+    :raises DidNotStartError: it does not answer; the text has the end of what it wrote.
+    """
+    began, server = time.perf_counter(), run_server(name, command, folder, port)
+    try:
+        wait_until_answers(server, began, folder, health, limit_seconds)
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def serving_gateway(folder: Path, config: str | None = None, **fill: str) -> Iterator[Server]:
+    """Serve ``bench/mgw.yaml``, or another configuration, with ``twistd`` on no core of its own.
+
+    :param fill: what stands in place of names such as ``$upstream_port``; ``$port`` is filled in anyway.
+    :raises DidNotStartError: it does not answer; the text has the end of its log.
+    """
+    port = free_port()
+    filled = {**USUAL, "temp": str(folder), "port": str(port), **fill}
+    command = gateway_command(folder, filled, ())
+    if config is not None:
+        (folder / "mgw.yaml").write_text(Template(config).safe_substitute(filled))
+    with serving("gateway", command, folder, port) as server:
+        yield server
 
 
 def environment() -> dict[str, str]:
@@ -215,13 +260,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_answers(server: Server, began: float, folder: Path, launch: Launch) -> None:
+def wait_until_answers(
+    server: Server, began: float, folder: Path, health: str = "/healthz", limit_seconds: float = START_LIMIT
+) -> None:
     """Ask for its health until it answers, and note how long that took."""
-    limit = launch.limit_seconds
-    while time.perf_counter() - began < limit and server.process.poll() is None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=limit)
+    while time.perf_counter() - began < limit_seconds and server.process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=limit_seconds)
         try:
-            connection.request("GET", launch.health)
+            connection.request("GET", health)
             if connection.getresponse().status == 200:
                 server.start_seconds = time.perf_counter() - began
                 return
@@ -231,4 +277,4 @@ def wait_until_answers(server: Server, began: float, folder: Path, launch: Launc
             connection.close()
     logs = (folder / f"{server.name}.out", folder / "mgw.log")
     said = "\n".join(log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
-    raise DidNotStartError(f"{server.name} did not answer {launch.health}:\n{said}")
+    raise DidNotStartError(f"{server.name} did not answer {health}:\n{said}")

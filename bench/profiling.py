@@ -6,8 +6,8 @@ import pstats
 from collections import Counter
 
 from bench.load import streams, unary
-from bench.measure import progress
 from bench.processes import Bench
+from bench.results import progress
 
 SECONDS = 6
 

@@ -10,70 +10,32 @@ listens on the loopback address and ends with the run.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.load import EDGE_KEY
+from bench.load import EDGE_KEY, PATHS, body
 from bench.machines import description, resident_bytes
-from bench.plain import gateway
-from bench.processes import HERE, bound_run
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI
+from bench.processes import bound_run, serving_gateway
+from bench.sides import PREFIXES
+from bench.translation.talk import Assistant
+from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, WIRES, stream
+from tests.support.raw_client import RawClient, chunk, request
+from tests.support.raw_upstream import STREAM_HEAD, Script, Turn, start_upstream
 
 LIMIT_SECONDS: Final = 300
 WARM_STREAMS: Final = 50
 """Opened and closed before the starting level is taken: caches and pools are not the cost of a stream."""
-ANSWER_SECONDS: Final = 20.0
 FILES_FOR_A_STREAM: Final = 4
-_HEADERS: Final = 20
-"""As many as the vendors send."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """How a client asks for a stream, and how a provider begins one."""
-
-    path: str
-    body: dict[str, object]
-    first_event: bytes
-
-
-_MESSAGES: Final = [{"role": "user", "content": "Hello"}]
-WIRES: Final = {
-    CHAT: Wire(
-        "/v1/chat/completions",
-        {"messages": _MESSAGES, "stream": True},
-        b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-        b'[{"index":0,"delta":{"role":"assistant","content":"Hello"},"finish_reason":null}]}\n\n',
-    ),
-    ANTHROPIC: Wire(
-        "/v1/messages",
-        {"messages": _MESSAGES, "max_tokens": 100, "stream": True},
-        b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message",'
-        b'"role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,'
-        b'"usage":{"input_tokens":1,"output_tokens":1}}}\n\nevent: content_block_start\ndata: {"type":'
-        b'"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\nevent: '
-        b'content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta",'
-        b'"text":"Hello"}}\n\n',
-    ),
-    GEMINI: Wire(
-        "/v1beta/models/{model}:streamGenerateContent?alt=sse",
-        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
-        b'data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hello"}]},"index":0}],'
-        b'"modelVersion":"m"}\r\n\r\n',
-    ),
-}
 NAMES: Final = {CHAT: "OpenAI", ANTHROPIC: "Anthropic", GEMINI: "Gemini"}
-PREFIXES: Final = {CHAT: "up/", ANTHROPIC: "messages/", GEMINI: "contents/"}
-"""Of models, by the wire of their provider in ``bench/mgw.yaml``."""
+_SAID: Final = "Hey!"
+_HEADERS: Final = b"".join(b"X-Header-%d: some value of it\r\n" % number for number in range(18))
+"""With two more, as many as the vendors send."""
 
 
 def main() -> int:
@@ -106,44 +68,33 @@ def _allow_files(number: int) -> None:
 
 
 def _kib_per_stream(client: str, provider: str, number: int) -> float:
-    with tempfile.TemporaryDirectory(prefix="mgw-bench-") as name, _listener() as upstream:
-        folder = Path(name)
-        with gateway(folder, _config(folder, upstream)) as server:
-            request = _request(WIRES[client], PREFIXES[provider])
-            streams = Streams(upstream, server.port, request, WIRES[provider].first_event)
-            with streams.open(WARM_STREAMS):
+    model = f"{PREFIXES[provider]}m"
+    path = PATHS[client].format(model=model, method="streamGenerateContent?alt=sse")
+    asking = request(
+        body(client, model, 256, stream=True), b"Authorization: Bearer " + EDGE_KEY.encode(), path=path
+    )
+    with start_upstream() as upstream, tempfile.TemporaryDirectory(prefix="mgw-bench-") as name:
+        upstream.begin(_beginning(provider))
+        with serving_gateway(Path(name), upstream_port=str(upstream.port)) as server:
+            with _open(server.port, asking, WARM_STREAMS):
                 pass
             before = _settled(server.pid)
-            with streams.open(number):
+            with _open(server.port, asking, number):
                 return (_settled(server.pid) - before) / 1024 / number
 
 
-def _config(folder: Path, upstream: socket.socket) -> str:
-    """Fill ``bench/mgw.yaml`` in: the edge key, the credential, events, metrics and logs, all on."""
-    fill = {"temp": str(folder), "upstream_port": str(upstream.getsockname()[1]), "scheme": "http"}
-    fill |= {"ca_file": "", "other_keys": "", "aliases": ""}
-    text = (HERE / "mgw.yaml").read_text()
-    for name, value in fill.items():
-        text = text.replace(f"${name}", value)
-    return text
+def _beginning(wire: str) -> Script:
+    """Return what begins a stream, with its first text, and then says nothing."""
+    pieces = stream(wire, Assistant(_SAID))
+    first = next(at for at, piece in enumerate(pieces) if _SAID.encode() in piece)
+    head = STREAM_HEAD.replace(b"\r\n", b"\r\n" + _HEADERS, 1)
 
+    def script(turn: Turn) -> None:
+        assert turn.body is not None
+        turn.send(head + chunk(b"".join(pieces[: first + 1])))
+        turn.wait_until_left()
 
-@contextmanager
-def _listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
-        listener.settimeout(ANSWER_SECONDS)
-        yield listener
-
-
-def _request(wire: Wire, prefix: str) -> bytes:
-    named = wire.body if "{model}" in wire.path else {"model": f"{prefix}m", **wire.body}
-    body = json.dumps(named).encode()
-    head = (
-        f"POST {wire.path.format(model=f'{prefix}m')} HTTP/1.1\r\nHost: bench\r\n"
-        f"Authorization: Bearer {EDGE_KEY}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    return script
 
 
 def _settled(pid: int) -> int:
@@ -158,60 +109,15 @@ def _settled(pid: int) -> int:
     return seen
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """Opens streams through a gateway, one after the other, and plays their provider."""
-
-    upstream: socket.socket
-    port: int
-    request: bytes
-    first_event: bytes
-
-    @contextmanager
-    def open(self, number: int) -> Iterator[None]:
-        """Hold so many open."""
-        with ExitStack() as held:
-            for _ in range(number):
-                self._open_one(held)
-            yield
-
-    def _open_one(self, held: ExitStack) -> None:
-        client = held.enter_context(socket.create_connection(("127.0.0.1", self.port), ANSWER_SECONDS))
-        client.sendall(self.request)
-        provider = held.enter_context(self.upstream.accept()[0])
-        provider.settimeout(ANSWER_SECONDS)
-        _read_request(provider)
-        more = "".join(f"X-Header-{number}: some value of it\r\n" for number in range(_HEADERS - 2))
-        head = (
-            f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{more}Transfer-Encoding: chunked\r\n\r\n"
-        )
-        event = self.first_event
-        provider.sendall(f"{head}{len(event):x}\r\n".encode() + event + b"\r\n")
-        _read_until(client, b"Hello")
-
-
-def _read_request(provider: socket.socket) -> None:
-    """Read a request with its body, and do not keep it."""
-    held = _read_until(provider, b"\r\n\r\n")
-    head, _, rest = held.partition(b"\r\n\r\n")
-    _, _, length = head.lower().partition(b"content-length:")
-    left = int(length.split(b"\r\n", 1)[0]) - len(rest)
-    while left > 0:
-        left -= len(_received(provider))
-
-
-def _read_until(connection: socket.socket, mark: bytes) -> bytes:
-    held = b""
-    while mark not in held:
-        held += _received(connection)
-    return held
-
-
-def _received(connection: socket.socket) -> bytes:
-    data = connection.recv(65536)
-    if not data:
-        raise ConnectionError("closed before its time")
-    return data
+@contextmanager
+def _open(port: int, asking: bytes, number: int) -> Iterator[None]:
+    """Hold so many streams open, opened one after the other."""
+    with ExitStack() as held:
+        for _ in range(number):
+            client = held.enter_context(RawClient(port))
+            client.send(asking)
+            assert client.incoming.until(_SAID.encode()), "a stream has ended before its time"
+        yield
 
 
 if __name__ == "__main__":

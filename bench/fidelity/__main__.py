@@ -20,7 +20,7 @@ from bench.fidelity.sides import Side, sides
 from bench.fidelity.upstream import Provider, provider
 from bench.machines import ROOT
 from bench.processes import bound_run
-from bench.ratios.rivals import LITELLM_PROGRAM
+from bench.rivals import LITELLM_PROGRAM
 
 LIMIT_SECONDS: Final = 1200
 QUICK_EVERY: Final = 10

@@ -88,4 +88,4 @@ def _send(
     if up is None:
         return GatewayError(Reason.MALFORMED, f"{answer.status}")
     reported = [name.strip() for name in answer.dropped.split(",") if name.strip()]
-    return None, {"(path)": up.path, **json.loads(up.body)}, reported
+    return None, {"(path)": up.target, **json.loads(up.body)}, reported

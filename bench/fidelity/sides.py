@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Final
 
 from bench.fidelity.upstream import CHAT, CONTENTS, MESSAGES, RESPONSES, Provider
-from bench.plain import gateway, started
-from bench.processes import Server, free_port
-from bench.ratios.rivals import LITELLM_PROGRAM, START_SECONDS
+from bench.processes import Server, free_port, serving, serving_gateway
+from bench.rivals import START_SECONDS, litellm_serve
 
 PATHS: Final = {
     CHAT: "/v1/chat/completions",
@@ -24,9 +24,9 @@ _KEY: Final = "bench-client-key"
 _CONFIG: Final = """\
 listen: 127.0.0.1:$port
 providers:
-  openai: {kind: openai, base_url: "http://127.0.0.1:@upstream@/v1", api_key: bench-upstream-key}
-  anthropic: {kind: anthropic, base_url: "http://127.0.0.1:@upstream@/v1", api_key: bench-upstream-key}
-  gemini: {kind: gemini, base_url: "http://127.0.0.1:@upstream@/v1beta", api_key: bench-upstream-key}
+  openai: {kind: openai, base_url: "http://127.0.0.1:$upstream/v1", api_key: bench-upstream-key}
+  anthropic: {kind: anthropic, base_url: "http://127.0.0.1:$upstream/v1", api_key: bench-upstream-key}
+  gemini: {kind: gemini, base_url: "http://127.0.0.1:$upstream/v1beta", api_key: bench-upstream-key}
 edge_auth: {enabled: true, keys: [bench-client-key]}
 observe_dropped_fields: true
 translation: {responses: {enabled: true}}
@@ -34,11 +34,11 @@ translation: {responses: {enabled: true}}
 _LITELLM: Final = """\
 model_list:
   - model_name: openai-m
-    litellm_params: {model: openai/m, api_base: "http://127.0.0.1:@upstream@/v1", api_key: k}
+    litellm_params: {model: openai/m, api_base: "http://127.0.0.1:$upstream/v1", api_key: k}
   - model_name: anthropic-m
-    litellm_params: {model: anthropic/m, api_base: "http://127.0.0.1:@upstream@", api_key: k}
+    litellm_params: {model: anthropic/m, api_base: "http://127.0.0.1:$upstream", api_key: k}
   - model_name: gemini-m
-    litellm_params: {model: gemini/m, api_base: "http://127.0.0.1:@upstream@/v1beta", api_key: k}
+    litellm_params: {model: gemini/m, api_base: "http://127.0.0.1:$upstream/v1beta", api_key: k}
 litellm_settings: {drop_params: true, num_retries: 0}
 router_settings: {disable_cooldowns: true, num_retries: 0}
 general_settings: {master_key: bench-client-key}
@@ -94,8 +94,8 @@ class Side:
 def sides(folder: Path, upstream: Provider, *, with_rivals: bool) -> Iterator[list[Side]]:
     """Start them."""
     with ExitStack() as running:
-        filled = _CONFIG.replace("@upstream@", str(upstream.port))
-        found = [Side("mgw", running.enter_context(gateway(folder, filled)), "/")]
+        gateway = serving_gateway(folder, _CONFIG, upstream=str(upstream.port))
+        found = [Side("mgw", running.enter_context(gateway), "/")]
         if with_rivals:
             found.append(Side("LiteLLM", running.enter_context(_litellm(folder, upstream)), "-"))
         yield found
@@ -104,9 +104,7 @@ def sides(folder: Path, upstream: Provider, *, with_rivals: bool) -> Iterator[li
 @contextmanager
 def _litellm(folder: Path, upstream: Provider) -> Iterator[Server]:
     config, port = folder / "litellm.yaml", free_port()
-    config.write_text(_LITELLM.replace("@upstream@", str(upstream.port)))
-    quiet = ("LITELLM_LOCAL_MODEL_COST_MAP=True", "LITELLM_LOG=CRITICAL")
-    where = ("--host", "127.0.0.1", "--port", str(port), "--telemetry", "False")
-    command = ["env", *quiet, str(LITELLM_PROGRAM), "--config", str(config), *where]
-    with started("litellm", command, folder, port, "/health/liveliness", START_SECONDS) as server:
+    config.write_text(Template(_LITELLM).substitute(upstream=upstream.port))
+    command = litellm_serve(config, port)
+    with serving("litellm", command, folder, port, "/health/liveliness", START_SECONDS) as server:
         yield server

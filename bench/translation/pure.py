@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from bench.machines import ROOT
-from bench.measure import progress
 from bench.processes import PROXY_CORE, environment, pinned
+from bench.results import progress
 from bench.translation.side import ANSWER, REQUEST, STREAM, TEXT_CHARACTERS, key
 from bench.translation.talk import agent, chat, first_lines
 from bench.translation.tally import Tally, differences, of_answer, of_request, of_stream
@@ -33,13 +33,10 @@ class Found:
         """The median."""
         return median(found) if (found := self.samples.get(name)) else None
 
-    def spread(self, name: str) -> float | None:
-        """What lies between the quarters, as a share of the median."""
-        found = self.samples.get(name, [])
-        if len(found) < 2:
-            return None
-        low, middle, high = quantiles(found, n=4)
-        return (high - low) / middle
+    def spread(self) -> float:
+        """What lies between the quarters, as a share of the median; the median of all things measured."""
+        quarters = [quantiles(found, n=4) for found in self.samples.values() if len(found) > 1]
+        return median((high - low) / middle for low, middle, high in quarters) if quarters else 0.0
 
 
 def measure(pythons: dict[str, Path], folder: Path, rounds: int, samples: int) -> dict[str, Found]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from bench.results import Report
+from bench.table import Table
 from bench.workers.gateways import WORKER, Gateway, Gateways, clients_of, request
 from bench.workers.paced import Outcome, PacedClient
-from bench.workers.report import Section
 
 CONNECTIONS: Final = 32
 WARM_SECONDS: Final = 0.3
@@ -46,7 +47,7 @@ _FULL: Final = _Case("2 workers, twice the rate", 2, 2)
 _CASES: Final = (_ONE, _Case("1 worker", 1, 1), _Case("2 workers", 2, 1), _FULL)
 
 
-def measure_cost(gateways: Gateways, rounds: int, rate: int) -> Section:
+def measure_cost(report: Report, gateways: Gateways, rounds: int, rate: int) -> None:
     """Load each gateway in turn, and say how many times as much two workers can do as one process."""
     running = {workers: gateways.start(_name(workers), workers) for workers in (None, 1, 2)}
     found: dict[_Case, list[_Round]] = {case: [] for case in _CASES}
@@ -54,31 +55,25 @@ def measure_cost(gateways: Gateways, rounds: int, rate: int) -> Section:
         for case in _CASES if number % 2 else reversed(_CASES):
             found[case].append(_round(running[case.workers], rate * case.times))
     header = ("all on", "requests/s", "us/request", "least", "of workers", "busiest", "p50 ms", "p99 ms")
-    section = Section("CPU time of all processes for a request of 1 kB; medians of rounds", header)
-    for case, several in found.items():
-        section.rows.append((case.title, f"{rate * case.times}", *_cells(several, case)))
+    rows = [(case.title, f"{rate * case.times}", *_cells(several, case)) for case, several in found.items()]
+    report.tables.append(Table(header, [*rows]))
+    report.notes.append("CPU time of all processes for a request of 1 kB; medians of rounds")
     ratios = [2 * one.cpu / two.cpu for one, two in zip(found[_ONE], found[_FULL], strict=True)]
     ratio = median(ratios)
     least = 2 * min(one.cpu for one in found[_ONE]) / min(one.cpu for one in found[_FULL])
-    section.notes.append(
+    report.notes.append(
         f"two cores with 2 workers to one with one process: {ratio:.2f} times as many requests "
         f"(rounds: {', '.join(f'{one:.2f}' for one in sorted(ratios))}; by the least of each: {least:.2f})"
     )
-    section.notes.append(
-        f"the busiest worker had up to {_most_clients(found[_FULL])} of {CONNECTIONS} clients"
-    )
-    section.promise(f"at least {LEAST_RATIO} times as many: {ratio:.2f}", is_kept=ratio >= LEAST_RATIO)
+    most_clients = max(one.most_clients for one in found[_FULL])
+    report.notes.append(f"the busiest worker had up to {most_clients} of {CONNECTIONS} clients")
+    report.promise(f"at least {LEAST_RATIO} times as many: {ratio:.2f}", is_kept=ratio >= LEAST_RATIO)
     failed = sum(one.failed for several in found.values() for one in several)
-    section.promise(f"no request fails: {failed} did", is_kept=not failed)
-    return section
+    report.promise(f"no request fails: {failed} did", is_kept=not failed)
 
 
 def _name(workers: int | None) -> str:
     return "one process" if workers is None else f"workers {workers}"
-
-
-def _most_clients(rounds: Sequence[_Round]) -> int:
-    return max(one.most_clients for one in rounds)
 
 
 def _cells(rounds: Sequence[_Round], case: _Case) -> tuple[str, ...]:
@@ -119,5 +114,5 @@ def _summary(outcome: Outcome, used: dict[int, float], names: dict[int, str], cl
         most_clients=max(clients, default=0),
         p50=outcome.percentile(50),
         p99=outcome.percentile(99),
-        failed=len(outcome.failures),
+        failed=outcome.failed,
     )

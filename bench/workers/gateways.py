@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import signal
-import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +13,10 @@ from bench.machines import cpu_seconds
 from bench.processes import (
     USUAL,
     Bench,
-    Launch,
     Server,
-    environment,
     free_port,
     gateway_command,
+    run_server,
     wait_until_answers,
 )
 
@@ -33,9 +29,6 @@ _LISTENING: Final = "0A"
 class Gateway:
     """A gateway that runs on all cores, with everything on."""
 
-    name: str
-    workers: int | None
-    folder: Path
     server: Server
 
     @property
@@ -63,34 +56,15 @@ class Gateway:
         """Return the same of each process."""
         return [(name, _pss_kib(pid) / 1024) for pid, name in self.processes().items()]
 
-    def reload(self) -> None:
-        """Send SIGHUP."""
-        self.server.process.send_signal(signal.SIGHUP)
 
-    def log(self) -> str:
-        """Return the process log."""
-        return (self.folder / "mgw.log").read_text(errors="replace")
-
-    def events(self) -> list[bytes]:
-        """Return the ids of the requests of all usage events; a torn last line has none."""
-        found = []
-        for line in (self.folder / "usage.jsonl").read_bytes().splitlines():
-            try:
-                found.append(json.loads(line)["request_id"].encode())
-            except ValueError:
-                continue
-        return found
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Gateways:
-    """Starts gateways, and ends those that still run at the end."""
+    """Starts gateways, which end with their bench."""
 
     bench: Bench
-    running: list[Gateway] = field(default_factory=list)
 
     def start(self, name: str, workers: int | None) -> Gateway:
-        """Start one, and wait until it answers.
+        """Start one on all cores, and wait until it answers.
 
         :raises DidNotStartError: it does not.
         """
@@ -103,31 +77,16 @@ class Gateways:
             config.write(f"spool: {{dir: {folder}/spool}}\n")
             if workers is not None:
                 config.write(f"workers: {workers}\n")
-        with (folder / f"{name}.out").open("wb") as out:
-            process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", *command],
-                stdout=out,
-                stderr=out,
-                cwd=folder,
-                env=environment(),
-            )
-        server = Server(name, process, port, 0.0, "up/")
+        began, command = time.perf_counter(), ["setpriv", "--pdeathsig", "TERM", *command]
+        server = run_server(name, command, folder, port)
         self.bench.servers.append(server)
-        launch = Launch(gateway_command, limit_seconds=_START_SECONDS)
-        wait_until_answers(server, time.perf_counter(), folder, launch)
-        gateway = Gateway(name, workers, folder, server)
-        self.running.append(gateway)
-        return gateway
-
-    def stop(self, gateway: Gateway) -> None:
-        """Stop one in order, with all that it has to write."""
-        self.bench.stop(gateway.server)
-        self.running.remove(gateway)
+        wait_until_answers(server, began, folder, limit_seconds=_START_SECONDS)
+        return Gateway(server)
 
 
-def request(model: str = "bench-1k", *, stream: bool = False) -> bytes:
-    """Return a request of 1 KiB; its answer has as much, or is what the upstream knows by ``model``."""
-    text = body("chat", f"up/{model}", 1024, stream=stream)
+def request() -> bytes:
+    """Return a request of 1 KiB; its answer has as much."""
+    text = body("chat", "up/bench-1k", 1024)
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n"
         f"Authorization: Bearer {EDGE_KEY}\r\nContent-Type: application/json\r\n"

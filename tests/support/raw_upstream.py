@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -80,8 +81,16 @@ class Turn:
             self._socket.sendall(piece)
 
     def read(self, count: int) -> bytes:
-        """Return the next bytes behind an upgrade, which is no request any more; wait for them."""
+        """Return the next bytes of a body, or behind an upgrade; wait for them."""
         return self._incoming.up_to(count)
+
+    def has_body_read(self) -> None:
+        """Say that the script has read all of the body by itself."""
+        self._body = b""
+
+    def has_more(self, seconds: float) -> bool:
+        """Say whether the gateway sends more, or leaves, within so many seconds."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def push(self, piece: bytes, silent_seconds: float) -> int:
         """Send a piece over and over until the other side takes no byte of it any more; return how much."""

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from bench.load import EDGE_KEY, NothingMeasuredError
 from bench.machines import resident_bytes, tree_cpu_seconds
-from bench.measure import wait_until_quiet
 from bench.processes import LOAD_CORE, Server, pinned
+from bench.steps import wait_until_quiet
 from mgw.wire.whole_frames import mask
 
 MODEL = "bench-realtime"
@@ -38,6 +38,12 @@ class Sessions:
     failed: float
     kib_per_session: float
     """Resident memory that the open sessions added, before they were loaded."""
+    open: float
+
+    @property
+    def whole(self) -> float:
+        """How many sessions lasted; in each, a frame came back at least."""
+        return self.open - self.failed
 
 
 def frames() -> dict[str, bytes]:
@@ -102,6 +108,7 @@ def run(server: Server, folder: Path, load: Load) -> Sessions:
         frames=relayed,
         failed=found["failed"],
         kib_per_session=memory / 1024 / max(opened["open"], 1),
+        open=opened["open"],
     )
 
 

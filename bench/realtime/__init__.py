@@ -1,1 +1,0 @@
-"""Realtime sessions over WebSockets: the gateway beside nginx and a relay that decodes each message."""
