@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import cache
+
+from bench.translation.talk import Assistant, chat
+from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, stream
+
+_WIRES = {"openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI}
+_FIRST, _SECOND = b"#1##", b"#2##"
+"""Texts that stand in the templates for those of an answer; a stream has four characters in an event."""
 
 
 def whole(wire: str, model: str) -> bytes:
     """Return a whole answer that names its model."""
-    text = f"This answers {model}."
-    if wire == "openai":
-        message = {"role": "assistant", "content": text}
-        return _json(
-            id=f"chatcmpl-{model}",
-            object="chat.completion",
-            created=1,
-            model=model,
-            choices=[{"index": 0, "message": message, "finish_reason": "stop"}],
-            usage={"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
-        )
-    if wire == "anthropic":
-        return _json(
-            id=f"msg_{model}",
-            type="message",
-            role="assistant",
-            model=model,
-            content=[{"type": "text", "text": text}],
-            stop_reason="end_turn",
-            stop_sequence=None,
-            usage={"input_tokens": 11, "output_tokens": 7},
-        )
-    return _json(**_gemini(model, text, last=True))
+    return _filled(_whole(wire), wire, model)
 
 
 def halves(wire: str, model: str) -> tuple[bytes, bytes]:
     """Return the two halves of a stream; each names its model."""
-    first, second = f"This answers {model}", f", and this is the end of {model}."
-    if wire == "openai":
-        return _chat(model, first), _chat(model, second, last=True) + b"data: [DONE]\n\n"
-    if wire == "anthropic":
-        return _messages_begin(model) + _messages_text(first), _messages_text(second) + _messages_end()
-    return _event(_gemini(model, first)), _event(_gemini(model, second, last=True))
+    first, second = _events(wire)
+    return _filled(b"".join(first), wire, model), _filled(b"".join(second), wire, model)
 
 
 def failure(wire: str, status: int, model: str) -> bytes:
@@ -54,92 +37,45 @@ def failure(wire: str, status: int, model: str) -> bytes:
 
 def failure_event(wire: str, model: str) -> bytes:
     """Return the event that breaks a stream off."""
-    body = failure(wire, 500, model)
     name = b"event: error\n" if wire == "anthropic" else b""
-    return name + b"data: " + body + b"\n\n"
+    return name + b"data: " + failure(wire, 500, model) + b"\n\n"
 
 
 def start_up(wire: str, model: str) -> bytes:
     """Return events at the beginning of a stream that say nothing yet."""
-    if wire == "openai":
-        return _event(_chunk(model, {"role": "assistant", "content": ""}, finish=None))
-    if wire == "anthropic":
-        return _messages_start(model) + _named({"type": "ping"})
-    return _event({"usageMetadata": {"promptTokenCount": 11, "totalTokenCount": 11}, "modelVersion": model})
+    if wire == "gemini":
+        usage = {"promptTokenCount": 11, "totalTokenCount": 11}
+        return b"data: " + _json(usageMetadata=usage, modelVersion=model) + b"\n\n"
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n' if wire == "anthropic" else b""
+    return _filled(_events(wire)[0][0], wire, model) + ping
 
 
 def unended(wire: str, model: str) -> bytes:
     """Return a stream that says how it finishes, but lacks its last event."""
-    stream = b"".join(halves(wire, model))
-    last = {"openai": b"data: [DONE]\n\n", "anthropic": _named({"type": "message_stop"}), "gemini": b""}[wire]
-    return stream.removesuffix(last)
+    first, second = _events(wire)
+    return _filled(b"".join([*first, *(second if wire == "gemini" else second[:-1])]), wire, model)
 
 
-def _chat(model: str, text: str, *, last: bool = False) -> bytes:
-    chunk = _chunk(model, {"content": text}, finish="stop" if last else None)
-    if last:
-        chunk["usage"] = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
-    return _event(chunk)
+@cache
+def _whole(wire: str) -> bytes:
+    return answer(_WIRES[wire], replace(chat(), answer=Assistant(_FIRST.decode())))
 
 
-def _chunk(model: str, delta: dict[str, object], *, finish: str | None) -> dict[str, object]:
-    return {
-        "id": f"chatcmpl-{model}",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": model,
-        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-    }
+@cache
+def _events(wire: str) -> tuple[list[bytes], list[bytes]]:
+    """Return the events up to the first text, and those behind it."""
+    events = stream(_WIRES[wire], Assistant((_FIRST + _SECOND).decode()))
+    cut = 1 + next(at for at, event in enumerate(events) if _FIRST in event)
+    return events[:cut], events[cut:]
 
 
-def _messages_start(model: str) -> bytes:
-    message = {
-        "id": f"msg_{model}",
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 11, "output_tokens": 1},
-    }
-    return _named({"type": "message_start", "message": message})
-
-
-def _messages_begin(model: str) -> bytes:
-    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    return _messages_start(model) + _named(block)
-
-
-def _messages_text(text: str) -> bytes:
-    delta = {"type": "text_delta", "text": text}
-    return _named({"type": "content_block_delta", "index": 0, "delta": delta})
-
-
-def _messages_end() -> bytes:
-    stop = {"stop_reason": "end_turn", "stop_sequence": None}
-    return (
-        _named({"type": "content_block_stop", "index": 0})
-        + _named({"type": "message_delta", "delta": stop, "usage": {"output_tokens": 7}})
-        + _named({"type": "message_stop"})
+def _filled(template: bytes, wire: str, model: str) -> bytes:
+    """Return a template with a model and its texts."""
+    name = model.encode()
+    named = template.replace(MODELS[_WIRES[wire]].encode(), name)
+    return named.replace(_FIRST, b"This answers " + name).replace(
+        _SECOND, b", and this is the end of " + name
     )
-
-
-def _gemini(model: str, text: str, *, last: bool = False) -> dict[str, object]:
-    candidate: dict[str, object] = {"index": 0, "content": {"role": "model", "parts": [{"text": text}]}}
-    answer: dict[str, object] = {"candidates": [candidate], "modelVersion": model}
-    if last:
-        candidate["finishReason"] = "STOP"
-        answer["usageMetadata"] = {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}
-    return answer
-
-
-def _named(event: dict[str, object]) -> bytes:
-    return f"event: {event['type']}\n".encode() + _event(event)
-
-
-def _event(content: dict[str, object]) -> bytes:
-    return b"data: " + _json(**content) + b"\n\n"
 
 
 def _json(**fields: object) -> bytes:

@@ -6,16 +6,16 @@ provider knows what must have reached it: exactly those, with its own name of th
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from tests.support.frames import split_frames
+from tests.support.raw_sessions import frame
+
 MOST_MESSAGES: Final = 5
-_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 1.3
 CONTINUATION, TEXT, CLOSE, PING = 0x0, 0x1, 0x8, 0x9
 _FIN: Final = 0x80
 _MASKED: Final = 0x80
@@ -31,14 +31,8 @@ class Leaving:
 
 
 def render_frame(opcode: int, payload: bytes, random: Random, *, final: bool = True) -> bytes:
-    """Return one frame of a client (RFC 6455 5.2)."""
-    first = opcode | (_FIN if final else 0)
-    if len(payload) < 126:
-        head = bytes([first, _MASKED | len(payload)])
-    else:
-        head = struct.pack("!BBH", first, _MASKED | 126, len(payload))
-    mask = random.randbytes(4)
-    return head + mask + _mask(payload, mask)
+    """Return one frame of a client."""
+    return frame(opcode | (_FIN if final else 0), payload, random.randbytes(4))
 
 
 def leaving(number: int, target: str, path: str) -> Leaving:
@@ -81,11 +75,6 @@ def _message(payload: bytes, random: Random) -> bytes:
     return b"".join(frames)
 
 
-def accept(key: bytes) -> bytes:
-    """Return what a server answers a key with (RFC 6455 4.2.2)."""
-    return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
-
-
 @dataclass(slots=True)
 class ProviderEnd:
     """What reaches the provider of one session."""
@@ -95,45 +84,33 @@ class ProviderEnd:
     """How many messages must arrive; unknown where the session may be refused."""
     messages: int = 0
     problems: list[str] = field(default_factory=list)
-    is_over: bool = False
-    """Whether there is no sense in going on."""
-    _held: bytes = b""
     _message: bytes | None = None
-    _closed: bool = False
+    _is_closed: bool = False
+    _is_forbidden: bool = False
 
-    def feed(self, data: bytes) -> None:
-        """Take bytes of the gateway's."""
-        self._held += data
-        while frame := self._next_frame():
-            self._take(*frame)
+    def read(self, take: Callable[[int], bytes]) -> None:
+        """Read frames to the end of the connection, or to a message that makes going on senseless.
 
-    def end(self) -> None:
-        """Look at what has come when the connection is over."""
+        :param take: returns so many bytes, or fewer at the end.
+        """
+        while not self._is_forbidden and len(head := take(2)) == 2:
+            extended = {126: 2, 127: 8}.get(head[1] & 0x7F, 0)
+            head += take(extended + (4 if head[1] & _MASKED else 0))
+            size = int.from_bytes(head[2 : 2 + extended], "big") if extended else head[1] & 0x7F
+            if head[0] & 0x70 or not head[1] & _MASKED:
+                self.problems.append("a frame with reserved bits, or without a mask")
+            payload = take(size)
+            if len(payload) == size:
+                [one], _ = split_frames(head + payload)
+                self._take(one.first & 0xF, bool(one.first & _FIN), one.payload)
         if self.whole is not None and self.messages != self.whole:
             self.problems.append(f"{self.messages} messages of {self.whole} reached the provider")
 
-    def _next_frame(self) -> tuple[int, bool, bytes] | None:
-        held = self._held
-        if len(held) < 2:
-            return None
-        size, at = held[1] & 0x7F, 2
-        if size == 126:
-            size, at = int.from_bytes(held[2:4], "big"), 4
-        elif size == 127:
-            size, at = int.from_bytes(held[2:10], "big"), 10
-        end = at + 4 + size
-        if len(held) < end:
-            return None
-        self._held = held[end:]
-        if held[0] & 0x70 or not held[1] & _MASKED:
-            self.problems.append("a frame with reserved bits, or without a mask")
-        return held[0] & 0xF, bool(held[0] & _FIN), _mask(held[at + 4 : end], held[at : at + 4])
-
     def _take(self, opcode: int, final: bool, payload: bytes) -> None:  # noqa: FBT001  as a frame has it
-        if self._closed:
+        if self._is_closed:
             self.problems.append("a frame behind the close frame")
         elif opcode == CLOSE:
-            self._closed = True
+            self._is_closed = True
             if len(payload) < 2:
                 self.problems.append("a close frame without a code")
         elif opcode == PING:
@@ -150,7 +127,7 @@ class ProviderEnd:
     def _read(self, payload: bytes) -> None:
         if b".forbidden" in payload:
             self.problems.append("a message asked for a forbidden model")
-            self.is_over = True
+            self._is_forbidden = True
         try:
             said = json.loads(payload)
         except ValueError:
@@ -165,9 +142,3 @@ class ProviderEnd:
         if said.get("n") != self.messages:
             self.problems.append("messages out of order")
         self.messages += 1
-
-
-def _mask(payload: bytes, mask: bytes) -> bytes:
-    size = len(payload)
-    key = (mask * (size // 4 + 1))[:size]
-    return (int.from_bytes(payload, "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")
