@@ -22,17 +22,19 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.machines import ROOT
 from bench.shapes.client_shapes import SHAPES as OF_CLIENTS
 from bench.shapes.provider_shapes import SHAPES as OF_PROVIDERS
 from bench.shapes.shape import MIB, Shape
-from bench.shapes.upstream import Upstream
+from bench.table import Table
+from tests.support.raw_upstream import RawUpstream, Script, Turn, start_upstream
 
 LIMIT_SECONDS = 120.0
 MOST_MS = 250.0
-PACKAGES = ("Twisted", "msgspec")
 MOST_TIMES = 12.0
 SMALLEST = 8 * MIB
 """A body counts as at least so large: Python's objects for a few short values take some megabytes."""
+NOTHING = Shape("nothing", "/v1/chat/completions", lambda: b'{"model":"openai/m"}')
 _CONFIG = """
 listen: 127.0.0.1:0
 providers:
@@ -71,14 +73,18 @@ class Result:
             f"{self.cpu_ms:8.0f} ms {peak:7.0f} MiB {self.times:5.1f}x"
         )
 
+    def cells(self) -> list[str]:
+        """As the documents have it."""
+        numbers = (f"{self.longest_ms:.0f}", f"{self.cpu_ms:,.0f}", f"{self.peak_bytes / MIB:.0f}")
+        return [self.name, f"{self.size / MIB:.1f}", *numbers]
+
 
 @dataclass
 class Gateway:
     """The process that is watched; it ends with the block."""
 
     folder: str
-    upstream: Upstream
-    root: str
+    upstream: RawUpstream
     process: subprocess.Popen[bytes] = field(init=False)
     port: int = 0
     resident: float = 0.0
@@ -90,12 +96,11 @@ class Gateway:
     def start(self) -> None:
         file = Path(self.folder) / "mgw.yaml"
         file.write_text(_CONFIG.format(port=self.upstream.port, folder=self.folder))
-        command = [sys.executable, "-m", "bench.shapes.gateway", str(file)]
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "bench.shapes.gateway", str(file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": self.root},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             cwd=self.folder,
         )
         assert self.process.stdout is not None
@@ -106,7 +111,8 @@ class Gateway:
         self.port = int(address.rpartition(":")[2])
         self.control = socket.create_connection(("127.0.0.1", control)).makefile("rwb")
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        ask(self.port, shape_of_nothing, shape_of_nothing.body())
+        self.upstream.begin(responding(NOTHING))
+        ask(self.port, NOTHING, NOTHING.body())
         self.resident = self.say(b"report")["resident_bytes"]
 
     def __exit__(self, *_: object) -> None:
@@ -122,6 +128,18 @@ class Gateway:
         self.control.flush()
         found: dict[str, float] = json.loads(self.control.readline())
         return found
+
+
+def responding(shape: Shape) -> Script:
+    """Return what reads a request to its end, sends what the shape's provider says, and closes."""
+    pieces = tuple(shape.answer())
+
+    def script(turn: Turn) -> None:
+        assert turn.body is not None
+        turn.send(*pieces)
+        turn.close()
+
+    return script
 
 
 def ask(port: int, shape: Shape, body: bytes) -> str:
@@ -146,12 +164,12 @@ def ask(port: int, shape: Shape, body: bytes) -> str:
 def measure(gateway: Gateway, shape: Shape) -> Result:
     """Ask once; the process is warm."""
     body = shape.body()
-    gateway.upstream.answer = tuple(shape.answer())
+    gateway.upstream.begin(responding(shape))
     gateway.say(b"reset")
     status = ask(gateway.port, shape, body)
     time.sleep(0.05)
     seen = gateway.say(b"report")
-    gateway.upstream.answer = ()
+    gateway.upstream.begin()
     size = shape.counted if shape.counted is not None else len(body)
     if seen["resident_bytes"] > gateway.resident + 24 * MIB:  # what it keeps would not be counted again
         gateway.stop()
@@ -163,25 +181,12 @@ def table(results: list[Result]) -> str:
     """The rows of the documents: what holds the reactor longest, and what takes most memory for its size."""
     longest = sorted(results, key=lambda result: -result.longest_ms)[:15]
     largest = sorted(results, key=lambda result: -result.times)[:10]
-    rows = [
-        f'   "{one.name}", "{one.size / MIB:.1f}", "{one.longest_ms:.0f}", "{one.cpu_ms:,.0f}", '
-        f'"{one.peak_bytes / MIB:.0f}"'
-        for one in dict.fromkeys([*longest, *largest])
-    ]
+    header = ["shape", "MiB", "ms of CPU at once", "ms of CPU in all", "MiB taken"]
+    rows = Table(header, [one.cells() for one in dict.fromkeys([*longest, *largest])])
     kept = sum(result.passed for result in results)
-    versions = [f"CPython {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)]
-    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, {', '.join(versions)}."
-    return "\n".join(
-        [
-            ".. csv-table::",
-            "   :header-rows: 1",
-            "",
-            '   "shape", "MiB", "ms of CPU at once", "ms of CPU in all", "MiB taken"',
-            *rows,
-            "",
-            f"{kept} of {len(results)} shapes stay within the limits.  {machine}",
-        ]
-    )
+    packages = ", ".join(f"{name} {version(name)}" for name in ("Twisted", "msgspec"))
+    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, CPython {platform.python_version()}"
+    return f"{rows.rst()}\n{kept} of {len(results)} shapes stay within the limits.\n{machine}, {packages}."
 
 
 def main() -> int:
@@ -189,12 +194,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.shapes")
     parser.add_argument("--csv", type=Path, help="write all results to this file")
     parser.add_argument("--table", action="store_true", help="print the worst results as a table")
-    root = str(Path(__file__).resolve().parents[2])
-    parser.add_argument("--root", default=root, help="the source tree to measure (default: this one)")
     parser.add_argument("part", nargs="?", default="", help="measure only shapes whose name contains this")
     options = parser.parse_args()
     results: list[Result] = []
-    with TemporaryDirectory() as folder, Gateway(folder, Upstream(), options.root) as gateway:
+    with (
+        TemporaryDirectory() as folder,
+        start_upstream() as upstream,
+        Gateway(folder, upstream) as gateway,
+    ):
         for shape in [*OF_CLIENTS, *OF_PROVIDERS]:
             if options.part not in shape.name:
                 continue
@@ -207,24 +214,11 @@ def main() -> int:
             print(results[-1], flush=True)
     if options.csv:
         with options.csv.open("w", newline="") as file:
-            writer = csv.writer(file)
-            for result in results:
-                writer.writerow(
-                    [
-                        result.name,
-                        f"{result.size / MIB:.1f}",
-                        result.status,
-                        f"{result.longest_ms:.0f}",
-                        f"{result.cpu_ms:.0f}",
-                        f"{result.peak_bytes / MIB:.0f}",
-                    ]
-                )
+            csv.writer(file).writerows([*one.cells(), one.status] for one in results)
     if options.table:
         print(table(results))
     return 0 if all(result.passed for result in results) else 1
 
-
-shape_of_nothing = Shape("nothing", "/v1/chat/completions", lambda: b'{"model":"openai/m"}')
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 
 from bench.shapes.chat_shapes import TRANSLATED_CHAT
-from bench.shapes.shape import CHAT, LARGEST, MESSAGES, MIB, USER, Shape, filled, numbered, values
+from bench.shapes.shape import CHAT, LARGEST, MESSAGES, MIB, USER, Shape, repeated, shapes, values
 from bench.shapes.translated_shapes import TRANSLATED
 
 _FORM = (("Content-Type", "multipart/form-data; boundary=b"),)
@@ -22,56 +22,42 @@ def _tag() -> bytes:
 _TO_OPENAI = USER % b"openai/m"
 _PASSTHROUGH = (
     *values(_TO_OPENAI, "chat, same family", CHAT),
-    Shape("chat, same family: one text", CHAT, filled(_TO_OPENAI + b',"z":"', b"abcdefgh", b'"}')),
-    Shape("chat, same family: escapes", CHAT, filled(_TO_OPENAI + b',"z":"', b'\\\\\\"', b'"}')),
-    Shape("chat, same family: other keys", CHAT, numbered(_TO_OPENAI, b',"k%d":0', b"}")),
-    Shape("chat, same family: model repeated", CHAT, filled(b"{", b'"model":"openai/m",', b'"a":0}')),
-    Shape("chat, same family: model repeated, no space left", CHAT, filled(b"{", b'"model":0,', b'"a":0}')),
-    Shape(
-        "chat, same family: nested model",
+    *shapes(
         CHAT,
-        filled(b'{"a":[', b'{"model":"x"},', b'{}],"\\u006dodel":"openai/m"}'),
+        {
+            "chat, same family: one text": (_TO_OPENAI + b',"z":"<<abcdefgh>>"}'),
+            "chat, same family: escapes": (_TO_OPENAI + b',"z":"<<\\\\\\">>"}'),
+            "chat, same family: other keys": (_TO_OPENAI + b'<<,"k%d":0>>}'),
+            "chat, same family: model repeated": b'{<<"model":"openai/m",>>"a":0}',
+            "chat, same family: model repeated, no space left": b'{<<"model":0,>>"a":0}',
+            "chat, same family: nested model": b'{"a":[<<{"model":"x"},>>{}],"\\u006dodel":"openai/m"}',
+            "chat, same family: model in texts": (
+                b'{"a":[<<"\\"model\\":\\"x\\"",>>""],"\\u006dodel":"openai/m"}'
+            ),
+            "chat, same family: lone surrogates": b'{"model":"openai/m","z":"<<\\ud800>>"}',
+            "chat, same family: not UTF-8 at its end": (_TO_OPENAI + b',"z":"<<\xc3\xa9>>\xff"}'),
+            "chat, same family: deep": lambda: (
+                _TO_OPENAI + b',"z":' + b"[" * 16 * MIB + b"]" * 15 * MIB + b"}"
+            ),
+            "chat, same family: long number": (_TO_OPENAI + b',"z":<<1>>}'),
+            "chat, same family: long model": b'{"model":"openai/<<m>>"}',
+            "chat, same family: tagged history": (
+                b'{"model":"openai/m","messages":[<<'
+                + b'{"role":"assistant","content":"a","extra_content":{"google":{"thought_signature":"%b"}}},'
+                % _tag()
+                + b'>>{"role":"user","content":"x"}]}'
+            ),
+        },
     ),
-    Shape(
-        "chat, same family: model in texts",
-        CHAT,
-        filled(b'{"a":[', b'"\\"model\\":\\"x\\"",', b'""],"\\u006dodel":"openai/m"}'),
-    ),
-    Shape(
-        "chat, same family: lone surrogates",
-        CHAT,
-        filled(b'{"model":"openai/m","z":"', b"\\ud800", b'"}'),
-    ),
-    Shape(
-        "chat, same family: not UTF-8 at its end",
-        CHAT,
-        filled(_TO_OPENAI + b',"z":"', b"\xc3\xa9", b'\xff"}'),
-    ),
-    Shape(
-        "chat, same family: deep",
-        CHAT,
-        lambda: _TO_OPENAI + b',"z":' + b"[" * 16 * MIB + b"]" * 15 * MIB + b"}",
-    ),
-    Shape("chat, same family: long number", CHAT, filled(_TO_OPENAI + b',"z":', b"1", b"}")),
-    Shape("chat, same family: long model", CHAT, filled(b'{"model":"openai/', b"m", b'"}')),
-    Shape(
-        "chat, same family: tagged history",
-        CHAT,
-        numbered(
-            b'{"model":"openai/m","messages":[',
-            b'{"role":"assistant","content":"a","extra_content":{"google":{"thought_signature":"%b"}}},'
-            % _tag(),
-            b'{"role":"user","content":"x"}]}',
-        ),
-    ),
-    Shape(
-        "messages, same family: tagged history",
+    *shapes(
         MESSAGES,
-        filled(
-            b'{"model":"anthropic/m","max_tokens":5,"messages":[{"role":"assistant","content":[',
-            b'{"type":"thinking","thinking":"","signature":"%b"},{"type":"text","text":"a"},' % _tag(),
-            b'{"type":"text","text":"a"}]},{"role":"user","content":"x"}]}',
-        ),
+        {
+            "messages, same family: tagged history": (
+                b'{"model":"anthropic/m","max_tokens":5,"messages":[{"role":"assistant","content":[<<'
+                + b'{"type":"thinking","thinking":"","signature":"%b"},{"type":"text","text":"a"},' % _tag()
+                + b'>>{"type":"text","text":"a"}]},{"role":"user","content":"x"}]}'
+            ),
+        },
     ),
 )
 
@@ -84,38 +70,42 @@ def _nested() -> list[Shape]:
     last = b'{"custom_id":"z","params":{"model":"anthropic/m"}}]}'
     path = "/v1beta/models/gemini/m:batchEmbedContents"
     return [
-        Shape("batch: zeros", batches, filled(b'{"requests":[', b"0,", b"0]}")),
-        Shape("batch: 1.5 MB of zeros", batches, filled(b'{"requests":[', b"0,", b"0]}", 1_500_000)),
-        Shape("batch: arrays", batches, filled(b'{"requests":[', b"[],", b"[]]}")),
-        Shape("batch: objects", batches, filled(b'{"requests":[', b"{},", b"{}]}")),
-        Shape("batch: empty params", batches, filled(b'{"requests":[', b'{"params":{}},', b"{}]}")),
-        Shape(
-            "batch: models",
+        *shapes(
             batches,
-            filled(b'{"requests":[', b'{"params":{"model":"anthropic/m"}},', b"{}]}"),
+            {
+                "batch: zeros": b'{"requests":[<<0,>>0]}',
+                "batch: 1.5 MB of zeros": repeated(b'{"requests":[<<0,>>0]}', 1500000),
+                "batch: arrays": b'{"requests":[<<[],>>[]]}',
+                "batch: objects": b'{"requests":[<<{},>>{}]}',
+                "batch: empty params": b'{"requests":[<<{"params":{}},>>{}]}',
+                "batch: models": b'{"requests":[<<{"params":{"model":"anthropic/m"}},>>{}]}',
+                "batch: other members": (
+                    b'{"requests":[{"params":{<<' + b'"a":"%b",' % (b"x" * 120) + b'>>"b":0}}]}'
+                ),
+                "batch: 100,000 requests": repeated(
+                    (b'{"requests":[<<' + request + b">>" + last), most=99999
+                ),
+            },
         ),
-        Shape(
-            "batch: other members",
-            batches,
-            filled(b'{"requests":[{"params":{', b'"a":"%b",' % (b"x" * 120), b'"b":0}}]}'),
-        ),
-        Shape("batch: 100,000 requests", batches, numbered(b'{"requests":[', request, last, most=99_999)),
-        Shape(
-            "embeddings of a batch, same family",
+        *shapes(
             path,
-            filled(b'{"requests":[', b'{"model":"models/gemini/m"},', b'{"model":"models/gemini/m"}]}'),
+            {
+                "embeddings of a batch, same family": (
+                    b'{"requests":[<<{"model":"models/gemini/m"},>>{"model":"models/gemini/m"}]}'
+                ),
+            },
         ),
     ]
 
 
 def _coded() -> list[Shape]:
-    chat = filled(USER % b"openai/m" + b',"z":"', b"abcdefgh", b'"}', LARGEST)
+    chat = repeated(_TO_OPENAI + b',"z":"<<abcdefgh>>"}')
     headers = (("Content-Encoding", "gzip"),)
 
     def twice() -> bytes:
         inner = zlib.compressobj(0, zlib.DEFLATED, 31)
         return gzip.compress(
-            inner.compress(filled(b'{"z":"', b"abcdefgh", b'"}', LARGEST - MIB)()) + inner.flush()
+            inner.compress(repeated(b'{"z":"<<abcdefgh>>"}', LARGEST - MIB)()) + inner.flush()
         )
 
     def members() -> bytes:
@@ -126,7 +116,7 @@ def _coded() -> list[Shape]:
         Shape(
             "gzip: zeros in an array",
             CHAT,
-            lambda: gzip.compress(filled(USER % b"anthropic/m" + b',"z":[', b"[],", b"0]}")()),
+            lambda: gzip.compress(repeated(USER % b"anthropic/m" + b',"z":[<<[],>>0]}')()),
             headers,
             counted=LARGEST,
         ),
@@ -159,21 +149,25 @@ def _forms() -> list[Shape]:
     small = b'--b\r\nContent-Disposition: form-data; name="a%d"\r\n\r\nx\r\n'
     end = b"\r\n--b--\r\n"
     return [
-        Shape("form: one file", path, filled(part + file, b"abcdefgh", end), _FORM),
-        Shape("form: line ends", path, filled(part + file, b"\r\n", end), _FORM),
-        Shape("form: almost boundaries", path, filled(part + file, b"\r\n--", end), _FORM),
-        Shape("form: lookalikes", path, filled(part + file, b"\r\n--b x", end), _FORM),
-        Shape("form: many parts", path, numbered(part, small, b"--b--\r\n"), _FORM),
-        Shape("form: long head", path, filled(part + b"--b\r\n", b"X: y\r\n", end), _FORM),
+        *shapes(
+            path,
+            {
+                "form: one file": (part + file + b"<<abcdefgh>>" + end),
+                "form: line ends": (part + file + b"<<\r\n>>" + end),
+                "form: almost boundaries": (part + file + b"<<\r\n-->>" + end),
+                "form: lookalikes": (part + file + b"<<\r\n--b x>>" + end),
+                "form: many parts": (part + b"<<" + small + b">>--b--\r\n"),
+                "form: long head": (part + b"--b\r\n<<X: y\r\n>>" + end),
+            },
+            _FORM,
+        ),
     ]
 
 
 def _heads() -> list[Shape]:
-    chat = (
-        filled(b'{"model":"openai/m","messages":[]}', b"", b"", 40)
-        if False
-        else (lambda: b'{"model":"openai/m"}')
-    )
+    def chat() -> bytes:
+        return b'{"model":"openai/m"}'
+
     return [
         Shape("head: parameters", CHAT + "?" + "a&" * 15_000, chat, counted=MIB),
         Shape("head: path", "/v1/" + "a/" * 15_000, chat, counted=MIB),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable
 
-from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, filled, whole
+from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, repeated, whole
 
 _STREAM = b"text/event-stream"
 _CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -80,17 +80,17 @@ def _wholes(title: str, path: str, provider: bytes) -> list[Shape]:
     bomb = _answered(lambda: gzip.compress(bytes(512 * MIB)), more=b"Content-Encoding: gzip\r\n")
     rows: list[_Row] = [
         *(
-            (name, _answered(filled(unknown, unit, unit[:-1] + b"]}", size)), size)
+            (name, _answered(repeated(unknown + b"<<" + unit + b">>" + unit[:-1] + b"]}", size)), size)
             for name, unit in units.items()
         ),
-        ("items", _answered(filled(before, item + b",", item + after, size)), size),
+        ("items", _answered(repeated(before + b"<<" + item + b",>>" + item + after, size)), size),
         ("20,000 items", _answered(lambda: before + (item + b",") * 19_999 + item + after), 8 * MIB),
-        ("one text", _answered(filled(before + start + b'"', b"abcdefgh", b'"' + rest + after, size)), size),
-        ("deep", _answered(filled(before, b"[", b"]", size)), size),
-        ("error of values", _answered(filled(b'{"error":[', b"[],", b"0]}", size), 400), size),
+        ("one text", _answered(repeated(before + start + b'"<<abcdefgh>>"' + rest + after, size)), size),
+        ("deep", _answered(repeated(before + b"<<[>>]", size)), size),
+        ("error of values", _answered(repeated(b'{"error":[<<[],>>0]}', size), 400), size),
         (
             "error of one text",
-            _answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400),
+            _answered(repeated(b'{"error":{"message":"<<abcdefgh>>"}}', size), 400),
             size,
         ),
         ("gzip of 512 MiB", bomb, LARGEST_ANSWER),
@@ -128,14 +128,14 @@ def _zipped(unit: bytes, times: int, kind: bytes = b"application/json") -> Calla
 def _metered() -> list[Shape]:
     ask, streamed = _ask(CHAT, b"openai"), _ask(CHAT, b"openai", stream=True)
     usage = b'data: {"usage":{"prompt_tokens":1}}\n\n'
-    values = b'{"usage":{"a":[', b"[],", b"0]}}"
+    values = b'{"usage":{"a":[<<[],>>0]}}'
     rows: list[tuple[str, Callable[[], bytes], Callable[[], Iterable[bytes]]]] = [
         ("gzip of 512 MiB", ask, _zipped(b"\0", 512 * MIB)),
         ("gzip of usage", streamed, _zipped(usage, 2_000_000, _STREAM)),
         ("usage", streamed, _streamed(lambda: [usage * 1_000_000])),
         ("event without end", streamed, _streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB])),
-        ("8 MiB of values", ask, _answered(filled(*values, 8 * MIB - 1))),
-        ("64 MiB of values", ask, _answered(filled(*values, 64 * MIB))),
+        ("8 MiB of values", ask, _answered(repeated(values, 8 * MIB - 1))),
+        ("64 MiB of values", ask, _answered(repeated(values, 64 * MIB))),
         ("pieces of a byte", streamed, lambda: [_CHUNKED, b"1\r\nx\r\n" * 4 * MIB]),
     ]
     return [
@@ -148,7 +148,7 @@ def _metered() -> list[Shape]:
             "/v1/messages/batches",
             lambda: b"",
             (("anthropic-version", "2023-06-01"),),
-            answer=_answered(filled(b'{"data":[', b"{},", b"0]}", 15 * MIB)),
+            answer=_answered(repeated(b'{"data":[<<{},>>0]}', 15 * MIB)),
             counted=15 * MIB,
             method="GET",
         ),
@@ -156,74 +156,35 @@ def _metered() -> list[Shape]:
 
 
 def _embeddings() -> list[Shape]:
-    ask = b'{"model":"gemini/m","encoding_format":"float","input":["a","b"]}'
     vector = b'{"values":[%b]}' % b",".join([b"-0.0123456789"] * 768)
     size = LARGEST_ANSWER - MIB
-    path = "/v1/embeddings"
-    return [
-        Shape(
-            "embeddings' answer: 2,048 of 768",
-            path,
-            lambda: ask,
-            answer=_answered(lambda: b'{"embeddings":[%b]}' % b",".join([vector] * 2048)),
-            counted=size // 3,
-        ),
-        Shape(
-            "embeddings' answer: zeros",
-            path,
-            lambda: ask,
-            answer=_answered(filled(b'{"embeddings":[{"values":[', b"0,", b"0]}]}", size)),
-            counted=size,
-        ),
-        Shape(
-            "embeddings' answer: vectors",
-            path,
-            lambda: ask,
-            answer=_answered(filled(b'{"embeddings":[', b"{},", b"{}]}", size)),
-            counted=size,
-        ),
-        Shape(
-            "embeddings' answer: other values",
-            path,
-            lambda: ask,
-            answer=_answered(filled(b'{"embeddings":[{"values":[1]}],"z":[', b"[],", b"0]}", size)),
-            counted=size,
-        ),
+    ask = b'{"model":"gemini/m","encoding_format":"float","input":["a","b"]}'
+    rows: list[_Row] = [
+        ("2,048 of 768", _answered(lambda: b'{"embeddings":[%b]}' % b",".join([vector] * 2048)), size // 3),
+        ("zeros", _answered(repeated(b'{"embeddings":[{"values":[<<0,>>0]}]}', size)), size),
+        ("vectors", _answered(repeated(b'{"embeddings":[<<{},>>{}]}', size)), size),
+        ("other values", _answered(repeated(b'{"embeddings":[{"values":[1]}],"z":[<<[],>>0]}', size)), size),
     ]
+    return _shapes("embeddings' answer", "/v1/embeddings", lambda: ask, rows)
 
 
 def _lists() -> list[Shape]:
-    def nothing() -> bytes:
-        return b""
-
-    def listed(body: Callable[[], bytes]) -> Callable[[], Iterable[bytes]]:
-        return _answered(body)
-
+    models = b'{"data":[<<{"id":"a"},>>{"id":"a"}]}'
+    answers = {
+        "values": repeated(b'{"data":[<<[],>>0]}', 4 * MIB - 1),
+        "models": repeated(models, 4 * MIB - 1),
+        "64 MiB": repeated(models, 64 * MIB),
+    }
     return [
         Shape(
-            "live list: values",
+            f"live list: {name}",
             "/v1/models?live=1",
-            nothing,
-            answer=listed(filled(b'{"data":[', b"[],", b"0]}", 4 * MIB - 1)),
+            lambda: b"",
+            answer=_answered(body),
             counted=8 * MIB,
             method="GET",
-        ),
-        Shape(
-            "live list: models",
-            "/v1/models?live=1",
-            nothing,
-            answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 4 * MIB - 1)),
-            counted=8 * MIB,
-            method="GET",
-        ),
-        Shape(
-            "live list: 64 MiB",
-            "/v1/models?live=1",
-            nothing,
-            answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 64 * MIB)),
-            counted=8 * MIB,
-            method="GET",
-        ),
+        )
+        for name, body in answers.items()
     ]
 
 

@@ -39,32 +39,45 @@ class Shape:
     method: str = "POST"
 
 
-def filled(before: bytes, unit: bytes, after: bytes, size: int = LARGEST) -> Callable[[], bytes]:
-    """A body of ``size`` bytes of one unit over and over."""
-    return lambda: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
+Template = bytes | Callable[[], bytes]
+"""A body, or a template of one for :func:`repeated`."""
 
 
-def numbered(
-    before: bytes, unit: bytes, after: bytes, size: int = LARGEST, most: int = 10**9
-) -> Callable[[], bytes]:
-    """The same, each unit with its number, at most ``most`` of them."""
+def repeated(template: bytes, size: int = LARGEST, most: int = 10**9) -> Callable[[], bytes]:
+    """Return what makes a body in which the unit between ``<<`` and ``>>`` stands as often as there is room.
+
+    :param template: each unit has its number in the place of ``%d``.
+    :param size: of the body, at most, in bytes.
+    :param most: units, at most.
+    """
+    before, _, rest = template.partition(b"<<")
+    unit, _, after = rest.rpartition(b">>")
 
     def body() -> bytes:
-        pieces, length, number = [before], len(before) + len(after), 0
-        while length < size and number < most:
+        if b"%d" not in unit:
+            return before + unit * min(most, (size - len(before) - len(after)) // len(unit)) + after
+        pieces, left = [before], size - len(before) - len(after)
+        for number in range(most):
             piece = unit.replace(b"%d", b"%d" % number)
+            left -= len(piece)
+            if left < 0:
+                break
             pieces.append(piece)
-            length += len(piece)
-            number += 1
-        if length > size:
-            pieces.pop()
-        return b"".join(pieces) + after
+        return b"".join([*pieces, after])
 
     return body
 
 
-def values(prefix: bytes, kind: str, path: str, after: bytes = b"]}") -> list[Shape]:
-    """Arrays of small values under a key that nobody knows."""
+def shapes(path: str, table: dict[str, Template], headers: tuple[tuple[str, str], ...] = ()) -> list[Shape]:
+    """Return the shapes of bodies by their names."""
+    return [
+        Shape(name, path, repeated(body) if isinstance(body, bytes) else body, headers)
+        for name, body in table.items()
+    ]
+
+
+def values(prefix: bytes, kind: str, path: str) -> list[Shape]:
+    """Return arrays of small values under a key that nobody knows."""
     units = {
         "arrays": b"[],",
         "objects": b"{},",
@@ -72,7 +85,7 @@ def values(prefix: bytes, kind: str, path: str, after: bytes = b"]}") -> list[Sh
         "texts": b'"a",',
         "nested objects": b'{"a":{"a":{}}},',
     }
-    return [
-        Shape(f"{kind}: {name}", path, filled(prefix + b',"z":[', unit, unit[:-1] + after))
-        for name, unit in units.items()
-    ]
+    rows = {
+        f"{kind}: {name}": b'%b,"z":[<<%b>>%b]}' % (prefix, unit, unit[:-1]) for name, unit in units.items()
+    }
+    return shapes(path, {**rows})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.shapes.shape import MESSAGES, MIB, Shape, filled, numbered
+from bench.shapes.shape import MESSAGES, MIB, repeated, shapes
 
 _EMBED = "/v1/embeddings"
 _GEMINI = "/v1beta/models/%s:generateContent"
@@ -12,189 +12,126 @@ _AGENT = (
     b'"name":"Read","input":{"path":"/a/b%d"}}]},{"role":"user","content":[{"type":"tool_result",'
     b'"tool_use_id":"t%d","content":"' + b"some text of a file, " * 100 + b'"}]},'
 )
+_BLOCKS = b'{"role":"user","content":[<<{"type":"text","text":"a"},>>{"type":"text","text":"a"}]}]}'
+_CALL = b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[<<0,>>0]}}]}]}'
 _LAST_TURN = b'{"role":"user","content":"x"}]}'
 
-MESSAGES_SHAPES = (
-    Shape(
-        "messages to OpenAI: agent's history of 12 MiB",
+TRANSLATED = (
+    *shapes(
         MESSAGES,
-        numbered(_MESSAGES % b"openai/m", _AGENT, _LAST_TURN, 12 * MIB),
+        {
+            "messages to OpenAI: agent's history of 12 MiB": repeated(
+                (_MESSAGES % b"openai/m" + b"<<" + _AGENT + b">>" + _LAST_TURN), 12 * MIB
+            ),
+            "messages to Gemini: agent's history of 12 MiB": repeated(
+                (_MESSAGES % b"gemini/m" + b"<<" + _AGENT + b">>" + _LAST_TURN), 12 * MIB
+            ),
+            "messages to OpenAI: agent's history of 32 MiB": (
+                _MESSAGES % b"openai/m" + b"<<" + _AGENT + b">>" + _LAST_TURN
+            ),
+            "messages to Gemini: blocks": (_MESSAGES % b"gemini/m" + _BLOCKS),
+            "messages to OpenAI: 99,000 blocks": repeated(
+                (_MESSAGES % b"openai/m" + _BLOCKS),
+                most=99000,
+            ),
+            "messages to OpenAI: input of values": (_MESSAGES % b"openai/m" + _CALL),
+            "messages to Gemini: system blocks": repeated(
+                (
+                    b'{"model":"gemini/m","max_tokens":9,"system":[<<{"type":"text","text":"a%d"},>>{"type":"text",'
+                    b'"text":"a"}],"messages":[' + _LAST_TURN
+                ),
+                most=99000,
+            ),
+        },
     ),
-    Shape(
-        "messages to Gemini: agent's history of 12 MiB",
-        MESSAGES,
-        numbered(_MESSAGES % b"gemini/m", _AGENT, _LAST_TURN, 12 * MIB),
-    ),
-    Shape(
-        "messages to OpenAI: agent's history of 32 MiB",
-        MESSAGES,
-        numbered(_MESSAGES % b"openai/m", _AGENT, _LAST_TURN),
-    ),
-    Shape(
-        "messages to Gemini: blocks",
-        MESSAGES,
-        filled(
-            _MESSAGES % b"gemini/m" + b'{"role":"user","content":[',
-            b'{"type":"text","text":"a"},',
-            b'{"type":"text","text":"a"}]}]}',
-        ),
-    ),
-    Shape(
-        "messages to OpenAI: 99,000 blocks",
-        MESSAGES,
-        numbered(
-            _MESSAGES % b"openai/m" + b'{"role":"user","content":[',
-            b'{"type":"text","text":"a"},',
-            b'{"type":"text","text":"a"}]}]}',
-            most=99_000,
-        ),
-    ),
-    Shape(
-        "messages to OpenAI: input of values",
-        MESSAGES,
-        filled(
-            _MESSAGES % b"openai/m"
-            + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
-            b"0,",
-            b"0]}}]}]}",
-        ),
-    ),
-    Shape(
-        "messages to Gemini: system blocks",
-        MESSAGES,
-        numbered(
-            b'{"model":"gemini/m","max_tokens":9,"system":[',
-            b'{"type":"text","text":"a%d"},',
-            b'{"type":"text","text":"a"}],"messages":[' + _LAST_TURN,
-            most=99_000,
-        ),
-    ),
-)
-"""Anthropic's clients."""
-
-GENERATE_CONTENT = (
-    Shape(
-        "generateContent to OpenAI: parts",
+    *shapes(
         _GEMINI % "openai/m",
-        numbered(b'{"contents":[{"parts":[', b'{"text":"a%d"},', b'{"text":"a"}]}]}', most=99_000),
+        {
+            "generateContent to OpenAI: parts": repeated(
+                b'{"contents":[{"parts":[<<{"text":"a%d"},>>{"text":"a"}]}]}', most=99000
+            ),
+        },
     ),
-    Shape(
-        "generateContent to Anthropic: calls and responses",
+    *shapes(
         _GEMINI % "anthropic/m",
-        filled(
-            b'{"contents":[',
-            b'{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},'
-            b'{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]},',
-            b'{"role":"user","parts":[{"text":"a"}]}]}',
-            1_600_000,
-        ),
+        {
+            "generateContent to Anthropic: calls and responses": repeated(
+                (
+                    b'{"contents":[<<{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":'
+                    b'"user","parts":[{"functionResponse":{"name":"f","response":{}}}]},>>{"role":"user","parts":'
+                    b'[{"text":"a"}]}]}'
+                ),
+                1600000,
+            ),
+            "generateContent to Anthropic: parallel calls": lambda: (
+                b'{"contents":[{"role":"model","parts":['
+                + b",".join([b'{"functionCall":{"name":"f","args":{}}}'] * 12000)
+                + b']},{"role":"user","parts":['
+                + b",".join([b'{"functionResponse":{"name":"f","response":{}}}'] * 12000)
+                + b"]}]}"
+            ),
+            "generateContent to Anthropic: schema": repeated(
+                (
+                    b'{"contents":[{"parts":[{"text":"a"}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":'
+                    b'{"type":"OBJECT","properties":{<<"p%d":{"type":"STRING","nullable":true},>>"z":{"type":"STRING"}}}}]}]}'
+                ),
+                most=90000,
+            ),
+        },
     ),
-    Shape(
-        "generateContent to Anthropic: parallel calls",
-        _GEMINI % "anthropic/m",
-        lambda: (
-            b'{"contents":[{"role":"model","parts":['
-            + b",".join([b'{"functionCall":{"name":"f","args":{}}}'] * 12_000)
-            + b']},{"role":"user","parts":['
-            + b",".join([b'{"functionResponse":{"name":"f","response":{}}}'] * 12_000)
-            + b"]}]}"
-        ),
-    ),
-    Shape(
-        "generateContent to Anthropic: schema",
-        _GEMINI % "anthropic/m",
-        numbered(
-            b'{"contents":[{"parts":[{"text":"a"}]}],"tools":[{"functionDeclarations":[{"name":"f","parameters":'
-            b'{"type":"OBJECT","properties":{',
-            b'"p%d":{"type":"STRING","nullable":true},',
-            b'"z":{"type":"STRING"}}}}]}]}',
-            most=90_000,
-        ),
-    ),
-    Shape(
-        "generateContent to OpenAI: snake case",
+    *shapes(
         _GEMINI % "openai/m",
-        numbered(b'{"contents":[{"parts":[{"text":"a"}]}]', b',"k_%d":0', b"}", most=300_000),
+        {
+            "generateContent to OpenAI: snake case": repeated(
+                b'{"contents":[{"parts":[{"text":"a"}]}]<<,"k_%d":0>>}', most=300000
+            ),
+        },
     ),
-)
-"""Gemini's clients."""
-
-COUNTS = (
-    Shape(
-        "count of tokens, estimated: words",
+    *shapes(
         "/v1/messages/count_tokens",
-        filled(_MESSAGES % b"openai/m" + b'{"role":"user","content":"', b"word and more, ", b'"}]}'),
+        {
+            "count of tokens, estimated: words": (
+                _MESSAGES % b"openai/m" + b'{"role":"user","content":"<<word and more, >>"}]}'
+            ),
+            "count of tokens, estimated: letters": (
+                _MESSAGES % b"openai/m" + b'{"role":"user","content":"<<abcdefgh>>"}]}'
+            ),
+            "count of tokens, estimated: punctuation": (
+                _MESSAGES % b"openai/m" + b'{"role":"user","content":"<<a.1 ->>"}]}'
+            ),
+            "count of tokens, estimated: other scripts": (
+                _MESSAGES % b"openai/m" + b'{"role":"user","content":"<<' + "字é ".encode() + b'>>"}]}'
+            ),
+            "count of tokens, estimated: spaces": (
+                _MESSAGES % b"openai/m" + b'{"role":"user","content":"<< >>"}]}'
+            ),
+            "count of tokens, estimated: input of values": (_MESSAGES % b"openai/m" + _CALL),
+        },
     ),
-    Shape(
-        "count of tokens, estimated: letters",
-        "/v1/messages/count_tokens",
-        filled(_MESSAGES % b"openai/m" + b'{"role":"user","content":"', b"abcdefgh", b'"}]}'),
-    ),
-    Shape(
-        "count of tokens, estimated: punctuation",
-        "/v1/messages/count_tokens",
-        filled(_MESSAGES % b"openai/m" + b'{"role":"user","content":"', b"a.1 -", b'"}]}'),
-    ),
-    Shape(
-        "count of tokens, estimated: other scripts",
-        "/v1/messages/count_tokens",
-        filled(_MESSAGES % b"openai/m" + b'{"role":"user","content":"', "字é ".encode(), b'"}]}'),
-    ),
-    Shape(
-        "count of tokens, estimated: spaces",
-        "/v1/messages/count_tokens",
-        filled(_MESSAGES % b"openai/m" + b'{"role":"user","content":"', b" ", b'"}]}'),
-    ),
-    Shape(
-        "count of tokens, estimated: input of values",
-        "/v1/messages/count_tokens",
-        filled(
-            _MESSAGES % b"openai/m"
-            + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
-            b"0,",
-            b"0]}}]}]}",
-        ),
-    ),
-)
-"""Counts that the gateway estimates."""
-
-EMBEDDINGS = (
-    Shape(
-        "embeddings to Gemini: 16 MiB of inputs",
+    *shapes(
         _EMBED,
-        filled(b'{"model":"gemini/m","encoding_format":"float","input":[', b'"a",', b'"a"]}', 16 * MIB),
+        {
+            "embeddings to Gemini: 16 MiB of inputs": repeated(
+                b'{"model":"gemini/m","encoding_format":"float","input":[<<"a",>>"a"]}', 16 * MIB
+            ),
+            "embeddings to Gemini: long title": lambda: (
+                b'{"model":"gemini/m","encoding_format":"float","title":"%b","input":[%b"a"]}'
+                % (b"t" * MIB, b'"a",' * 2000)
+            ),
+            "embeddings to Gemini: long model": lambda: (
+                b'{"model":"gemini/%b","encoding_format":"float","input":[%b"a"]}'
+                % (b"m" * MIB, b'"a",' * 2000)
+            ),
+            "embeddings to Gemini: 2,048 texts, 32 MiB": repeated(
+                (b'{"model":"gemini/m","encoding_format":"float","input":[<<"' + b"x" * 16000 + b'",>>"a"]}'),
+                most=2047,
+            ),
+        },
     ),
-    Shape(
-        "embeddings to Gemini: long title",
-        _EMBED,
-        lambda: (
-            b'{"model":"gemini/m","encoding_format":"float","title":"%b","input":[%b"a"]}'
-            % (b"t" * MIB, b'"a",' * 2000)
-        ),
-    ),
-    Shape(
-        "embeddings to Gemini: long model",
-        _EMBED,
-        lambda: (
-            b'{"model":"gemini/%b","encoding_format":"float","input":[%b"a"]}' % (b"m" * MIB, b'"a",' * 2000)
-        ),
-    ),
-    Shape(
-        "embeddings to Gemini: 2,048 texts, 32 MiB",
-        _EMBED,
-        numbered(
-            b'{"model":"gemini/m","encoding_format":"float","input":[',
-            b'"' + b"x" * 16_000 + b'",',
-            b'"a"]}',
-            most=2047,
-        ),
-    ),
-    Shape(
-        "speech to Gemini: long text",
+    *shapes(
         "/v1/audio/speech",
-        filled(b'{"model":"gemini/m","voice":"alloy","input":"', b"abcdefgh", b'"}'),
+        {
+            "speech to Gemini: long text": b'{"model":"gemini/m","voice":"alloy","input":"<<abcdefgh>>"}',
+        },
     ),
 )
-"""Embeddings and speech."""
-
-TRANSLATED = (*MESSAGES_SHAPES, *GENERATE_CONTENT, *COUNTS, *EMBEDDINGS)

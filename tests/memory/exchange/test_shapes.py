@@ -21,7 +21,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bench.shapes.shape import CHAT, MESSAGES, MIB, filled, numbered
+from bench.shapes.shape import CHAT, MESSAGES, MIB, repeated
 from mgw.exchange.offload import MOST_WAITING, WorkThreads, run_inline
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
@@ -97,29 +97,36 @@ _END = b'{"role":"user","content":"x"}]}'
 _BATCH = b'{"custom_id":"r%d","params":{"model":"claude-x","max_tokens":1,"messages":[]}},'
 
 SHAPES = {
-    "models": (CHAT, filled(b"{", b'"model":"fast",', b'"a":0}', SIZE)),
-    "nested models": (CHAT, filled(b'{"a":[', b'{"model":"x"},', b'{}],"\\u006dodel":"fast"}', SIZE)),
-    "surrogates": (CHAT, filled(b'{"model":"fast","a":"', rb"\ud800", b'"}', SIZE)),
-    "unknown keys": (CHAT, numbered(_USER % b"smart", b',"k%d":0', b"}", SIZE)),
-    "arrays": (CHAT, filled(_USER % b"smart" + b',"z":[', b"[],", b"[]]}", SIZE)),
+    "models": (CHAT, repeated(b'{<<"model":"fast",>>"a":0}', SIZE)),
+    "nested models": (CHAT, repeated(b'{"a":[<<{"model":"x"},>>{}],"\\u006dodel":"fast"}', SIZE)),
+    "surrogates": (CHAT, repeated(b'{"model":"fast","a":"<<\\ud800>>"}', SIZE)),
+    "unknown keys": (CHAT, repeated((_USER % b"smart" + b'<<,"k%d":0>>}'), SIZE)),
+    "arrays": (CHAT, repeated((_USER % b"smart" + b',"z":[<<[],>>[]]}'), SIZE)),
     "unknown keys of messages": (
         CHAT,
-        numbered(b'{"model":"smart","messages":[', b'{"role":"user","content":"x","k%d":0},', _END, 2 * MIB),
+        repeated(
+            (b'{"model":"smart","messages":[<<{"role":"user","content":"x","k%d":0},>>' + _END), 2 * MIB
+        ),
     ),
-    "tool loops": (CHAT, numbered(b'{"model":"smart","messages":[', _CALLS, _END, 3 * MIB)),
+    "tool loops": (CHAT, repeated((b'{"model":"smart","messages":[<<' + _CALLS + b">>" + _END), 3 * MIB)),
     "one text": (
         CHAT,
-        filled(b'{"model":"smart","messages":[{"role":"user","content":"', b"ab", b'"}]}', SIZE),
+        repeated(b'{"model":"smart","messages":[{"role":"user","content":"<<ab>>"}]}', SIZE),
     ),
-    "inputs": ("/v1/embeddings", filled(b'{"model":"gem/m","input":[', b'"a",', b'"a"]}', SIZE)),
-    "zeros of a batch": ("/v1/messages/batches", filled(b'{"requests":[', b"0,", b"0]}", SIZE)),
-    "requests of a batch": ("/v1/messages/batches", numbered(b'{"requests":[', _BATCH, b"{}]}", 4 * MIB)),
+    "inputs": ("/v1/embeddings", repeated(b'{"model":"gem/m","input":[<<"a",>>"a"]}', SIZE)),
+    "zeros of a batch": ("/v1/messages/batches", repeated(b'{"requests":[<<0,>>0]}', SIZE)),
+    "requests of a batch": (
+        "/v1/messages/batches",
+        repeated((b'{"requests":[<<' + _BATCH + b">>{}]}"), 4 * MIB),
+    ),
     "blocks": (
         MESSAGES,
-        numbered(
-            b'{"model":"main/m","max_tokens":1,"messages":[{"role":"user","content":[',
-            b'{"type":"text","text":"%d"},',
-            b'{"type":"text","text":"x"}]}]}',
+        repeated(
+            (
+                b'{"model":"main/m","max_tokens":1,"messages":[{"role":"user",'
+                b'"content":[<<{"type":"text","text":"%d"},>>{"type":"text",'
+                b'"text":"x"}]}]}'
+            ),
             2 * MIB,
         ),
     ),
@@ -143,12 +150,10 @@ def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
 
 
 ANSWERS = {
-    "items": filled(
-        b'{"content":[', b'{"type":"text","text":"a"},', b'{"type":"text","text":"a"}]}', 4 * MIB
-    ),
-    "objects": filled(b'{"content":[],"z":[', b"{},", b"0]}", SIZE),
-    "arrays": filled(b'{"content":[],"z":[', b"[],", b"0]}", SIZE),
-    "one text": filled(b'{"content":[{"type":"text","text":"', b"ab", b'"}]}', SIZE),
+    "items": repeated((b'{"content":[<<{"type":"text","text":"a"},>>{"type":"text","text":"a"}]}'), 4 * MIB),
+    "objects": repeated(b'{"content":[],"z":[<<{},>>0]}', SIZE),
+    "arrays": repeated(b'{"content":[],"z":[<<[],>>0]}', SIZE),
+    "one text": repeated(b'{"content":[{"type":"text","text":"<<ab>>"}]}', SIZE),
 }
 
 
@@ -170,7 +175,7 @@ def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
 
 
 def test_a_coded_body_is_unfolded_aside() -> None:
-    body = gzip.compress(filled(_USER % b"smart" + b',"z":[', b"[],", b"0]}", SIZE)())
+    body = gzip.compress(repeated((_USER % b"smart" + b',"z":[<<[],>>0]}'), SIZE)())
     with threads() as (reactor, work):
         pipeline = Pipeline(offload=work.run)
         _, served = pipeline.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
@@ -198,7 +203,7 @@ def test_a_large_body_is_translated_as_a_small_one_is() -> None:
 def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() -> None:
     with threads() as (reactor, work):
         pipeline = Pipeline(offload=work.run)
-        _, served = pipeline.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
+        _, served = pipeline.ask(body=repeated((_USER % b"smart" + b',"z":"<<a>>"}'), SIZE)())
         _ = served.addErrback(lambda failure: failure.trap(CancelledError))
         served.cancel()
         assert pipeline.event().status is Outcome.CLIENT_ABORT
