@@ -26,8 +26,9 @@ from mgw.exchange.target_resolution import check_allowed
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import overwritten
+from mgw.realtime.connect_socket import connect_socket
 from mgw.realtime.handshake import ClientHandshake
-from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal, connect_socket
+from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal
 from mgw.routing.resolve import Target, check_capability
 from mgw.wire.headers import RawHeaders, retry_after_of
 
