@@ -36,7 +36,7 @@ from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, Channe
 from mgw.web.interfaces import ChannelContext, RequestReceiver, UpgradedConnection
 
 MAX_HELD: Final = 64 * 1024
-"""The most bytes behind a request that wait for its response; then the channel stops reading."""
+"""So many bytes behind a request may wait for its response; beyond that the channel stops reading."""
 
 _HELD_BODY: Final = SizedRequestBody(1)
 """Stands for a body that has come and was not taken yet."""
@@ -116,13 +116,13 @@ class GatewayChannel(ClosingChannel, Protocol):
         self.requests = 0
         """How many requests have been opened, counting refusals."""
         self._likely_head: PlainHead | None = None
-        """That of the request before."""
+        """The head of the request before, if it is easy to recognize."""
         self._body_paused = False
         self._reading = True
         self._processing = self._was_idle = False
         self._upgraded: UpgradedConnection | None = None
         self._receiver: RequestReceiver | None = None
-        """Of the request that is being served, only while the state is OPEN."""
+        """It receives the request that is being served; set only while the state is OPEN."""
 
     # What the transport calls
 

@@ -28,7 +28,7 @@ from mgw.web.interfaces import ChannelContext, RequestReceiver
 from mgw.web.response_sender import ResponseSender
 
 LINGER_BYTES: Final = 1024 * 1024 * 1024
-"""Above the largest files that vendors take: a client may send all of one before it reads its response."""
+"""More than the largest files that vendors take: a client may send one whole before it reads the response."""
 LINGER_SECONDS: Final = 30.0
 DRAIN_SECONDS: Final = 0.2
 """How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
@@ -66,9 +66,9 @@ class ClosingChannel(ResponseSender):
         self._deadline = Deadline(context.wheel, self._on_deadline)
         self._state = ChannelState.CLOSED
         self._input = b""
-        """What the client sent and nobody has taken."""
+        """The bytes of the client that nobody has taken yet."""
         self._reader: RequestHeadReader | None = None
-        """Of a head that is not complete."""
+        """It reads a head that is not complete yet."""
         self._is_registered = self._is_last_call = False
         self._discarded = 0
 

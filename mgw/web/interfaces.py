@@ -29,13 +29,13 @@ class ChannelLimits(Struct, frozen=True, kw_only=True):
     """What a client may take; times in seconds, from the configuration's ``timeouts``."""
 
     client_headers: float
-    """From the first byte of a head to its last; for the first head, from the connection."""
+    """A head may take this long, from its first byte; the first one, from the connection."""
     client_body_idle: float
-    """Between two pieces of a body."""
+    """A body may pause this long between two pieces."""
     client_idle: float
-    """Between two requests."""
+    """A connection may be idle this long between two requests."""
     write_stall: float
-    """Without receiving a byte of a response that waits."""
+    """A client may receive nothing this long while a response waits for it."""
     max_clients: int = 1_000_000
     """How many connections may be open; whoever comes then is refused."""
     max_head_bytes: int = 64 * 1024

@@ -54,9 +54,9 @@ _log: Final = Logger()
 _CHECKS_PER_STALL: Final = 4
 """A stalled client is found at most a quarter of the limit too late."""
 _CHECKED_AT_ONCE: Final = 100
-"""In less than a millisecond."""
+"""So many channels are checked at once, which takes less than a millisecond."""
 _CHECK_PAUSE: Final = 0.02
-"""Between two slices: 5,000 channels a second."""
+"""The pause between two slices in seconds: 5,000 channels are checked in a second."""
 
 REFUSED_SECONDS: Final = 5.0
 """How long a refused client may take to send something, and then to close."""
@@ -69,7 +69,7 @@ _LISTEN_HINTS: Final = MappingProxyType(
         errno.EACCES: " (ports below 1024 need root or CAP_NET_BIND_SERVICE)",
     }
 )
-"""What an operator may not see in the system's own words."""
+"""Explanations for operators where the system's own words say too little."""
 _HEALTH: Final = re.compile(rb"(?:GET|HEAD) /healthz[ ?]")
 _HEALTHY: Final = b'{"status":"ok"}'
 _FULL: Final = (
@@ -106,7 +106,7 @@ class ChannelFactory(ServerFactory):
         self._refused_connections: dict[RefusedConnection, None] = {}
         self._refusal_log = RateLimitedLog(clock)
         self._open: dict[GatewayChannel, float] = {}
-        """When each is to be checked next, in that order."""
+        """The time at which each open channel is to be checked next, in that order."""
         self._next_check: IDelayedCall | None = None
         self._waiting: set[Deferred[None]] = set()
 

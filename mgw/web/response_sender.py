@@ -48,7 +48,7 @@ class ResponseSender:
         self._takes_plain = False
         self._keep_alive = self._may_continue = False
         self._body: SizedRequestBody | ChunkedRequestBody | None = None
-        """What has not come of its body."""
+        """The part of the request's body that has not come yet; ``None`` once all has."""
         # the response
         self._producer: Producer | None = None
         self._full = False

@@ -90,10 +90,10 @@ class _RefusedRequest:
 
 _REFUSED: Final = _RefusedRequest()
 _COOKIE: Final = frozenset({b"Cookie", b"cookie"})
-"""As browsers and proxies spell it: strangers may ask often, and this costs no call."""
+"""The spellings of browsers and proxies: strangers may ask often, and comparing with two costs no call."""
 _ID_BYTES: Final = 12
 _ID_BATCH: Final = 256
-"""For so many names the system is asked for randomness at once."""
+"""The system is asked for the randomness of so many names at once."""
 
 
 @dataclass(slots=True)
@@ -129,30 +129,30 @@ class WebServer:
     wall: Callable[[], float]
     observer: RequestObserver
     budget: BodyBudget
-    """Of bodies in memory."""
+    """The memory that request bodies may take."""
     spool: Spool
-    """Keeps large bodies on disk."""
+    """It keeps large bodies on disk."""
     gate: EdgeGate
     registry: ClientRegistry = field(default_factory=ClientRegistry)
     """What clients have used of their limits."""
     offload: Offload = run_inline
-    """Does what large bodies cost."""
+    """It does the work on large bodies."""
     request_ids: RequestIds = field(default_factory=RequestIds)
     sessions: Sessions = field(default_factory=lambda: Sessions(1024))
     draining: bool = False
     on_idle: Callable[[], None] | None = None
-    """Called when the last request ends."""
+    """It is called when the last request ends."""
     wheel: TimerWheel = field(init=False)
-    """Of the deadlines of requests."""
+    """It keeps the deadlines of requests."""
     _requests: dict[OpenRequest, None] = field(default_factory=dict)
-    """Those under way, in the order in which they came."""
+    """The requests in progress, the oldest first."""
     _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
     find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
-    """What is known of a head, by its key."""
+    """It returns what is known of a head, by its key."""
     _keyless: KeylessRules | None = field(init=False)
-    """What holds for browsers on this machine, where there is no edge auth."""
+    """The rules for browsers on this machine; ``None`` with edge auth."""
     _try_it: TryItGate | None = field(init=False)
-    """What holds for the dashboard's page that sends requests, where there is edge auth."""
+    """It lets the dashboard's page send requests; ``None`` if that is off."""
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
@@ -162,12 +162,12 @@ class WebServer:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are under way."""
+        """How many requests are in progress."""
         return len(self._requests)
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """Those under way, of which the oldest comes first."""
+        """The exchanges in progress, the oldest first."""
         return [request.exchange for request in self._requests if request.exchange is not None]
 
     @property
@@ -186,7 +186,7 @@ class WebServer:
         self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(generation.config, self.gate.clients, self.wall)
-        self._admitted.clear()
+        self._admitted.clear()  # known heads were let in by the keys and routes of before
         self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
@@ -227,7 +227,7 @@ class WebServer:
             self._check(request)
             if request.exchange is not None:
                 if key is not None and not caller.is_temporary:
-                    self._admitted.keep(key, admitted)
+                    self._admitted.keep(key, admitted)  # after the check, which known heads skip
                 if caller.client is not None:
                     request.exchange.acquire_permit(request.on_limit)
             request.admit_body()

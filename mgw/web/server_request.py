@@ -110,11 +110,11 @@ class ServerRequest:
         self.failure: str | None = None
         """Why the request did not end well; where there is an exchange, that knows it."""
         self._gathered: BodyBuffer | None = None
-        """What has come of a body that is kept in memory."""
+        """A body that is kept in memory, as far as it has come."""
         self._spooled: SpooledBody | None = None
-        """Takes its place where a large body is kept on disk."""
+        """A body that goes to disk if it is large, in place of the one in memory."""
         self._body = b""
-        """All of it, where the gateway itself answers and has not taken it yet."""
+        """The whole body, if the gateway itself answers and has not taken it yet."""
         self._size = 0
         self._work: Deferred[None] | Deferred[bytes | BodySource] | ExchangeRun | None = None
         """What serves the request, or waits for the disk to, once all of its body has come."""
@@ -209,7 +209,7 @@ class ServerRequest:
             self.on_body_end()
             return
         try:
-            self._reservation.reserve(len(content))
+            self._reservation.reserve(len(content))  # which pieces do as they come
         except GatewayError as error:
             self.refuse(error)
         else:
@@ -253,12 +253,14 @@ class ServerRequest:
             Reason.DRAINING, "the gateway has shut down; try another instance", retry_after=1.0
         )
         if self.exchange is not None:
-            self.exchange.refused(error)
+            self.exchange.refused(
+                error
+            )  # before the cancellation, which would settle it as left by the client
         if self._work is None:
             self.channel.close_after()
         else:
             self._work.cancel()
-        status = self.response.status or error.status
+        status = self.response.status or error.status  # before the error is sent, which sets the status
         self._send_error(error)
         self._end(status)
 
