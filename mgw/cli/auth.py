@@ -81,7 +81,7 @@ class Setup:
         return users[0].proxy if users else None
 
 
-def run(said: argparse.Namespace) -> int:
+def run_action(said: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status."""
     action: Callable[[Setup, argparse.Namespace], int] = said.action
     try:
@@ -361,30 +361,35 @@ def _tell(problem: str, status: int) -> int:
     return status
 
 
-def show_commands(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """``mgw auth`` alone: print its commands; return the exit status."""
     parser: argparse.ArgumentParser = said.parser
     parser.print_help(sys.stderr)
     return _WRONG_CALL
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
+def _add_command(
+    commands: Any,  # Any: argparse has no public name for it
+    name: str,
+    action: Callable[[Setup, argparse.Namespace], int],
+    does: str,
+    *shown: str,
+) -> argparse.ArgumentParser:
+    below: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=does,
+        description=f"{does[0].upper()}{does[1:]}.",
+        epilog=examples(*shown),
+        formatter_class=HelpFormatter,
+    )
+    below.set_defaults(action=action, command=run_action, parser=below)
+    return below
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the commands below ``mgw auth``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-
-    def add(
-        name: str, action: Callable[[Setup, argparse.Namespace], int], does: str, *shown: str
-    ) -> argparse.ArgumentParser:
-        below = commands.add_parser(
-            name,
-            help=does,
-            description=f"{does[0].upper()}{does[1:]}.",
-            epilog=examples(*shown),
-            formatter_class=HelpFormatter,
-        )
-        below.set_defaults(action=action, command=run, parser=below)
-        return below
-
+    add = partial(_add_command, commands)
     _add_login(
         add(
             *("login", log_in, "log in to an account, and keep its tokens in the credential store"),

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, FORMATS)
 
 
-def report(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Print the catalog as the configuration makes it, without asking a provider; return the exit status."""
     config = read_or_tell(reader_of(said.config), "mgw models")
     if config is None:

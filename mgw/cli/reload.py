@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def reload(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Reload a gateway; return the exit status."""
     try:
         gateway = choose(_find(), said.config, said.pid)

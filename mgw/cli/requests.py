@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, FORMATS)
 
 
-def report(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Print the requests; return the exit status."""
     try:
         events = _find(said)

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, FORMATS)
 
 
-def report(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Print the routes; return the exit status."""
     denied: frozenset[str] = frozenset()
     if said.config is not None:

@@ -53,7 +53,7 @@ def _kinds(text: str) -> str:
     return text
 
 
-def tail(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Print events until somebody interrupts it; return the exit status."""
     filters = Filters(said.client, said.model, said.provider, said.status)
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

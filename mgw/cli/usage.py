@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser, FORMATS)
 
 
-def report(said: argparse.Namespace) -> int:
+def run(said: argparse.Namespace) -> int:
     """Print the sums; return the exit status."""
     if said.database and said.names_file:
         sys.stderr.write("mgw usage: a configuration file and --database: name only one\n")

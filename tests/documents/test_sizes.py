@@ -17,7 +17,6 @@ ROOT: Final = Path(__file__).parents[2]
 FILES: Final = sorted(path for room in ("mgw", "mgw_sim") for path in (ROOT / room).rglob("*.py"))
 
 LONG_FUNCTIONS: Final = {
-    "mgw/cli/auth.py: add_commands": 48,
     "mgw/exchange/planning.py: plan_known": 55,
 }
 LONG_MODULES: Final = {

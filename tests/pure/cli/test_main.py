@@ -13,7 +13,7 @@ import pytest
 from mgw import __version__
 from mgw.cli.arguments import TwoFilesError, settle_file
 from mgw.cli.main import main
-from mgw.cli.parser import ALL, COMMANDS, build_parser
+from mgw.cli.parser import ALL, COMMANDS, Command, build_parser
 from mgw.cli.wrong_calls import GUESSES, commands_of
 from mgw.config.location import DEFAULT_FILE
 from tests.support.waiting import WAIT_SECONDS
@@ -22,6 +22,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 NAMES = [command.name for command in COMMANDS]
 Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_a_command_is_a_row_and_its_module(command: Command) -> None:
+    module = command.load()
+    assert callable(module.add_arguments)
+    assert callable(module.run)
 
 
 def status_of(*words: str) -> int:

@@ -1,0 +1,19 @@
+"""``mgw check``: find mistakes in a configuration, and show where requests will go."""
+
+from __future__ import annotations
+
+import argparse
+
+from mgw.cli.arguments import add_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the command."""
+    add_file(parser)
+
+
+def run(said: argparse.Namespace) -> int:
+    """Check a configuration; return the exit status."""
+    from mgw.app.check import check, reader_of  # slow to import, and `mgw check --help` needs none of it
+
+    return check(reader_of(said.config), "mgw check")
