@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.support.page_blocks import ROOT, Place, blocks_of
+from tools.pages.blocks import ROOT, Place, blocks_of
 
 FILE: Final = ROOT / "docs" / "clients.rst"
 PAGE: Final = blocks_of(FILE)

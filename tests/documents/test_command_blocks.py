@@ -15,11 +15,11 @@ from typing import Final
 
 import pytest
 
-from tests.support.command_blocks import CommandBlock, command_blocks, is_commands, is_run, mistake_in
 from tests.support.commands import run_mgw
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import start_simulator
 from tests.support.waiting import WAIT_SECONDS, wait_until
+from tools.pages.commands import CommandBlock, command_blocks, is_commands, is_run, mistake_in
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").rglob("*.rst"))]

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.consoles import Typed, Written, play, session_of
+from tools.pages.consoles import Typed, Written, play, session_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = {

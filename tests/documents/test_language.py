@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.language import HABITS, ROOT, Finding, Habit, findings
+from tools.pages.language import HABITS, ROOT, Finding, Habit, findings
 
 PLACES: Final = (
     "*.rst",

@@ -15,7 +15,7 @@ import yaml
 from mgw.config.load import parse
 from mgw.config.settings import Config
 from mgw.routing.routes import DENIABLE
-from tests.support.page_blocks import ROOT, blocks_of
+from tools.pages.blocks import ROOT, blocks_of
 
 PAGES: Final = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").glob("*.rst"))]
 SETTINGS: Final = {field.alias or name for name, field in Config.model_fields.items()}

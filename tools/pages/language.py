@@ -3,7 +3,7 @@
 ``CONTRIBUTING.rst`` asks for plain English.  A table cannot read: a text without findings may need work.
 But what the table has was corrected once, all over the texts, and does not come back.
 
-``python -m tests.support.language FILE...`` prints the findings of files.
+``python -m tools.pages.language FILE...`` prints the findings of files.
 """
 
 from __future__ import annotations

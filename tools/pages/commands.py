@@ -1,6 +1,6 @@
 """The commands in the pages: which are run as sessions, which are not and why, and what each line calls.
 
-A literal block that begins with ``$`` is a session, which :mod:`tests.support.consoles` runs.  Of other
+A literal block that begins with ``$`` is a session, which :mod:`tools.pages.consoles` runs.  Of other
 blocks the commands that need nothing but a gateway are run one by one.  A block with a command that is not
 has a comment behind it, ``.. not run: REASON``.  All lines are looked at: programs and options that are ours
 have to exist, as do the targets of ``make``, the units of systemd, and what ``curl`` asks for.
