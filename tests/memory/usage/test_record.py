@@ -2,16 +2,69 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.ops.logs import usage_line
+from mgw.ops.logs import UNKNOWN, format_value, usage_line
 from mgw.routing.routes import ROUTES
-from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
 from mgw.usage.record import MAX_SHARED, MAX_SHARED_CHARS, encode_settled, labels_for
 from tests.support.usage import event, settled_as
-from tests.support.usage_lines import plain_usage_line
+
+_COUNT_FIELDS = (
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "attempts",
+    "bytes_in",
+    "bytes_out",
+    "frames_in",
+    "frames_out",
+)
+
+
+def plain_usage_line(event: UsageEvent) -> bytes:
+    """Return the line of an event, written plainly: what the fast way must agree with."""
+    tokens_in, tokens_out, status = event.tokens_in, event.tokens_out, event.http_status
+    line = (
+        f"usage time={timestamp(event.time)} status={UNKNOWN if status is None else status} "
+        f"outcome={event.status.value} dialect={event.dialect} route={event.route} "
+        f"provider={format_value(event.provider)} model={format_value(event.model)} "
+        f"upstream_model={format_value(event.upstream_model)} "
+        f"tokens_in={UNKNOWN if tokens_in is None else tokens_in} "
+        f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
+        f"latency_ms={event.latency_ms:.1f} request_id={format_value(event.request_id)}"
+    )
+    if event.error is not None:
+        line += f" error={format_value(event.error)}"
+    if event.ttft_ms is not None:
+        line += f" ttft_ms={event.ttft_ms:.1f}"
+    if event.stream:
+        line += " stream=true"
+    for name in _COUNT_FIELDS:
+        value = getattr(event, name)
+        if value is not None:
+            line += f" {name}={value}"
+    if event.session_minutes is not None:
+        line += f" session_minutes={event.session_minutes:.3f}"
+    line += _cost_field(event.cost_usd)
+    for name in ("key_hash", "client", "upstream_request_id"):
+        value = getattr(event, name)
+        if value is not None:
+            line += f" {name}={format_value(value)}"
+    if event.dropped_fields:
+        line += f" dropped_fields={format_value(','.join(event.dropped_fields))}"
+    return f"{line}\n".encode()
+
+
+def _cost_field(dollars: float | None) -> str:
+    if dollars is None:
+        return ""
+    return f" cost_usd={Decimal(dollars).quantize(Decimal(1).scaleb(-9)).normalize():f}"
+
 
 WILD = st.one_of(st.text(st.sampled_from('a -="\\\n\x00\x9b\u2028\ud800\udfff')), st.text(), st.just("gpt-5"))
 MAYBE_TEXT = st.none() | WILD
