@@ -15,7 +15,7 @@ help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
 	@echo 'make check    run the linter and the quick tests, in a minute or two'
 	@echo 'make test     run all tests'
-	@echo 'make test-thorough   try every law with 1,000 examples, as before a release; in about half an hour'
+	@echo 'make test-thorough   try every law with 1,500 examples, as before a release; in about half an hour'
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate the schema, the shell completions, and what is generated in docs/'

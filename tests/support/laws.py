@@ -9,8 +9,8 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-USUAL: Final = 100
-THOROUGH: Final = 1000
+USUAL: Final = 150
+THOROUGH: Final = 1500
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
 _STEADY: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

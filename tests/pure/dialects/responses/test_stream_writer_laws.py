@@ -168,7 +168,7 @@ def comparable(response: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it w
     return kept
 
 
-@examples(60)
+@examples(100)
 @given(groups, st.sampled_from(StopReason), st.sampled_from(["ended", "failed", "broke", "unended"]))
 def test_any_events_in_any_groups_make_a_legal_stream(
     groups: list[list[ReplyEvent]], stop: StopReason, end: str
@@ -187,7 +187,7 @@ def test_any_events_in_any_groups_make_a_legal_stream(
     assert writer.write([TextAdded("more")]) == writer.finish() == writer.keepalive() == b""
 
 
-@examples(60)
+@examples(100)
 @given(replies)
 def test_a_stream_ends_with_the_whole_answer(reply: Reply) -> None:
     stream, whole = streamed(replay_reply(reply)), render_reply(reply, CONTEXT)
