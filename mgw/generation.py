@@ -36,6 +36,7 @@ from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS
 from mgw.dialects.models import Models, override_of
+from mgw.memo.request_memo import RequestMemo
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
@@ -100,8 +101,8 @@ class Generation:
     """What stands in the configuration itself."""
     source_secrets: Callable[[], Sequence[Secret]] = field(default=tuple, repr=False)
     """Returns the credentials that sources got, and those of late."""
-    prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
-    """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
+    memo: RequestMemo = field(default_factory=RequestMemo, repr=False)
+    """What is remembered of the requests that it has served."""
     tries_again: bool = field(init=False)
     """Whether some requests may be sent again, or to another target."""
     server_timing: bool = field(init=False)
@@ -123,6 +124,8 @@ class Generation:
         self.server_timing = self.config.server_timing
         self.error_messages = self.config.hooks.error_messages
         self.reads_trace = self.config.hooks.otlp is not None
+        for name, upstream in self.upstreams.items():
+            upstream.use_shapes(self.memo.shapes_of(name))
         self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)
 
     def known_secrets(self) -> list[Secret]:

@@ -41,7 +41,7 @@ from mgw.config.resilience import RetriesSettings
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.static import OptionalCredential
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.request import ClientRequest
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route, Treatment

@@ -18,7 +18,7 @@ from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
-from mgw.exchange.request import ClientRequest
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.resolve import Target

@@ -27,7 +27,6 @@ from mgw.dialects import provider_side_of
 from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough, is_encoded
-from mgw.exchange.request import ResponseChannel
 from mgw.exchange.response import (
     SLICE_BYTES,
     BufferedResponse,
@@ -40,6 +39,7 @@ from mgw.exchange.response import (
     send_head,
     send_sliced,
 )
+from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.response_translation import MAX_ERROR_BYTES, StreamTranslation
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.silence import Silence

@@ -33,7 +33,7 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
-from mgw.usage.record import SessionCounts, SettledExchange, labels_for
+from mgw.usage.record import SessionCounts, SettledExchange
 from mgw.usage.trace_context import TraceContext
 
 IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
@@ -388,10 +388,8 @@ class Exchange(Struct, eq=False):
         usage = NO_USAGE  # a count consumes nothing (contract 7.3)
         if self.route.metered:
             usage = self.usage() if self.counted is None else self.counted
-        provider, upstream_model = (
-            (None, None) if target is None else (target.provider.name, target.upstream_model)
-        )
-        labels = labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash, client)
+        memo = self.generation.memo
+        labels = memo.labels_for(self.route, target, self.asked_model, self.key_hash, client)
         cost = unpriced = None
         prices = self.generation.prices
         if prices is not None and self.route.metered:

@@ -24,9 +24,7 @@ from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
-from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.refusals import RefusalMeter
-from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
@@ -35,8 +33,11 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
+from mgw.exchange.upstream_head import render_head, upstream_target
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.http.response_head import ResponseHead
+from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.nouns.secret import Secret, overwritten
 from mgw.routing.resolve import Target
@@ -207,8 +208,8 @@ class Passthrough(Struct, eq=False):
     """As it is sent."""
     keepalive_seconds: float | None = None
     rewriter: UrlRewriter | None = None
-    prepared: PreparedRequest | None = None
-    """Where all but the body is as for other requests of this head."""
+    head: UpstreamHead | None = None
+    """The head that is sent, where it is the same for other requests with this head of the client's."""
     reencoded: bool = False
     """Whether the body has lost the content coding that the client gave it."""
     answering: AnsweringModel | None = None
@@ -229,10 +230,10 @@ class Passthrough(Struct, eq=False):
 
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
-        body, prepared, self._credential = self.body, self.prepared, credential
-        if prepared is not None and isinstance(body, bytes):
-            head = prepared.head(credential, upstream, len(body), self.request.values)
-            return upstream.send(prepared.method, head, body, sink, fresh=fresh)
+        body, head, self._credential = self.body, self.head, credential
+        if head is not None and isinstance(body, bytes):
+            rendered = render_head(head, credential, upstream, len(body), self.request.values)
+            return upstream.send(head.method, rendered, body, sink, fresh=fresh)
         request = UpstreamRequest(
             method=self.request.method,
             target=upstream_target(self.route, self.target, self.request),
@@ -349,7 +350,7 @@ class Passthrough(Struct, eq=False):
         return rewrites_body(self.rewriter) and has_body and not is_encoded(head)
 
     def _headers(self, credential: Credential) -> RawHeaders:
-        headers = forwarded_headers(self.request, self.route.family, self.target)
+        headers = forwarded_headers(self.request.headers, self.route.family, self.target)
         if self.reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
         if self.readable or rewrites_body(self.rewriter):

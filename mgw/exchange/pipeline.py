@@ -44,7 +44,6 @@ from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault, status_error
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
 from mgw.exchange.refusals import report_refusal
 from mgw.exchange.relay import HeldHead, Relay
-from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
     BufferedResponse,
     EarlyFailure,
@@ -58,9 +57,11 @@ from mgw.exchange.response import (
     send_head,
     send_whole,
 )
+from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.response_translation import StreamTranslation
 from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment

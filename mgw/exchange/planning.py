@@ -27,14 +27,15 @@ from mgw.exchange.body import (
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.passthrough import Passthrough
-from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_target, keep_target
-from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_body
 from mgw.exchange.restricted_body import open_restricted_body, read_small_restricted
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
+from mgw.exchange.upstream_head import known_target_of, relayed_head
+from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import ModelAt, Treatment
@@ -53,49 +54,48 @@ def plan_known(
 
     :raises GatewayError: as :func:`plan_for` does.
     """
-    route = exchange.route
-    is_known = (
-        request.is_plain and route.is_prepared and (request.prepared or exchange.generation.prepared_targets)
-    )
+    route, memo = exchange.route, exchange.generation.memo
+    findings = memo.findings.get(request.head_key)
+    is_known = request.is_plain and route.is_prepared and (findings is not None or memo.targets)
     if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
     client = exchange.client
     if client is None or client.fits is None:
         found = find_model(body) if route.names_one_model else None
     else:
-        opened = read_small_restricted(route, request, body)
+        opened = read_small_restricted(exchange, request, body)
         if opened is None:
             return None
         found = opened.model
     asked = request.path_model if found is None else found.value
-    prepared = request.prepared.get(asked)
-    if prepared is None:
-        known = find_target(exchange.generation, route, request, asked)
-        if known is None:
+    relayed = None if findings is None else findings.relayed.get(asked)
+    if relayed is None:
+        target = memo.find_target(route, request, asked)
+        if target is None:
             return None
         exchange.asked_model = asked
-        exchange.target = known if isinstance(known, Target) else known.target
+        exchange.target = target if isinstance(target, Target) else target.target
         check_allowed(exchange, exchange.target)
-        if isinstance(known, Target):
-            return _translate_known(exchange, request, known, body)
-        prepared = known.request_for(request)
-        if len(request.prepared) < MAX_PREPARED:
-            request.prepared[asked] = prepared
-    if TAG_BYTES in body or (prepared.takes_list and LIST_MARKER in body):
+        if isinstance(target, Target):
+            return _translate_known(exchange, request, target, body)
+        relayed = target, relayed_head(memo, target, request)
+        if findings is not None:
+            memo.keep_relayed(request, asked, *relayed)
+    known, head = relayed
+    if TAG_BYTES in body or (known.takes_list and LIST_MARKER in body):
         return None
     exchange.asked_model = asked
-    exchange.target = prepared.target
-    if found is not None and prepared.model_literal is not None:
-        body = replace_spans(body, found.spans, prepared.model_literal)
-    seconds = prepared.keepalive_seconds
+    exchange.target = known.target
+    if found is not None and known.model_literal is not None:
+        body = replace_spans(body, found.spans, known.model_literal)
     return Passthrough(
         route,
-        prepared.target,
+        known.target,
         request,
         body,
-        seconds,
+        known.keepalive_seconds,
         None,
-        prepared,
+        head,
         reads_errors=exchange.generation.error_messages,
     )
 
@@ -209,7 +209,7 @@ async def _translation(
         assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
         decoded = await decode_body(exchange, request, body.original)
     if keep and exchange.route.is_prepared:
-        keep_target(exchange.generation, exchange.route, request, target)
+        exchange.generation.memo.keep_target(exchange.route, request, target)
     builder = TranslationBuilder(exchange, request, target, decoded)
     plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
     builder.record_findings()
@@ -229,12 +229,13 @@ async def _passthrough(
             body = await strip_foreign_history(exchange, body)
         await find_other_models(exchange, target, body)
         rewrite_models(exchange, request, target, body)
-        prepared_target = PreparedTarget(route, target, request, _keepalive_seconds(exchange))
-        prepared = prepared_target.request_for(request)
+        memo = exchange.generation.memo
+        known = known_target_of(route, target, request, _keepalive_seconds(exchange))
+        memo.keep_target(route, request, known)
+        head = relayed_head(memo, known, request)
         if not request.content_codings:
-            request.keep_prepared(target.asked_model, prepared)
-        keep_target(exchange.generation, route, request, prepared_target)
-        return _passthrough_of(exchange, request, target, body, prepared=prepared)
+            memo.keep_relayed(request, target.asked_model, known, head)
+        return _passthrough_of(exchange, request, target, body, head=head)
     repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
     if repeats and not exchange.is_restricted and target.upstream_model != request.path_model:
         body = await find_nested_models(exchange, request, body.original)
@@ -277,7 +278,7 @@ def _passthrough_of(
     body: RequestBody,
     *,
     rewriter: UrlRewriter | None = None,
-    prepared: PreparedRequest | None = None,
+    head: UpstreamHead | None = None,
 ) -> Passthrough:
     content, reencoded = body.upstream_body()
     seconds = _keepalive_seconds(exchange)
@@ -288,7 +289,7 @@ def _passthrough_of(
         content,
         seconds,
         rewriter,
-        prepared,
+        head,
         reencoded=reencoded,
         reads_errors=exchange.generation.error_messages,
     )

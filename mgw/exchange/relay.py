@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
 from mgw.exchange.exchange import Exchange, Fault
-from mgw.exchange.request import ResponseChannel
+from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.silence import Silence
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline

@@ -23,7 +23,7 @@ from mgw.credentials.provider import Credential
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.relay import BodyFilter
-from mgw.exchange.request import ResponseChannel
+from mgw.exchange.response_channel import ResponseChannel
 from mgw.http.response_writer import date_header
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.routing.resolve import Target

@@ -17,8 +17,8 @@ from mgw.dialects.metering import media_type
 from mgw.exchange.body import FORM, JSON, MAX_PART_BYTES, MODELS, RequestBody, decode_body
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SMALL_BYTES, maybe_offload
-from mgw.exchange.request import ClientRequest
 from mgw.exchange.target_resolution import MODEL, check_query
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.wire.headers import values_of
@@ -52,8 +52,7 @@ async def open_restricted_body(
     """
     route = exchange.route
     has_body = not isinstance(original, bytes) or bool(original)
-    if not request.is_unambiguous:
-        _check_head(route, request, has_body=has_body)
+    _check_head(exchange, request, has_body=has_body)
     in_form = route.model_at is ModelAt.FORM and _media_of(request) == FORM
     if not isinstance(original, bytes):
         if in_form and not request.content_codings:
@@ -67,7 +66,7 @@ async def open_restricted_body(
     return await maybe_offload(exchange.offload, read, large=len(body) > SMALL_BYTES)
 
 
-def read_small_restricted(route: Route, request: ClientRequest, body: bytes) -> RequestBody | None:
+def read_small_restricted(exchange: Exchange, request: ClientRequest, body: bytes) -> RequestBody | None:
     """Do what :func:`open_restricted_body` does for a body without a content coding, if it names one model.
 
     :returns: ``None``, where it names others, too, or is not small.
@@ -75,9 +74,10 @@ def read_small_restricted(route: Route, request: ClientRequest, body: bytes) -> 
     """
     if len(body) > SMALL_BYTES:
         return None
-    if not request.is_unambiguous:
-        _check_head(route, request, has_body=bool(body))
-    opened = _read(route, request, body, body)
+    findings = exchange.generation.memo.findings.get(request.head_key)
+    if findings is None or not findings.is_unambiguous:
+        _check_head(exchange, request, has_body=bool(body))
+    opened = _read(exchange.route, request, body, body)
     return None if opened.nested or opened.names_others else opened
 
 
@@ -106,12 +106,14 @@ def _read(route: Route, request: ClientRequest, original: bytes, body: bytes) ->
     return opened
 
 
-def _check_head(route: Route, request: ClientRequest, *, has_body: bool) -> None:
+def _check_head(exchange: Exchange, request: ClientRequest, *, has_body: bool) -> None:
     """Refuse a query and a ``Content-Type`` by which some provider finds another model."""
-    check_query(route, request.raw_query)
+    check_query(exchange.route, request.raw_query)
     if has_body:
-        _check_media(route, request)
-        request.is_unambiguous = True  # and so are all that have the same head
+        _check_media(exchange.route, request)
+        findings = exchange.generation.memo.findings.get(request.head_key)
+        if findings is not None:
+            findings.is_unambiguous = True
 
 
 def _check_media(route: Route, request: ClientRequest) -> None:

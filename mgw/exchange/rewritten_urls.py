@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from msgspec.json import encode
 
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.request import ClientRequest
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mgw.config.provider import Provider
 from mgw.exchange.body import MODELS, RequestBody
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.request import ClientRequest
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.match import PROVIDER

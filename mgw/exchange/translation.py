@@ -41,8 +41,6 @@ from mgw.dialects.refusal import no_base64
 from mgw.dialects.speech import voice_for
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
-from mgw.exchange.prepared_request import PreparedHead, headers_for
-from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
 from mgw.exchange.response_translation import (
     ESTIMATED,
@@ -54,7 +52,10 @@ from mgw.exchange.response_translation import (
     gateway_headers_for,
 )
 from mgw.exchange.text_response import TextResponse
+from mgw.exchange.upstream_head import headers_for, render_head
 from mgw.exchange.upstream_headers import secrets_sent
+from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import ChatTools, DialectName, ThroughResponses
@@ -106,7 +107,7 @@ class Translation:
 
     target: Target
     request: ClientRequest
-    head: PreparedHead = field(repr=False)
+    head: UpstreamHead = field(repr=False)
     body: bytes = field(repr=False)
     response: ResponseTranslation = field(repr=False)
     retry: TranslationBuilder | None = field(default=None, repr=False)
@@ -127,7 +128,7 @@ class Translation:
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
-        head = self.head.head(credential, upstream, len(self.body), self.request.values)
+        head = render_head(self.head, credential, upstream, len(self.body), self.request.values)
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(
@@ -332,7 +333,7 @@ class TranslationBuilder:
             rendered = self._rewrite(rendered, response, rewrite)
         self._rendered_bytes = len(rendered.body)
         retry = self if rendered.thoughts else None
-        head = self._prepared_head(rendered, response.accept)
+        head = self._upstream_head(rendered, response.accept)
         return Translation(self.target, self.request, head, rendered.body, response, retry)
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
@@ -346,11 +347,12 @@ class TranslationBuilder:
         edits = rewrite.edits(dialect, rendered.body, user_agent)
         return replace(rendered, body=apply_edits(rendered.body, edits))
 
-    def _prepared_head(self, rendered: Rendered, accept: bytes) -> PreparedHead:
-        """Return the head to send, which is kept with the client's."""
-        target, request = self.target, self.request
+    def _upstream_head(self, rendered: Rendered, accept: bytes) -> UpstreamHead:
+        """Return the head to send, which is remembered with the client's."""
+        target, request, memo = self.target, self.request, self.exchange.generation.memo
         key = target.provider.name, rendered.target, rendered.headers, accept
-        known = request.translated.get(key)
+        findings = memo.findings.get(request.head_key)
+        known = None if findings is None else findings.translated.get(key)
         if known is not None:
             return known
         replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
@@ -363,8 +365,8 @@ class TranslationBuilder:
             *rendered.headers,
         ]
         upstream_target = call_target(target.provider, *split_target(rendered.target))
-        found = PreparedHead(b"POST", target, upstream_target, headers)
-        request.keep_translated(key, found)
+        found = UpstreamHead(b"POST", target.provider, upstream_target, headers)
+        memo.keep_translated(request, key, found)
         return found
 
     def _add_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:

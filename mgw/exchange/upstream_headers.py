@@ -10,7 +10,6 @@ from functools import lru_cache
 from mgw.config.provider import Provider
 from mgw.config.secrets import credentials_in
 from mgw.credentials.provider import Credential
-from mgw.exchange.request import ClientRequest
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
@@ -19,10 +18,10 @@ from mgw.routing.resolve import Target
 from mgw.wire.headers import RawHeaders, request_headers
 
 
-def forwarded_headers(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
-    """Return the client's headers that go to the target."""
+def forwarded_headers(headers: RawHeaders, client: Family, target: Target) -> RawHeaders:
+    """Return those of the client's headers that go to the target."""
     forward = forwarded_names(target.provider)
-    return request_headers(request.headers, client=client, target=target.family, forward=forward)
+    return request_headers(headers, client=client, target=target.family, forward=forward)
 
 
 def forwarded_names(provider: Provider) -> frozenset[bytes]:

@@ -82,11 +82,15 @@ class HeadShape:
 
 
 class HeadShapes:
-    """The shapes of one provider's heads, whichever of its connections they came on."""
+    """The shapes of one provider's heads, whichever of its connections they came on.
 
-    __slots__ = ("_candidates", "tried")
+    :param max_shapes: how many are kept; 0: nothing is learned.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_candidates", "_max_shapes", "tried")
+
+    def __init__(self, max_shapes: int = MAX_SHAPES) -> None:
+        self._max_shapes = max_shapes
         self.tried: tuple[HeadShape, ...] = ()
         """Those to compare a head with: the last ones that a head was read line by line of."""
         self._candidates: dict[tuple[bytes, ...], _Candidate] = {}
@@ -98,7 +102,7 @@ class HeadShapes:
         :param lines: its own, as they were judged.
         """
         raw = head.raw
-        if len(raw) > _MAX_BYTES:
+        if len(raw) > _MAX_BYTES or not self._max_shapes:
             return
         parts = [raw[: raw.index(LINE_END)]]
         for name, value, attribute, _ in lines:
@@ -107,7 +111,7 @@ class HeadShapes:
                 parts.append(value)
         key = tuple(parts)
         candidate = self._candidates.pop(key, None) or _Candidate()
-        if len(self._candidates) >= MAX_SHAPES:
+        if len(self._candidates) >= self._max_shapes:
             del self._candidates[next(iter(self._candidates))]
         self._candidates[key] = candidate
         candidate.seen += 1

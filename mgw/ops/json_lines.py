@@ -27,7 +27,7 @@ from twisted.logger import LogEvent, eventAsText
 from mgw.nouns.secret import redact_patterns
 from mgw.ops.logs import MAX_SHARED_PATH, UNKNOWN, UNLOGGED_PATHS, hide_credentials
 from mgw.usage.event import ELLIPSIS, MAX_NAME, timestamp
-from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SettledExchange, encode_settled
+from mgw.usage.record import EndedRequest, ExchangeLabels, SettledExchange, encode_settled
 
 MAX_LINE: Final = 32 * 1024
 _MESSAGE_CHARS: Final = (24 * 1024, 8 * 1024, 2 * 1024)
@@ -118,8 +118,10 @@ def _usage_json(settled: SettledExchange, more: bytes) -> bytes:
 def _shown(settled: SettledExchange) -> SettledExchange:
     """Return an exchange without what the log does not show; itself, where it has none of that."""
     labels, names = settled.labels, settled.dropped_fields
-    is_long = labels.model is not None and len(labels.model) > MAX_SHARED_CHARS
-    shown = (_hide_labels if is_long else _shared_labels)(labels)
+    if labels.is_shown is None:
+        labels.shown = _hide_labels(labels)
+        labels.is_shown = labels.shown is None
+    shown = labels.shown or labels
     upstream_id, message = _hide(settled.upstream_request_id), settled.error_message
     is_same = shown is labels and upstream_id == settled.upstream_request_id
     if is_same and names is None and message is None:
@@ -137,7 +139,8 @@ def _shown(settled: SettledExchange) -> SettledExchange:
     )
 
 
-def _hide_labels(labels: ExchangeLabels) -> ExchangeLabels:
+def _hide_labels(labels: ExchangeLabels) -> ExchangeLabels | None:
+    """Return what the log shows in place of these labels; ``None``: they may be shown."""
     hidden = ExchangeLabels(
         labels.dialect,
         labels.route,
@@ -154,14 +157,11 @@ def _hide_labels(labels: ExchangeLabels) -> ExchangeLabels:
         *(labels.provider, labels.model, labels.upstream_model),
         *(labels.key_hash, labels.client),
     )
-    return labels if is_same else hidden
+    return None if is_same else hidden
 
 
 def _hide(value: str | None) -> str | None:
     return None if value is None else hide_credentials(value)
-
-
-_shared_labels: Final = lru_cache(maxsize=512)(_hide_labels)
 
 
 def _request_of(ended: EndedRequest) -> str | None:

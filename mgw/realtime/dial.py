@@ -18,12 +18,12 @@ from mgw.exchange.attempts import (
     trouble_of_status,
 )
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.prepared_request import upstream_target
 from mgw.exchange.refusals import refusal_error
-from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import FullResponse
 from mgw.exchange.target_resolution import check_allowed
+from mgw.exchange.upstream_head import upstream_target
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import overwritten
 from mgw.realtime.connect_socket import connect_socket
@@ -144,7 +144,7 @@ def full_response(refusal: UpstreamRefusal) -> FullResponse:
 def _headers(
     exchange: Exchange, request: ClientRequest, target: Target, credential: Credential
 ) -> RawHeaders:
-    headers = forwarded_headers(request, exchange.route.family, target)
+    headers = forwarded_headers(request.headers, exchange.route.family, target)
     headers = [pair for pair in headers if pair[0].lower() not in _OF_BODIES]
     return provider_headers(headers, target.provider, credential)
 

@@ -26,9 +26,10 @@ from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.refusals import refusal_error
-from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
+from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.target_resolution import MODEL, resolve_model
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import Cause, GatewayError, Reason, forget_frames
 from mgw.nouns.vocabulary import Capability
 from mgw.reactor.deadline import Deadline

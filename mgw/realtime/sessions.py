@@ -14,7 +14,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.single_flight import SingleFlight
-from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts, labels_for
+from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts
 
 RETRY_SECONDS = 1.0
 
@@ -36,10 +36,9 @@ def facts_of(exchange: Exchange, counts: SessionCounts | None) -> SessionFacts:
 
     :param counts: ``None`` before frames are relayed.
     """
-    target = exchange.target
-    provider, model = (None, None) if target is None else (target.provider.name, target.upstream_model)
     client = None if exchange.client is None else exchange.client.name
-    labels = labels_for(exchange.route, provider, exchange.asked_model, model, exchange.key_hash, client)
+    memo, target = exchange.generation.memo, exchange.target
+    labels = memo.labels_for(exchange.route, target, exchange.asked_model, exchange.key_hash, client)
     return SessionFacts(exchange.request_id, exchange.wall, labels, counts or NO_SESSION)
 
 

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from mgw.bodies.source import BodySource, body_size
 from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
+from mgw.http.head_shape import HeadShapes
 from mgw.http.request_head import render_request_head
 from mgw.nouns.errors import GatewayError
 from mgw.upstream.address import Address, address_of
@@ -103,6 +104,10 @@ class Upstream:
     def dialler(self) -> Dialler:
         """Makes connections that belong to no pool."""
         return self._pool.dialler
+
+    def use_shapes(self, head_shapes: HeadShapes) -> None:
+        """Have the next connections learn the shapes of the provider's heads here, and read by them."""
+        self._pool.head_shapes = head_shapes
 
     def describe_error(self, error: Exception) -> UpstreamFailure:
         """Return what a failed attempt to connect means, in words for whoever uses the provider."""

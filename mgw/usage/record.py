@@ -9,7 +9,6 @@ they are rendered once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Raw, Struct
@@ -23,10 +22,8 @@ from mgw.usage.figures import consumes
 from mgw.usage.price_row import LabelPrice, Unpriced
 from mgw.usage.trace_context import TraceContext
 
-MAX_SHARED: Final = 512
-"""How many labels are kept for exchanges to come: a client can make up any number of models."""
 MAX_SHARED_CHARS: Final = 256
-"""Labels with a longer name of a model are not kept."""
+"""Labels with a longer name of a model are kept for no other exchange."""
 NO_CLIENT: Final = "none"
 OTHER_CLIENT: Final = "other"
 _MODELS: Final = "models/"
@@ -55,6 +52,10 @@ class ExchangeLabels:
     """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
     log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
     """The same, and the key's hash and the client, as :func:`mgw.ops.logs.usage_line` writes them."""
+    is_shown: bool | None = field(default=None, init=False, repr=False)
+    """Whether the log may show them as they are; ``None`` until :mod:`mgw.ops.json_lines` has looked."""
+    shown: ExchangeLabels | None = field(default=None, init=False, repr=False)
+    """What the log shows in their place, where it may not."""
     price: LabelPrice | None = field(default=None, init=False, repr=False)
     """What the model costs; ``None`` until the table of prices was asked."""
 
@@ -201,20 +202,6 @@ class _Labels(Struct, kw_only=True, omit_defaults=True):
     transport: str
 
 
-def labels_for(
-    route: Route,
-    provider: str | None,
-    model: str | None,
-    upstream_model: str | None,
-    key_hash: str | None,
-    client: str | None = None,
-) -> ExchangeLabels:
-    """Return the labels of these values, which exchanges share while they are among those asked for last."""
-    if model is not None and len(model) > MAX_SHARED_CHARS:
-        return _labels_of(route, provider, model, upstream_model, key_hash, client)
-    return _shared_labels(route, provider, model, upstream_model, key_hash, client)
-
-
 def encode_settled(settled: SettledExchange) -> bytes:
     """Return the line of JSON of an exchange: that of its event (:func:`mgw.usage.event.encode`)."""
     labels, usage, ttft_ms, cost = settled.labels, settled.usage, settled.ttft_ms, settled.cost
@@ -268,14 +255,15 @@ def _render_labels(labels: ExchangeLabels) -> Raw:
     return raw
 
 
-def _labels_of(
+def labels_of(
     route: Route,
     provider: str | None,
     model: str | None,
     upstream_model: str | None,
     key_hash: str | None,
-    client: str | None,
+    client: str | None = None,
 ) -> ExchangeLabels:
+    """Return new labels; exchanges get those that :class:`~mgw.memo.request_memo.RequestMemo` keeps."""
     if upstream_model is not None:
         upstream_model = upstream_model.removeprefix(_MODELS)
     return ExchangeLabels(
@@ -289,6 +277,3 @@ def _labels_of(
         key_hash,
         client,
     )
-
-
-_shared_labels: Final = lru_cache(maxsize=MAX_SHARED)(_labels_of)

@@ -26,12 +26,12 @@ from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
 from mgw.http.head_key import HeadKey, PlainHead, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
+from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import socket_state
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
-from mgw.web.admission import AdmittedHead
 from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, ChannelState, ClosingChannel
 from mgw.web.interfaces import ChannelContext, RequestReceiver, UpgradedConnection
 
@@ -45,12 +45,12 @@ _HELD_BODY: Final = SizedRequestBody(1)
 class RequestHandler(Interface):
     """Handles the requests of all channels of a listener.  No method may raise."""
 
-    def find_admitted(self, key: bytes) -> AdmittedHead | None:
+    def find_head(self, key: bytes) -> KnownHead | None:
         """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
         ...
 
-    def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
+    def on_known_request(
+        self, channel: GatewayChannel, known: KnownHead, key: HeadKey
     ) -> RequestReceiver | None:
         """Take a request whose head is known; the response may start at once.
 
@@ -284,8 +284,8 @@ class GatewayChannel(ClosingChannel, Protocol):
             return False
         self._processing = True
         try:
-            admitted = self._context.handler.find_admitted(key[0])
-            if admitted is None or not self._take_admitted(admitted, key):
+            known = self._context.handler.find_head(key[0])
+            if known is None or not self._take_known(known, key):
                 self._read_head(key)
         finally:
             self._processing = False
@@ -297,8 +297,8 @@ class GatewayChannel(ClosingChannel, Protocol):
             return self._read_head(None)
         key = key_of_head(self._input, self._likely_head)
         if key is not None:
-            admitted = self._context.handler.find_admitted(key[0])
-            if admitted is not None and self._take_admitted(admitted, key):
+            known = self._context.handler.find_head(key[0])
+            if known is not None and self._take_known(known, key):
                 return True
         return self._read_head(key)
 
@@ -328,17 +328,17 @@ class GatewayChannel(ClosingChannel, Protocol):
         self._on_head(head, key)
         return True
 
-    def _take_admitted(self, admitted: AdmittedHead, key: HeadKey) -> bool:
+    def _take_known(self, known: KnownHead, key: HeadKey) -> bool:
         """Take a request whose head is known; most often its body has come with it."""
         _, end, length, _ = key
-        head, data = admitted.head, self._input
-        self._likely_head = admitted.plain
+        head, data = known.head, self._input
+        self._likely_head = known.plain
         whole = len(data) - end >= length
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         if not whole:
             self._body = SizedRequestBody(length)
         self._deadline.stop()  # first: a refusal starts the next one
-        receiver = self._context.handler.on_admitted_request(self, admitted, key)
+        receiver = self._context.handler.on_known_request(self, known, key)
         if receiver is None:
             self._end_serving()
             self._body = None

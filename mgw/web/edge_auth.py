@@ -25,6 +25,7 @@ from mgw.clients.client import Client, ClientRegistry
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
+from mgw.memo.known_head import CHECKED_EACH_TIME, Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.nouns.secret import Secret
@@ -51,23 +52,6 @@ _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"acce
 """Headers whose words mean what they say, even where a short key is one of them."""
 
 _WANTED: Final = "this gateway requires a gateway key: send Authorization: Bearer <key> or x-api-key: <key>"
-
-
-class Caller(Struct, frozen=True):
-    """A client that may come in."""
-
-    key: ClientKey | None
-    """Its own credential for the provider."""
-    raw_query: bytes | None
-    """The query without the credentials that stood in it."""
-    headers: RawHeaders
-    """The headers, without any that repeats an edge key where no credential belongs."""
-    flaw: str | None = None
-    """What is wrong with a credential that could not be used."""
-    client: Client | None = None
-    """Whose edge key opened the gate; ``None`` where nobody needs one."""
-    is_temporary: bool = False
-    """Whether the same head may not come in later: it brought a token that is valid for a short time."""
 
 
 class Upload(Struct, frozen=True):
@@ -117,6 +101,8 @@ class EdgeGate:
         """Those of keys that nobody has sent yet."""
         self.learned: list[Secret] = []
         """Keys that were configured by their digests, and have been sent since."""
+        self.on_learned: Callable[[], None] = _nobody
+        """Called when there is one more, which may stand in what was let in before."""
         self._others = {sha256(key.reveal().encode("latin-1")).digest() for key in others}
         """Those of keys that are the gateway's too, and open nothing here."""
         self._hidden = HiddenKeys(_values_of(settings, others))
@@ -159,8 +145,8 @@ class EdgeGate:
         plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
         if not plain and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        is_temporary = token_client is not None and token_client is vouched
-        return Caller(own, raw_query, headers, flaw, client if self._closed else None, is_temporary)
+        known_until = None if token_client is None else CHECKED_EACH_TIME
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None, known_until)
 
     @property
     def clients(self) -> Mapping[bytes, Client]:
@@ -236,6 +222,7 @@ class EdgeGate:
             self._unseen.discard(digest)
             self.learned.append(Secret(value.decode("latin-1")))
             self._hidden.add(value)
+            self.on_learned()
         return client
 
     def _fits(self, value: bytes) -> bool:
@@ -275,6 +262,10 @@ class EdgeGate:
         if lower not in _WORDS:
             return any(map(self._hidden.are_mentioned, readings))
         return any(map(self._hidden.are_contained, readings))
+
+
+def _nobody() -> None:
+    """Nobody remembers what was let in."""
 
 
 def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) -> GatewayError:

@@ -19,10 +19,10 @@ from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.exchange.exchange import Exchange
+from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.transport import RelayTransport
-from mgw.web.admission import AdmittedHead
 
 
 class ChannelLimits(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class OpenRequest(Protocol):
     """A request in progress, as its server knows it."""
 
     @property
-    def admitted(self) -> AdmittedHead:
+    def known(self) -> KnownHead:
         """Its head."""
         ...
 

@@ -73,7 +73,7 @@ class Operations:
 
     def serve(self, request: ServerRequest) -> Awaitable[None]:
         """Have the endpoint of a request's path respond to it."""
-        return self.tree.serve(GatewayRequest.of(request), unquote(request.admitted.raw_path.decode("ascii")))
+        return self.tree.serve(GatewayRequest.of(request), unquote(request.known.raw_path.decode("ascii")))
 
     @app.route("/", methods=["GET"])
     def root(self, request: GatewayRequest) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.exchange.request import Producer
+from mgw.exchange.response_channel import Producer
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody
 from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
@@ -66,7 +66,7 @@ class ResponseSender:
             self._start(ResponseHeadBuilder(status, reason, headers))
 
     def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
-        """Start a response that is passed on; see :class:`~mgw.exchange.request.ResponseChannel`."""
+        """Start a response that is passed on; see :class:`~mgw.exchange.response_channel.ResponseChannel`."""
         if not self._serving:
             return
         if lines and self._is_plain(status):

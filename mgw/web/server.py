@@ -23,6 +23,7 @@ from mgw.exchange.planning import not_implemented
 from mgw.generation import Generation
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.memo.known_head import Caller, KnownHead, client_request_of
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.nouns.vocabulary import DialectName
 from mgw.reactor.deadline import TimerWheel
@@ -32,9 +33,8 @@ from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.usage.trace_context import trace_context_of
-from mgw.web.admission import AdmittedHead, AdmittedHeads, client_request_of
 from mgw.web.channel import GatewayChannel
-from mgw.web.edge_auth import Caller, EdgeGate, Upload
+from mgw.web.edge_auth import EdgeGate, Upload
 from mgw.web.interfaces import OpenRequest, RequestReceiver
 from mgw.web.keyless import KeylessRules
 from mgw.web.server_request import LocalApp, ServerRequest, own_address
@@ -146,8 +146,7 @@ class WebServer:
     """It keeps the deadlines of requests."""
     _requests: dict[OpenRequest, None] = field(default_factory=dict)
     """The requests in progress, the oldest first."""
-    _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
-    find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
+    find_head: Callable[[bytes], KnownHead | None] = field(init=False)
     """It returns what is known of a head, by its key."""
     _keyless: KeylessRules | None = field(init=False)
     """The rules for browsers on this machine; ``None`` with edge auth."""
@@ -156,7 +155,7 @@ class WebServer:
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
-        self.find_admitted = self._admitted.find  # bound here: one call less for every request
+        self._use_memory()
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(self.generation.config, self.gate.clients, self.wall)
 
@@ -186,13 +185,20 @@ class WebServer:
         self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(generation.config, self.gate.clients, self.wall)
-        self._admitted.clear()  # known heads were let in by the keys and routes of before
+        self._use_memory()  # known heads were let in by the keys and routes of before
         self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
         self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
         if before is not generation:
             before.retire()
+
+    def _use_memory(self) -> None:
+        """Take what is remembered under the generation, but for heads that another gate has let in."""
+        memo = self.generation.memo
+        memo.forget_heads()
+        self.find_head = memo.find_head  # bound here: one call less for every request
+        self.gate.on_learned = memo.forget_heads  # a head may hold the key where none belongs
 
     def on_request(
         self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
@@ -219,15 +225,15 @@ class WebServer:
         limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
         max_body_bytes = limit if own_limit is None else min(limit, own_limit)
         client_request = client_request_of(head, matched, caller, raw_path)
-        admitted = AdmittedHead(head, matched, caller, raw_path, max_body_bytes, client_request)
+        known = KnownHead(head, matched, caller, raw_path, max_body_bytes, client_request)
         if matched.route.treatment is Treatment.REALTIME and head.upgrade is not None:
-            return self._open_session(channel, admitted)
-        request = self._open(channel, admitted, head.content_length)
+            return self._open_session(channel, known)
+        request = self._open(channel, known, head.content_length)
         try:
             self._check(request)
             if request.exchange is not None:
-                if key is not None and not caller.is_temporary:
-                    self._admitted.keep(key, admitted)  # after the check, which known heads skip
+                if key is not None:
+                    self.generation.memo.keep_head(key, known)  # after the check, which known heads skip
                 if caller.client is not None:
                     request.exchange.acquire_permit(request.on_limit)
             request.admit_body()
@@ -235,63 +241,64 @@ class WebServer:
             request.refuse(error)
         return request
 
-    def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
+    def on_known_request(
+        self, channel: GatewayChannel, known: KnownHead, key: HeadKey
     ) -> RequestReceiver | None:
         """Take a request whose head is known, and was found in order."""
-        _, _, content_length, values = key
+        head_key, _, content_length, values = key
+        if known.caller.known_until is not None and known.is_past(self.wall()):
+            self.generation.memo.forget_head(head_key)
+            return None
         if values:
             if self.gate.repeats_key(values):
                 return None
-            admitted = admitted.with_request(admitted.client_request.with_values(values))
-        request = self._open(channel, admitted, content_length)
+            known = known.with_values(values)
+        request = self._open(channel, known, content_length)
         try:
             if self.draining:
                 raise _draining()
-            client = admitted.caller.client
+            client = known.caller.client
             if client is not None and client.counts is not None and request.exchange is not None:
                 request.exchange.acquire_permit(request.on_limit)
-            if content_length > admitted.max_body_bytes:
+            if content_length > known.max_body_bytes:
                 request.check_length(content_length)
         except GatewayError as error:
             request.refuse(error)
         return request
 
-    def _open(
-        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int | None
-    ) -> ServerRequest:
-        request_id, exchange, route = self.request_ids.take(), None, admitted.matched.route
+    def _open(self, channel: GatewayChannel, known: KnownHead, content_length: int | None) -> ServerRequest:
+        request_id, exchange, route = self.request_ids.take(), None, known.matched.route
         if not route.is_local:
             record = self.observer.record
-            client, wall = admitted.caller.client, self.wall()
+            client, wall = known.caller.client, self.wall()
             exchange = Exchange(
                 request_id, route, self.generation, self.clock, self.wheel, record, wall, client
             )
             if route.url_rewrite is not None:  # which a known head does not say: it depends on the connection
-                config, headers = self.generation.config, admitted.head.headers
+                config, headers = self.generation.config, known.head.headers
                 exchange.own_address = own_address(config, headers, channel.peer, secure=channel.is_secure)
             if self.generation.reads_trace:
                 # The head may be an earlier one that differs in just these lines.
-                exchange.trace = trace_context_of(admitted.client_request.headers)
-        request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
+                exchange.trace = trace_context_of(known.client_request.headers)
+        request = ServerRequest(self, channel, known, request_id, exchange, content_length)
         self._requests[request] = None
         return request
 
-    def _open_session(self, channel: GatewayChannel, admitted: AdmittedHead) -> UpgradeRequest:
+    def _open_session(self, channel: GatewayChannel, known: KnownHead) -> UpgradeRequest:
         request_id, record = self.request_ids.take(), self.observer.record
-        route, wall = admitted.matched.route, self.wall()
+        route, wall = known.matched.route, self.wall()
         exchange = Exchange(
             *(request_id, route, self.generation, self.clock, self.wheel, record, wall),
-            client=admitted.caller.client,
+            client=known.caller.client,
         )
         if self.generation.reads_trace:
-            exchange.trace = trace_context_of(admitted.head.headers)
+            exchange.trace = trace_context_of(known.head.headers)
         exchange.offload = self.offload
-        request = UpgradeRequest(self, channel, admitted, request_id, exchange)
+        request = UpgradeRequest(self, channel, known, request_id, exchange)
         self._requests[request] = None
         try:
             self._check(request)
-            self._check_origin(admitted)
+            self._check_origin(known)
             exchange.acquire_permit()
         except GatewayError as error:
             request.refuse(error)
@@ -311,12 +318,12 @@ class WebServer:
     def on_request_end(self, request: OpenRequest, status: int) -> None:
         """A request has ended."""
         del self._requests[request]
-        admitted, exchange = request.admitted, request.exchange
+        known, exchange = request.known, request.exchange
         self.observer.access(
             EndedRequest(
                 self.wall(),
-                admitted.head.method,
-                admitted.raw_path,
+                known.head.method,
+                known.raw_path,
                 status,
                 self.clock.seconds() - request.started,
                 request.request_id,
@@ -347,7 +354,7 @@ class WebServer:
         forget_frames(error)
 
     def _check(self, request: OpenRequest) -> None:
-        matched, head = request.admitted.matched, request.admitted.head
+        matched, head = request.known.matched, request.known.head
         if self.draining and request.exchange is not None:
             raise _draining()
         if matched.fault is not None:
@@ -360,9 +367,9 @@ class WebServer:
         if matched.route.treatment is Treatment.REFUSE:
             raise not_implemented(matched.route.path)
 
-    def _check_origin(self, admitted: AdmittedHead) -> None:
+    def _check_origin(self, known: KnownHead) -> None:
         """Refuse pages that the operator does not know, unless they have a key (contract 10.7)."""
-        config, origin = self.generation.config, value_of(admitted.head.headers, b"origin")
+        config, origin = self.generation.config, value_of(known.head.headers, b"origin")
         if origin is None or config.edge_auth.enabled:
             return
         allowed = config.realtime.origins

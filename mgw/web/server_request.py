@@ -33,12 +33,11 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.http.request_head import RequestHead
+from mgw.memo.known_head import Caller, KnownHead
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
-from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
-from mgw.web.edge_auth import Caller
 from mgw.web.interfaces import OpenRequest
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.headers import RawHeaders, value_of
@@ -88,7 +87,7 @@ class ServerRequest:
 
     __slots__ = (
         *("_body", "_ended", "_gathered", "_limit", "_reservation", "_size", "_spooled", "_work"),
-        *("admitted", "channel", "content_length", "exchange", "failure", "request_id", "response"),
+        *("known", "channel", "content_length", "exchange", "failure", "request_id", "response"),
         *("server", "started"),
     )
 
@@ -96,14 +95,14 @@ class ServerRequest:
         self,
         server: RequestServer,
         channel: GatewayChannel,
-        admitted: AdmittedHead,
+        known: KnownHead,
         request_id: str,
         exchange: Exchange | None,
         content_length: int | None,
     ) -> None:
         self.server = server
         self.channel = channel
-        self.admitted = admitted
+        self.known = known
         self.request_id = request_id
         self.exchange = exchange
         self.content_length = content_length
@@ -128,7 +127,7 @@ class ServerRequest:
         if exchange is not None:
             exchange.reserve = reservation.reserve
             exchange.offload = server.offload
-        if admitted.matched.route.is_spooled and admitted.head.has_body:
+        if known.matched.route.is_spooled and known.head.has_body:
             self._spooled = server.spool.begin(
                 pause=channel.pause_body, resume=channel.resume_body, failed=self.refuse, memory=reservation
             )
@@ -136,25 +135,25 @@ class ServerRequest:
     @property
     def head(self) -> RequestHead:
         """The head, where the length of the body may be another request's."""
-        return self.admitted.head
+        return self.known.head
 
     @property
     def matched(self) -> MatchedRoute:
         """The row of the route table that serves it."""
-        return self.admitted.matched
+        return self.known.matched
 
     @property
     def caller(self) -> Caller:
         """Who sent it."""
-        return self.admitted.caller
+        return self.known.caller
 
     def admit_body(self) -> None:
         """Refuse a body that is announced too large, and let a waiting client send any other.
 
         :raises GatewayError: ``BODY_TOO_LARGE``.
         """
-        length, head = self.content_length, self.admitted.head
-        if length is not None and length > self.admitted.max_body_bytes:
+        length, head = self.content_length, self.known.head
+        if length is not None and length > self.known.max_body_bytes:
             self.check_length(length)
         if head.expects_continue and head.has_body:
             self.channel.send_continue()
@@ -164,7 +163,7 @@ class ServerRequest:
 
         :raises GatewayError: ``BODY_TOO_LARGE``.
         """
-        limit = self.admitted.max_body_bytes
+        limit = self.known.max_body_bytes
         if length > limit:
             own = limit == self.matched.route.max_body_bytes
             whose = "the limit of this route" if own else "max_body_bytes"
@@ -222,7 +221,7 @@ class ServerRequest:
             self._body = body
             self._work = Deferred.fromCoroutine(self._answer())
             return
-        run = ExchangeRun(exchange, self.admitted.client_request, self.response, self._on_served)
+        run = ExchangeRun(exchange, self.known.client_request, self.response, self._on_served)
         self._work = run
         run.start(body)
 

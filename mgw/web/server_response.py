@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
-from mgw.exchange.request import Producer, ResponseChannel
+from mgw.exchange.response_channel import Producer, ResponseChannel
 from mgw.http.response_writer import date_header, reason_phrase
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
@@ -26,7 +26,7 @@ _NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
 class ServerResponse:
-    """The response to one request: the :class:`~mgw.exchange.request.ResponseChannel` of a client.
+    """The response to one request: the :class:`~mgw.exchange.response_channel.ResponseChannel` of a client.
 
     :param memory: what the request has reserved; the response releases it when it starts.
     """

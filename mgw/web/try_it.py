@@ -2,7 +2,7 @@
 
 Browsers add cookies to whatever goes to the gateway, so the token alone opens nothing: the request has to be
 a POST of a text route that states the gateway's own origin and has no other credential.  What is found here
-is not kept with the head (:mod:`mgw.web.admission`), since the token is valid for a minute.
+is not remembered with the head (:mod:`mgw.memo.request_memo`), since the token is valid for a minute.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
 from mgw.exchange.exchange import Exchange
+from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import CLIENT_CLOSED, GatewayError, Reason, forget_frames
 from mgw.reactor.transport import RelayTransport
 from mgw.realtime.session import ClientReceiver, Session
-from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.server_request import RequestServer
 from mgw.web.server_response import ServerResponse, send_refusal
@@ -151,7 +151,7 @@ class UpgradeRequest:
     """One request for a WebSocket, and its session."""
 
     __slots__ = (
-        *("_ended", "_memory", "_session", "_subprotocols", "admitted", "channel", "exchange", "failure"),
+        *("_ended", "_memory", "_session", "_subprotocols", "known", "channel", "exchange", "failure"),
         *("request_id", "response", "server", "started"),
     )
 
@@ -159,13 +159,13 @@ class UpgradeRequest:
         self,
         server: RequestServer,
         channel: GatewayChannel,
-        admitted: AdmittedHead,
+        known: KnownHead,
         request_id: str,
         exchange: Exchange,
     ) -> None:
         self.server = server
         self.channel = channel
-        self.admitted = admitted
+        self.known = known
         self.request_id = request_id
         self.exchange = exchange
         self.started = exchange.started
@@ -194,7 +194,7 @@ class UpgradeRequest:
         """Open the session."""
         if self._ended:
             return
-        request = self.admitted.client_request
+        request = self.known.client_request
         _, subprotocols, _ = split_subprotocols(request.headers)
         self._session = Session(
             self.exchange,
@@ -223,7 +223,7 @@ class UpgradeRequest:
         """Answer with a refusal."""
         if not self._ended:
             self.exchange.refused(error)
-            route, wall = self.admitted.matched.route, self.server.wall()
+            route, wall = self.known.matched.route, self.server.wall()
             send_refusal(self.response, error, route.dialect, self.request_id, wall)
             self._end()
 
@@ -253,7 +253,7 @@ class UpgradeRequest:
             message = "internal gateway error; search the gateway's log for the request id"
             error = GatewayError(Reason.INTERNAL, message)
         forget_frames(error)
-        flaw = self.admitted.caller.flaw
+        flaw = self.known.caller.flaw
         if error.reason is Reason.NO_PROVIDER_KEY and flaw is not None:
             error = GatewayError(error.reason, f"{error.message}; {flaw}", code=error.code)
         if self.exchange.http_status is None:

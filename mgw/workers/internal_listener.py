@@ -27,11 +27,11 @@ from twisted.python.failure import Failure
 
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
 from mgw.usage.record import EndedRequest, SettledExchange
-from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits, RequestReceiver
 from mgw.web.listener import BACKLOG, ChannelFactory
@@ -316,14 +316,14 @@ class _ForwardedRequests:
         """The channel is gone."""
         self._ids.pop(channel, None)
 
-    def find_admitted(self, key: bytes) -> AdmittedHead | None:  # noqa: ARG002  none is kept
+    def find_head(self, key: bytes) -> KnownHead | None:  # noqa: ARG002  none is kept
         """Return nothing: a head is looked at whenever it comes."""
         return None
 
-    def on_admitted_request(
+    def on_known_request(
         self,
         channel: GatewayChannel,  # noqa: ARG002
-        admitted: AdmittedHead,  # noqa: ARG002
+        known: KnownHead,  # noqa: ARG002
         key: HeadKey,  # noqa: ARG002
     ) -> RequestReceiver | None:
         """Take nothing in this way."""

@@ -9,14 +9,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("mgw", "mgw_sim")
-REMAINING: Final = frozenset(
-    {
-        frozenset(
-            f"mgw.exchange.{name}"
-            for name in ("body", "prepared_request", "request", "target_resolution", "upstream_headers")
-        ),
-    }
-)
+REMAINING: Final[frozenset[frozenset[str]]] = frozenset()
 """Circles that are not cut yet: this only shrinks."""
 
 Imports = Mapping[str, set[str]]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from random import Random
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from twisted.internet.error import ConnectionDone
@@ -33,6 +33,7 @@ from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.dialects.models import Models
 from mgw.generation import Generation
+from mgw.memo.request_memo import RequestMemo
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
@@ -88,13 +89,6 @@ def _parts(text: str) -> tuple[Config, Resolver, RouteTable, Catalog]:
     return settings, resolver, table, Catalog(settings, resolver, 0)
 
 
-class _Forgetful(dict[Any, Any]):
-    """Keeps nothing: each request is planned anew."""
-
-    def __setitem__(self, key: object, value: object) -> None:
-        pass
-
-
 class _Stage:
     """A server, its client and its provider, for one case."""
 
@@ -121,10 +115,9 @@ class _Stage:
                 for name, provider in providers.items()
             },
             Models(),
+            memo=RequestMemo(is_on=circumstances.remembers),
         )
         self.generation.chance = lambda: 0.5
-        if not circumstances.remembers:
-            self.generation.prepared_targets = _Forgetful()
         number = iter(range(1, 1000))
         self.server = WebServer(
             generation=self.generation,
@@ -140,8 +133,6 @@ class _Stage:
             gate=EdgeGate(settings.edge_auth),
             request_ids=RequestIds(lambda size: next(number).to_bytes(2, "big") * (size // 2)),
         )
-        if not circumstances.remembers:
-            self.server.find_admitted = lambda _: None
         self.factory = ChannelFactory(self.server, clock, LIMITS)
         self._answered: dict[int, int] = {}
         self._responses = 0

@@ -15,8 +15,8 @@ from zope.interface import implementer
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
+from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
-from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits
 from mgw.web.listener import ChannelFactory
@@ -79,12 +79,10 @@ class RecordingHandler:
     requests: list[RecordedRequest] = field(default_factory=list)
     refusals: list[tuple[int, bytes | None]] = field(default_factory=list)
 
-    def find_admitted(self, key: bytes) -> AdmittedHead | None:
+    def find_head(self, key: bytes) -> KnownHead | None:
         return None
 
-    def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
-    ) -> RecordedRequest:
+    def on_known_request(self, channel: GatewayChannel, known: KnownHead, key: HeadKey) -> RecordedRequest:
         raise AssertionError("nothing is known of any head")
 
     def on_request(

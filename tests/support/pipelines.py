@@ -18,8 +18,9 @@ from mgw.dialects.models import Models
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import ExchangeRun
-from mgw.exchange.request import ClientRequest, Producer
+from mgw.exchange.response_channel import Producer
 from mgw.generation import Generation
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog

@@ -147,7 +147,7 @@ class WebServerHarness:
     def _warm_up(self, data: bytes) -> None:
         """Have other clients send the head that ``data`` begins with, and leave; nobody observes them."""
         found = key_of_head(data)
-        if found is None or self.server.find_admitted(found[0]) is not None:
+        if found is None or self.server.find_head(found[0]) is not None:
             return
         server, observer, on_idle = self.server, self.server.observer, self.server.on_idle
         server.observer, server.on_idle = RecordingObserver(), None

@@ -23,7 +23,7 @@ def render() -> str:
     """Return the file."""
     shapes = [
         node(_CHANNEL, "web.channel", ("head and body, as bytes",), NAME),
-        node(_KNOWN, "web.admission", ("a head seen before:", "route and checks are cached"), NAME),
+        node(_KNOWN, "memo.request_memo", ("a head seen before:", "route and checks are cached"), NAME),
         node(
             _NEW,
             "http.request_head",
@@ -38,10 +38,10 @@ def render() -> str:
     ]
     return diagram(
         "A request within one family",
-        "The channel delivers head and body as bytes. For a head seen before, admission has cached the "
+        "The channel delivers head and body as bytes. For a head seen before, the memory has the "
         "route and the checks; a new head is parsed, matched with a route and checked by edge auth. "
         "Once the body is there, in memory or on disk, every row with a provider enters one pipeline: "
-        "plan, credential, send, response, relay. The plan is a prepared request if head and model were "
+        "plan, credential, send, response, relay. The plan is a known one if head and model were "
         "seen before; otherwise it is made from the body, the models, the target and the headers, or it "
         "is a translation.",
         (_WIDTH, 600),
@@ -74,7 +74,7 @@ def _pipeline() -> list[str]:
     between = [arrow((left.right, left.center), (right.x, right.center)) for left, right in pairwise(boxes)]
     plan = boxes[0]
     lines = (
-        ("head and model seen before:", "exchange.prepared_request"),
+        ("head and model seen before:", "memo.request_memo"),
         ("otherwise:", "body, models, target, headers, or a translation"),
     )
     cases = []

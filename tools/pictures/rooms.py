@@ -23,6 +23,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "exchange": ("one HTTP request, to its last byte",),
         "ops": ("metrics, logs, probes",),
         "generation": ("what one configuration file became",),
+        "memo": ("what is remembered of requests",),
         "credentials": ("authentication", "to a provider"),
         "upstream": ("connections", "to a provider"),
         "usage": ("what happened,", "and who is told"),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.exchange.body import RequestBody
-from mgw.exchange.request import ClientRequest
+from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of

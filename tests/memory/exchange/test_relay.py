@@ -9,7 +9,7 @@ import pytest
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.exchange.exchange import Exchange, Fault
 from mgw.exchange.relay import Relay
-from mgw.exchange.request import Producer
+from mgw.exchange.response_channel import Producer
 from mgw.exchange.silence import Silence
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import TimerWheel

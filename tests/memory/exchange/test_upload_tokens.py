@@ -9,10 +9,11 @@ import pytest
 
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.rewritten_urls import key_of_token, upload_token
+from mgw.memo.known_head import Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
-from mgw.web.edge_auth import Caller, EdgeGate, Upload
+from mgw.web.edge_auth import EdgeGate, Upload
 
 KEYS = (Secret("edge-1"), Secret("edge-2"))
 PATH = b"/upload/v1beta/files"

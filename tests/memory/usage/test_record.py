@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mgw.ops.logs import UNKNOWN, format_value, usage_line
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
-from mgw.usage.record import MAX_SHARED, MAX_SHARED_CHARS, encode_settled, labels_for
+from mgw.usage.record import MAX_SHARED_CHARS, encode_settled, labels_of
 from tests.support.usage import event, settled_as
 
 _COUNT_FIELDS = (
@@ -134,31 +134,9 @@ def test_a_line_is_shortened_from_the_same_length_on(more: int) -> None:
     assert encode_settled(settled_as(wanted)) == encode(wanted)
 
 
-def test_exchanges_of_one_route_target_and_credential_share_their_labels() -> None:
-    first = labels_for(ROUTES[0], "main", "fast", "gpt-5", "0123")
-    assert labels_for(ROUTES[0], "main", "fast", "gpt-5", "0123") is first
-    assert labels_for(ROUTES[0], "main", "fast", "gpt-5", "4567") is not first
-    assert (first.dialect, first.route, first.modality) == (
-        ROUTES[0].family.value,
-        ROUTES[0].name,
-        ROUTES[0].modality.value,
-    )
-
-
-def test_models_that_clients_make_up_do_not_fill_the_memory() -> None:
-    first = labels_for(ROUTES[0], "main", "first", "first", None)
-    for number in range(MAX_SHARED):
-        labels_for(ROUTES[0], "main", f"made up {number}", "x", None)
-    assert labels_for(ROUTES[0], "main", "first", "first", None) is not first
-    long = "m" * (MAX_SHARED_CHARS + 1)
-    assert labels_for(ROUTES[0], "main", long, long, None) is not labels_for(
-        ROUTES[0], "main", long, long, None
-    )
-
-
 @pytest.mark.parametrize("name", ["gemini_live_v1beta", "batch_embed_contents", "chat"])
 def test_the_prefix_of_gemini_is_no_part_of_the_providers_model(name: str) -> None:
     route = next(route for route in ROUTES if route.name == name)
     for asked in ("models/gem/pro", "m" * (MAX_SHARED_CHARS + 1)):
-        labels = labels_for(route, "gem", asked, "models/pro", None)
+        labels = labels_of(route, "gem", asked, "models/pro", None)
         assert (labels.model, labels.upstream_model) == (asked, "pro")

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from mgw.exchange.request import MAX_VARYING
 from mgw.http.head_key import key_of_head
-from mgw.web.admission import MAX_HEADS, MAX_KEYS_BYTES, MAX_SEEN, AdmittedHead
+from mgw.memo.client_request import MAX_VARYING
+from mgw.memo.known_head import KnownHead
+from mgw.memo.request_memo import MAX_HEADS, MAX_KEYS_BYTES, MAX_SEEN
 from mgw.web.closing import LINGER_SECONDS
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
@@ -21,10 +22,10 @@ GEMINI = "/v1beta/models/quick:generateContent"
 OPEN = "edge_auth: {enabled: true, keys: [edge]}\n"
 
 
-def known(harness: WebServerHarness, data: bytes) -> AdmittedHead | None:
+def known(harness: WebServerHarness, data: bytes) -> KnownHead | None:
     """Return what the server knows of the head that the data begins with."""
     found = key_of_head(data)
-    return None if found is None else harness.server.find_admitted(found[0])
+    return None if found is None else harness.server.find_head(found[0])
 
 
 def serve(harness: WebServerHarness, data: bytes) -> bytes:

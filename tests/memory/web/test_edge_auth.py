@@ -11,9 +11,10 @@ from types import FrameType
 import pytest
 
 from mgw.config.settings import Config
+from mgw.memo.known_head import Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
-from mgw.web.edge_auth import Caller, EdgeGate
+from mgw.web.edge_auth import EdgeGate
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import config
 

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from mgw.exchange.prepared_request import MAX_HEADS, MAX_TARGETS
+from mgw.memo.request_memo import MAX_SENT, MAX_TARGETS
 from tests.memory.web.test_admission import reload, serve, upstream_heads
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
@@ -28,8 +28,8 @@ def sent(harness: WebServerHarness, *lines: str, body: bytes = CHAT, path: str =
 @pytest.mark.parametrize("body", [CHAT, TRANSLATED], ids=["relayed", "translated"])
 def test_each_head_is_sent_with_its_own_lines(body: bytes) -> None:
     harness = WebServerHarness()
-    for number in range(3 * MAX_HEADS):
-        title = f"X-Title: {number % (MAX_HEADS + 1)}"
+    for number in range(3 * MAX_SENT):
+        title = f"X-Title: {number % (MAX_SENT + 1)}"
         lines = sent(harness, title, f"X-Unknown: {number}", body=body)
         assert [line for line in lines if line.startswith((b"X-Title", b"X-Unknown"))] == [title.encode()]
 
@@ -79,8 +79,10 @@ def test_no_more_models_are_kept_than_there_is_room_for() -> None:
     harness = WebServerHarness()
     for number in range(MAX_TARGETS + 5):
         sent(harness, body=b'{"model": "host/invented-%d"}' % number)
-    kept = harness.pipeline.generation.prepared_targets
+    kept = harness.pipeline.generation.memo.targets
     assert len(kept) == MAX_TARGETS
-    assert {model.rpartition("-")[2] for *_, model in kept} == {str(n) for n in range(5, MAX_TARGETS + 5)}
+    assert {str(model).rpartition("-")[2] for *_, model in kept} == {
+        str(n) for n in range(5, MAX_TARGETS + 5)
+    }
     sent(harness, body=b'{"model": "host/%b"}' % (b"x" * 1000))
     assert len(kept) == MAX_TARGETS

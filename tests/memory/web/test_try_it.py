@@ -163,7 +163,7 @@ def test_no_head_with_the_cookie_is_remembered() -> None:
         gateway.leave()
     key = key_of_head(head)
     assert key is not None
-    assert gateway.server.find_admitted(key[0]) is None
+    assert gateway.server.find_head(key[0]) is None
     gateway.clock.advance(SECONDS)
     gateway.connect()
     gateway.send(head)

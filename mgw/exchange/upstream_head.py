@@ -1,0 +1,141 @@
+"""What is sent for a request but for its body: the path, the query, and the head.
+
+Clients repeat their heads, so all of this is remembered (:class:`~mgw.memo.request_memo.RequestMemo`): then a
+request costs a look-up, and its body.  Heads that differ may still be the same upstream, since few of their
+lines go there: a head that never came before then costs the choice of its lines.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec.json import encode
+
+from mgw.credentials.provider import Credential
+from mgw.exchange.body import takes_list
+from mgw.exchange.target_resolution import MODEL
+from mgw.exchange.upstream_headers import forwarded_headers, forwarded_names, provider_headers
+from mgw.memo.client_request import MAX_VARYING, ClientRequest
+from mgw.memo.known_target import KnownTarget, UpstreamHead
+from mgw.memo.request_memo import RequestMemo
+from mgw.nouns.families import FAMILIES
+from mgw.nouns.vocabulary import Family, Modality
+from mgw.routing.match import PROVIDER
+from mgw.routing.resolve import Target
+from mgw.routing.route import ModelAt, Route
+from mgw.upstream.address import call_target
+from mgw.upstream.client import Upstream, UpstreamRequest
+from mgw.wire.headers import RawHeaders, request_headers
+from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
+
+_PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
+_VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
+_TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+_MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
+"""Stand where the values of one request will; no value of a header can hold such a character."""
+_EMPTY_BODY: Final = b"0\r\n\r\n"
+"""How the head of a request ends that takes a body and has none."""
+
+
+def render_head(
+    head: UpstreamHead, credential: Credential, upstream: Upstream, size: int, values: tuple[bytes, ...]
+) -> bytes:
+    """Return the bytes of a head to send with a body of ``size`` bytes.
+
+    :param values: of the headers that vary between requests.
+    :raises GatewayError: ``MALFORMED``, where it cannot be written.
+    """
+    if credential is not head.credential:  # a renewed one is another object
+        headers = provider_headers(list(head.headers), head.provider, credential)
+        rendered = upstream.render_head(UpstreamRequest(head.method, head.upstream_target, headers))
+        head.keep_rendered(credential, rendered.removesuffix(_EMPTY_BODY))
+    rendered = head.rendered
+    for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
+        rendered = rendered.replace(mark, value, 1)
+    return b"%b%d\r\n\r\n" % (rendered, size)
+
+
+def known_target_of(
+    route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
+) -> KnownTarget:
+    """Return what requests of one path and one model have in common where they are passed on.
+
+    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    """
+    asked, model = target.asked_model, target.upstream_model
+    return KnownTarget(
+        request.method,
+        target,
+        upstream_target(route, target, request),
+        keepalive_seconds,
+        None if model is None or model == asked else encode(model),
+        takes_list(route, target),
+        route.family,
+        forwarded_names(target.provider),
+    )
+
+
+def relayed_head(memo: RequestMemo, known: KnownTarget, request: ClientRequest) -> UpstreamHead:
+    """Return the head that is sent to a target for a client's head."""
+    if request.varying:
+        headers = headers_for(request, known.client, known.target)
+    else:
+        headers = request_headers(
+            request.headers, client=known.client, target=known.target.family, forward=known.forward
+        )
+    lines, sent = tuple(headers), memo.sent.get(known)
+    head = None if sent is None else sent.get(lines)
+    if head is None:
+        head = UpstreamHead(known.method, known.target.provider, known.upstream_target, headers)
+        memo.keep_sent(known, lines, head)
+    return head
+
+
+def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
+    """Return the client's headers that go to the target, with marks in place of the values that vary."""
+    marked = request.with_values(_MARKS[: len(request.varying)]) if request.varying else request
+    return forwarded_headers(marked.headers, client, target)
+
+
+def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:
+    """Return the path and the query of a request that is passed on."""
+    query = request.raw_query
+    optional = route.model_optional or route.instead_of_model is not None
+    if optional or route.modality is Modality.PLATFORM:
+        query = without_parameter(query, _PROVIDER_PARAMETER)
+    if route.model_at is ModelAt.QUERY or route.query_model:
+        query = _with_model(query, target)
+    path = _path(route, target, request)
+    if route.upstream_origin:
+        return path if query is None else path + b"?" + query
+    return call_target(
+        target.provider,
+        path,
+        query,
+        prefix=route.upstream_prefix.encode(),
+        version=(route.upstream_version or "").encode(),
+    )
+
+
+def _with_model(query: bytes | None, target: Target) -> bytes | None:
+    """Return the query with the provider's own name of the model that it names."""
+    model = target.upstream_model
+    if query is None or model is None or model == target.asked_model:
+        return query
+    return replace_parameter(query, MODEL, target.asked_model or "", model)
+
+
+def _path(route: Route, target: Target, request: ClientRequest) -> bytes:
+    if route.upstream_path is not None:
+        return route.upstream_path.encode()
+    model, verb = target.upstream_model, route.upstream_verb
+    if route.model_at is not ModelAt.PATH or (model == request.path_model and verb is None):
+        path = request.raw_path[len(request.version) :]
+    else:
+        before, _, after = _VERSION.sub("", route.path).partition("{model}")
+        after = after if verb is None else f":{verb}"
+        named = quote_model_path(model or "", FAMILIES[route.family].id_characters)
+        path = before.encode() + named + after.encode()
+    # Google has tuned models beside the others, not below them.
+    return _TUNED_MODELS.sub(b"/tunedModels/", path)

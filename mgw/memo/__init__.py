@@ -1,0 +1,1 @@
+"""What is remembered of earlier requests, and the values that are kept."""

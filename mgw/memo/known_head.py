@@ -1,0 +1,79 @@
+"""The head of a client's request once it was checked, matched with a route and let in by edge auth."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mgw.clients.client import Client
+from mgw.credentials.provider import ClientKey
+from mgw.http.head_key import PlainHead
+from mgw.http.request_head import RequestHead
+from mgw.memo.client_request import ClientRequest
+from mgw.routing.match import MatchedRoute
+from mgw.wire.headers import RawHeaders
+
+CHECKED_EACH_TIME: Final = 0.0
+"""A moment that has always passed: what came in with a token for a short time is never known."""
+
+
+class Caller(Struct, frozen=True):
+    """A client that may come in."""
+
+    key: ClientKey | None
+    """The client's own credential for the provider."""
+    raw_query: bytes | None
+    """The query without the credentials that stood in it."""
+    headers: RawHeaders
+    """The headers, without any that repeats an edge key where no credential belongs."""
+    flaw: str | None = None
+    """What is wrong with a credential that could not be used."""
+    client: Client | None = None
+    """The client whose edge key opened the gate; ``None`` where nobody needs one."""
+    known_until: float | None = None
+    """The moment from which the same head must be checked again, in unix seconds; ``None``: there is none."""
+
+
+class KnownHead(Struct, frozen=True, eq=False):
+    """What is known of a head that may come in."""
+
+    head: RequestHead
+    matched: MatchedRoute
+    caller: Caller
+    raw_path: bytes
+    max_body_bytes: int
+    """The largest body that the request may have."""
+    client_request: ClientRequest
+    """The request as the exchange sees it, which all with this head share."""
+    plain: PlainHead | None = None
+    """How to recognise the next request with this head, where that is easy."""
+
+    def is_past(self, now: float) -> bool:
+        """Whether the head must be checked again; ``now`` in unix seconds."""
+        until = self.caller.known_until
+        return until is not None and now >= until
+
+    def with_values(self, values: tuple[bytes, ...]) -> KnownHead:
+        """Return the same for a request with its own values of the headers that vary."""
+        return replace(self, client_request=self.client_request.with_values(values))
+
+    def __repr__(self) -> str:  # headers and queries hold credentials
+        return f"KnownHead({self.head!r})"
+
+
+def client_request_of(
+    head: RequestHead, matched: MatchedRoute, caller: Caller, raw_path: bytes
+) -> ClientRequest:
+    """Return a request that may come in as the exchange sees it."""
+    return ClientRequest(
+        method=head.method,
+        raw_path=raw_path,
+        raw_query=caller.raw_query,
+        headers=caller.headers,
+        path_model=matched.model,
+        version=matched.version,
+        key=caller.key,
+        is_plain=not head.is_coded,
+    )
