@@ -47,7 +47,7 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.failure import Phase, UpstreamFailure
-from mgw.wire.headers import value_of
+from mgw.wire.headers import retry_after_of, value_of
 from mgw.wire.target import query_value
 
 MAX_PAUSE: Final = 30.0
@@ -56,6 +56,7 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 8.0
 _NOT_BEGUN: Final = frozenset({429, 503, 529})
 """Statuses that say that nothing was done."""
+_UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 MAX_REASON_BYTES: Final = 16 * 1024
 """So much of a body says why."""
@@ -113,6 +114,18 @@ async def another_credential(
     return await credentials.refused(refused, await _refusal_of(exchange, response, renewed=renewed))
 
 
+def may_be_replaced(
+    credentials: CredentialProvider, credential: Credential, status: int, *, renewed: bool
+) -> bool:
+    """Whether the source of a credential is asked for another one in place of it.
+
+    :param renewed: whether it is another one already.
+    """
+    # A source with several accounts knows itself which of them has been renewed.
+    is_settled = renewed and status == _UNAUTHORIZED and credential.account is None
+    return credentials.refusable(status) and not is_settled
+
+
 def credentials_of_upload(credentials: CredentialProvider, request: ClientRequest) -> CredentialProvider:
     """Return the credentials of an upload, whose chunks need none: their URL is enough."""
     is_chunk = query_value(request.raw_query, "upload_id")
@@ -124,6 +137,13 @@ def trouble_of_status(status: int, retry_after: float | None, rule: RetriesSetti
     if status not in rule.statuses:
         return None
     return Trouble(status not in _NOT_BEGUN, retry_after=retry_after)
+
+
+def trouble_of_response(response: UpstreamResponse, attempts: Attempts | None) -> Trouble | None:
+    """Return the same of a response that has come."""
+    if attempts is None:
+        return None
+    return trouble_of_status(response.status, retry_after_of(response.headers), attempts.rule)
 
 
 def trouble_of_error(error: Exception, attempts: Attempts | None) -> Trouble | None:
@@ -144,12 +164,14 @@ def trouble_of_error(error: Exception, attempts: Attempts | None) -> Trouble | N
 
 
 def trouble_of_early_break(
-    said: UpstreamError | None, error: GatewayError, rule: RetriesSettings
+    said: UpstreamError | None, error: GatewayError, rule: RetriesSettings | None
 ) -> Trouble | None:
-    """Return what a stream means that breaks before it says anything.
+    """Return what a stream means that breaks before it says anything; ``None`` where no rule tries again.
 
     :param said: the error that the provider sent in place of it, if it sent one.
     """
+    if rule is None:
+        return None
     if said is not None:
         return trouble_of_status(said.status, said.retry_after, rule)
     if error.reason is Reason.UPSTREAM_TOO_SLOW:  # as before the head

@@ -24,7 +24,6 @@ from functools import partial
 from typing import Final
 
 from mgw.bodies.source import BodySource
-from mgw.canonical.reply import UpstreamError
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.exchange.attempts import (
     Attempts,
@@ -35,15 +34,15 @@ from mgw.exchange.attempts import (
     creates_nothing,
     credentials_of_upload,
     key_for_fallback,
+    may_be_replaced,
     trouble_of_early_break,
     trouble_of_error,
-    trouble_of_status,
+    trouble_of_response,
 )
-from mgw.exchange.early_head import EarlyHead, silence_for
-from mgw.exchange.exchange import IS_REQUEST_ID, Exchange, Fault, status_error
+from mgw.exchange.early_head import EarlyHead
+from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
-from mgw.exchange.refusals import report_refusal
-from mgw.exchange.relay import HeldHead, Relay
+from mgw.exchange.refusals import report_attempt
 from mgw.exchange.response import (
     BufferedResponse,
     EarlyFailure,
@@ -53,12 +52,13 @@ from mgw.exchange.response import (
     WholeResponse,
     complete_at_once,
     complete_response,
+    note_error,
     send_full,
-    send_head,
     send_whole,
 )
 from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.response_translation import StreamTranslation
+from mgw.exchange.stream_delivery import StreamDelivery
 from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
 from mgw.memo.client_request import ClientRequest
@@ -66,7 +66,6 @@ from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
-from mgw.wire.headers import retry_after_of
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
@@ -81,20 +80,8 @@ class ExchangeRun(WaitingRun):
     """
 
     __slots__ = (
-        "_attempts",
-        "_body",
-        "_channel",
-        "_credential",
-        "_credentials",
-        "_early_failure",
-        "_early_head",
-        "_exchange",
-        "_is_fresh",
-        "_is_sending",
-        "_plan",
-        "_renewed",
-        "_request",
-        "_response",
+        *("_attempts", "_body", "_channel", "_credential", "_credentials", "_early_head", "_exchange"),
+        *("_held_stream", "_is_fresh", "_is_sending", "_plan", "_renewed", "_request", "_response"),
         "_upstream",
     )
 
@@ -116,7 +103,8 @@ class ExchangeRun(WaitingRun):
         self._upstream: Upstream | None = None
         self._is_sending = self._is_fresh = False
         self._response: UpstreamResponse | None = None
-        self._early_failure: EarlyFailure | None = None
+        self._held_stream: StreamDelivery | None = None
+        """A stream of which the client has nothing yet."""
         self._early_head: EarlyHead | None = None
         """``None``: the client hears nothing before an answer."""
         self._attempts: Attempts | None = None
@@ -179,8 +167,8 @@ class ExchangeRun(WaitingRun):
         self._is_sending = False
         assert self._credential is not None
         try:
-            stale = isinstance(error, UpstreamFailure) and error.stale
-            if stale and not self._is_fresh and self._creates_nothing():
+            is_stale = isinstance(error, UpstreamFailure) and error.stale and not self._is_fresh
+            if is_stale and self._creates_nothing():
                 self._send(self._credential, fresh=True)
             else:
                 self._on_no_response(error)
@@ -216,8 +204,9 @@ class ExchangeRun(WaitingRun):
             credentials = credentials_of_upload(credentials, self._request)
         self._credentials = credentials
         if generation.tries_again and self._attempts is None:
-            may_repeat = self._creates_nothing()
-            self._attempts = attempts_for(self._exchange, plan.target, creates_nothing=may_repeat)
+            self._attempts = attempts_for(
+                self._exchange, plan.target, creates_nothing=self._creates_nothing()
+            )
         if self._attempts is None or not self._attempts.targets:
             self._body = b""
         self._authenticate(plan.target)
@@ -268,21 +257,17 @@ class ExchangeRun(WaitingRun):
         credentials, credential, status = self._credentials, self._credential, response.status
         assert credentials is not None
         assert credential is not None
-        # A source with several accounts knows itself which of them has been renewed.
-        is_settled = self._renewed and status == _UNAUTHORIZED and credential.account is None
-        if not credentials.refusable(status) or is_settled:
+        if not may_be_replaced(credentials, credential, status, renewed=self._renewed):
             self._on_other_credential(None)
             return
         asking = another_credential(self._exchange, credentials, credential, response, renewed=self._renewed)
         self._run(asking, self._on_other_credential, self._on_no_other_credential)
 
     def _on_other_credential(self, another: Credential | None) -> None:
-        response, attempts = self._response, self._attempts
+        response = self._response
         assert response is not None
         if another is None:
-            trouble = None
-            if attempts is not None:
-                trouble = trouble_of_status(response.status, retry_after_of(response.headers), attempts.rule)
+            trouble = trouble_of_response(response, self._attempts)
             self._try_again(trouble, partial(self._respond, response))
             return
         self._renewed = self._renewed or response.status == _UNAUTHORIZED
@@ -332,69 +317,41 @@ class ExchangeRun(WaitingRun):
         self._on_plan(other)
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
-        exchange, channel, held_head = self._exchange, self._channel, None
-        self._early_failure = early_failure = streaming.early_failure
-        if early_failure is None:
-            self._send_head(streaming)
-        else:
-            if exchange.generation.server_timing:
-                exchange.begin_upstream_wait()  # for the first event
-            held_head = HeldHead(
-                partial(self._send_held_head, streaming),
-                _ignore if self._early_head is None else self._early_head.send,
-                early_failure.awaits_words,
-                early_failure.let_go,
-                early_failure.body_filter,
-            )
-        relay = Relay(
-            exchange,
-            response,
-            streaming.body_filter,
-            channel,
-            self._on_relayed,
-            silence_for(self._early_head, exchange, streaming),
-            held_head,
-        )
+        channel, early_head = self._channel, self._early_head
+        delivery = StreamDelivery(self._exchange, channel, streaming, early_head, self._on_open)
+        self._held_stream = None if delivery.early_failure is None else delivery
+        relay = delivery.relay(response, self._on_relayed)
         self._cancel = relay.cancel
         response.head.forget_lines()
         relay.start()
 
-    def _send_held_head(self, streaming: StreamingResponse) -> None:
-        self._early_failure = None
+    def _on_open(self) -> None:
+        self._held_stream = None
         self._forget_request()
-        self._send_head(streaming)
-
-    def _send_head(self, streaming: StreamingResponse) -> None:
-        if self._early_head is None:
-            send_head(self._exchange, streaming, self._channel)
-        else:
-            self._early_head.open(streaming)
 
     def _on_relayed(self, error: Exception | None) -> None:
         self._cancel = None
-        early_failure, attempts = self._early_failure, self._attempts
+        held, attempts = self._held_stream, self._attempts
+        early_failure = None if held is None else held.early_failure
         if error is None:
             self._succeed()
-        elif early_failure is None or not isinstance(error, GatewayError):
+        elif held is None or early_failure is None or not isinstance(error, GatewayError):
             self._fail(error)
         else:
-            trouble = None
-            if attempts is not None:
-                trouble = trouble_of_early_break(early_failure.said(), error, attempts.rule)
+            rule = None if attempts is None else attempts.rule
+            trouble = trouble_of_early_break(early_failure.said(), error, rule)
             try:
-                self._try_again(trouble, partial(self._refuse_early, early_failure, error), error)
+                self._try_again(trouble, partial(self._refuse_early, held, early_failure, error), error)
             except Exception as another:
                 self._fail(another)
 
-    def _refuse_early(self, early_failure: EarlyFailure, error: GatewayError) -> None:
+    def _refuse_early(self, held: StreamDelivery, early_failure: EarlyFailure, error: GatewayError) -> None:
         self._forget_request()
-        refusal = early_failure.refuse(error)
-        self._exchange.fault = Fault(error, error.status if refusal.status < _BAD_REQUEST else refusal.status)
-        self._send_full(refusal)
+        self._send_full(held.refuse(early_failure, error))
 
     def _send_full(self, full: FullResponse) -> None:
         if full.error is not None:
-            self._note_error(full, full.error)
+            note_error(self._exchange, full, full.error)
         early_head = self._early_head
         if early_head is not None and early_head.was_sent:
             sending = early_head.send_full(full)
@@ -404,14 +361,6 @@ class ExchangeRun(WaitingRun):
             self._succeed()
         else:
             self._wait(sending, lambda _: self._succeed())
-
-    def _note_error(self, full: FullResponse, error: UpstreamError) -> None:
-        """Say what a response that is the provider's error stands for in the event."""
-        exchange, failure = self._exchange, full.failure
-        if failure is not None:
-            exchange.fault = Fault(failure.quoting(error.own_message), full.status)
-        elif exchange.fault is None:
-            exchange.fault = Fault(status_error(full.status, error.own_message), full.status)
 
     # Another attempt.
 
@@ -458,16 +407,9 @@ class ExchangeRun(WaitingRun):
     def _forget_attempt(self, error: Exception | None) -> None:
         """Let go of a response that nobody gets; the log says why another attempt is made."""
         response, self._response = self._response, None
-        self._early_failure = None
+        self._held_stream = None
         assert self._plan is not None
-        exchange, target = self._exchange, self._plan.target
-        if response is None or error is not None:
-            exchange.attempt_failed(target, error)
-            if response is not None:
-                response.cancel()
-        else:
-            report_refusal(exchange, target, response)
-            exchange.attempt_failed(target, None)
+        report_attempt(self._exchange, self._plan.target, response, error)
 
     # The end.
 
@@ -487,7 +429,7 @@ class ExchangeRun(WaitingRun):
         on_end, self._on_end = self._on_end, None
         if self._request is not None:
             self._forget_request()
-        self._cancel = self._early_failure = None
+        self._cancel = self._held_stream = None
         early_head, self._early_head = self._early_head, None
         if early_head is not None:
             early_head.close()
@@ -505,7 +447,3 @@ class ExchangeRun(WaitingRun):
     def _creates_nothing(self) -> bool:
         assert self._request is not None
         return creates_nothing(self._exchange.route, self._request)
-
-
-def _ignore() -> None:
-    """No head goes out early."""

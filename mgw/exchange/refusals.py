@@ -87,6 +87,22 @@ def refusal_error(family: Family, status: int, body: bytes) -> GatewayError:
     return status_error(status, error_reader_of(family)(status, body).own_message if body else None)
 
 
+def report_attempt(
+    exchange: Exchange, target: Target, response: UpstreamResponse | None, error: Exception | None
+) -> None:
+    """Say in log and event why another attempt follows one, and let go of its response, which nobody gets.
+
+    :param error: what went wrong, where no response says it.
+    """
+    if response is not None and error is None:
+        report_refusal(exchange, target, response)
+        exchange.attempt_failed(target, None)
+        return
+    exchange.attempt_failed(target, error)
+    if response is not None:
+        response.cancel()
+
+
 def report_refusal(exchange: Exchange, target: Target, response: UpstreamResponse) -> None:
     """Warn of a refusal after which another attempt follows, and let the response go, now or in a moment."""
     generation, status, name = exchange.generation, response.status, target.provider.name

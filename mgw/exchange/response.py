@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange, Fault, status_error
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response_channel import ResponseChannel
@@ -193,6 +193,15 @@ async def complete_response(
     full = await maybe_offload(exchange.offload, complete, large=large)
     buffered.on_complete()
     return full
+
+
+def note_error(exchange: Exchange, full: FullResponse, error: UpstreamError) -> None:
+    """Say in the event what a response stands for that is the provider's error."""
+    failure = full.failure
+    if failure is not None:
+        exchange.fault = Fault(failure.quoting(error.own_message), full.status)
+    elif exchange.fault is None:
+        exchange.fault = Fault(status_error(full.status, error.own_message), full.status)
 
 
 def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> Deferred[None] | None:
