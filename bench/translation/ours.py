@@ -12,7 +12,7 @@ from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 from mgw import __version__
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import (
-    PLAIN,
+    DEFAULT_OPTIONS,
     ClientSide,
     ProviderSide,
     RenderOptions,
@@ -65,7 +65,8 @@ class Ours:
             return lambda: _passed(client, _JSON, [body])
         understood, told = _provider(provider).text.parse_reply, _client(client).text.render_reply
         return lambda: told(
-            understood(body, ReplySource(_SEED)), ReplyContext(_SEED, MODELS[provider], 1_782_900_000, PLAIN)
+            understood(body, ReplySource(_SEED)),
+            ReplyContext(_SEED, MODELS[provider], 1_782_900_000, DEFAULT_OPTIONS),
         )
 
     def stream(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:

@@ -101,8 +101,8 @@ class ReplyOptions(Struct, frozen=True):
     """Speech: ``wav`` asks for the head of a WAVE file before bare samples."""
 
 
-PLAIN: Final = ReplyOptions()
-"""Nothing special."""
+DEFAULT_OPTIONS: Final = ReplyOptions()
+"""Reply options of a request that asks for nothing special."""
 
 
 class Parsed(Struct, Generic[Request], frozen=True):
@@ -113,7 +113,7 @@ class Parsed(Struct, Generic[Request], frozen=True):
     """The client's paths of what was not understood."""
     said: Mapping[Feature, Set[str]]
     """Each feature that the client asked for, and its paths of it."""
-    reply_options: ReplyOptions = PLAIN
+    reply_options: ReplyOptions = DEFAULT_OPTIONS
 
     def dropped(self, rendered: Rendered) -> frozenset[str]:
         """Return the client's paths of all that does not arrive: the rule of contract 8.2.
@@ -129,7 +129,9 @@ class Parsed(Struct, Generic[Request], frozen=True):
         return frozenset(paths)
 
 
-def finish_parsing(request: Request, ledger: Ledger, reply_options: ReplyOptions = PLAIN) -> Parsed[Request]:
+def finish_parsing(
+    request: Request, ledger: Ledger, reply_options: ReplyOptions = DEFAULT_OPTIONS
+) -> Parsed[Request]:
     """Close the account of a request."""
     return Parsed(request, ledger.unread(), ledger.said, reply_options)
 
@@ -196,7 +198,7 @@ class ReplyContext(Struct, frozen=True):
     """The upstream model, for a provider that does not name it."""
     created: int
     """Unix seconds."""
-    options: ReplyOptions = PLAIN
+    options: ReplyOptions = DEFAULT_OPTIONS
 
 
 class ReplySource(Struct, frozen=True):

@@ -22,7 +22,7 @@ from mgw.credentials.provider import Credential
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import (
-    PLAIN,
+    DEFAULT_OPTIONS,
     ClientOperation,
     ClientSide,
     Parsed,
@@ -323,7 +323,7 @@ class TranslationBuilder:
         )
         return self._translation(rendered, response)
 
-    def _reply_context(self, options: ReplyOptions = PLAIN) -> ReplyContext:
+    def _reply_context(self, options: ReplyOptions = DEFAULT_OPTIONS) -> ReplyContext:
         model = (self.target.upstream_model or "").removeprefix("models/")
         return ReplyContext(self.exchange.request_id, model, int(self.exchange.wall), options)
 

@@ -19,6 +19,7 @@ from mgw.canonical.identifiers import ANTHROPIC_NAME
 from mgw.dialects.anthropic.blocks import BlockRenderer, parse_system
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints
 from mgw.dialects.anthropic.errors import NO_THREADS
+from mgw.dialects.anthropic.one_pass import parse_in_one_pass
 from mgw.dialects.anthropic.options import (
     can_bind_thoughts,
     can_force_calls,
@@ -33,7 +34,6 @@ from mgw.dialects.anthropic.options import (
     render_stop_sequences,
     render_thinking,
 )
-from mgw.dialects.anthropic.plain import parse_plain_request
 from mgw.dialects.anthropic.tools import (
     declare_called_tools,
     parse_tool_choice,
@@ -114,9 +114,9 @@ _COUNTED_FIELDS: Final = (
 
 def parse_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
     """Parse a request for a message."""
-    plain = parse_plain_request(body)
-    if plain is not None:
-        return plain
+    parsed = parse_in_one_pass(body)
+    if parsed is not None:
+        return parsed
     ledger = Ledger()
     root = open_request(body, ledger)
     if "max_tokens" not in root:

@@ -20,8 +20,8 @@ from mgw.canonical.identifiers import GEMINI_NAME
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.gemini.blocks import parse_system, render_system
+from mgw.dialects.gemini.one_pass import parse_in_one_pass
 from mgw.dialects.gemini.options import parse_options, render_options
-from mgw.dialects.gemini.plain import parse_plain_request
 from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_tools
 from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
 from mgw.dialects.refusal import no_messages, no_tools
@@ -82,9 +82,9 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     """
     in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
     style = ReplyOptions(in_array=in_array)
-    plain = parse_plain_request(body, style, stream=context.stream)
-    if plain is not None:
-        return plain
+    parsed = parse_in_one_pass(body, style, stream=context.stream)
+    if parsed is not None:
+        return parsed
     ledger = Ledger(snake_too=True)
     conversation = _parse_conversation(open_request(body, ledger), context)
     return finish_parsing(conversation, ledger, style)

@@ -17,7 +17,7 @@ from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.canonical.instructions import mention_json
 from mgw.dialects.dialect import (
-    PLAIN,
+    DEFAULT_OPTIONS,
     Parsed,
     Rendered,
     RenderOptions,
@@ -27,6 +27,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.fields import Fields, Ledger, encode_request, open_request
 from mgw.dialects.openai.messages import parse_turns
+from mgw.dialects.openai.one_pass import parse_in_one_pass
 from mgw.dialects.openai.options import (
     parse_candidates,
     parse_image_shape,
@@ -43,7 +44,6 @@ from mgw.dialects.openai.options import (
     render_reasoning_and_sampling,
     render_user,
 )
-from mgw.dialects.openai.plain import parse_plain_request
 from mgw.dialects.openai.tools import (
     parse_function_choice,
     parse_functions,
@@ -106,9 +106,9 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
     :raises GatewayError: ``MALFORMED`` for what is no such request, and for tools that are no
     functions.
     """
-    plain = parse_plain_request(body)
-    if plain is not None:
-        return plain
+    parsed = parse_in_one_pass(body)
+    if parsed is not None:
+        return parsed
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")
@@ -121,7 +121,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
         stop=parse_stop_sequences(request),
         stream=request.flag("stream") or False,
     )
-    style = PLAIN
+    style = DEFAULT_OPTIONS
     if request.unread:
         conversation, style = _parse_rare_fields(request, conversation)
     return finish_parsing(conversation, ledger, style)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import CacheMark, Conversation, Role, Signature, Text, Turn
 from mgw.dialects import client_side_of
-from mgw.dialects.anthropic import plain as plain_messages
-from mgw.dialects.dialect import PLAIN, RequestContext
-from mgw.dialects.gemini import plain as plain_content
-from mgw.dialects.openai import plain as plain_chat
+from mgw.dialects.anthropic import one_pass as one_pass_messages
+from mgw.dialects.dialect import DEFAULT_OPTIONS, RequestContext
+from mgw.dialects.gemini import one_pass as one_pass_content
+from mgw.dialects.openai import one_pass as one_pass_chat
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Family
 from tests.support.hostile_json import WAYS, Path, paths, replaced
@@ -200,31 +200,31 @@ _BEGINNINGS: Final[dict[Family, JsonObject]] = {
     Family.GEMINI: {},
 }
 _REQUESTS: Final = [
-    pytest.param(family, {**_BEGINNINGS[family], **body}, is_plain, id=f"{family.value}, {name}")
-    for family, plain, other in (
+    pytest.param(family, {**_BEGINNINGS[family], **body}, is_simple, id=f"{family.value}, {name}")
+    for family, simple, other in (
         (Family.OPENAI, _PLAIN_CHATS, _OTHER_CHATS),
         (Family.ANTHROPIC, _PLAIN_MESSAGES, _OTHER_MESSAGES),
         (Family.GEMINI, _PLAIN_CONTENT, _OTHER_CONTENT),
     )
-    for is_plain, bodies in ((True, plain), (False, other))
+    for is_simple, bodies in ((True, simple), (False, other))
     for name, body in bodies.items()
 ]
 
 
-def _is_plain(family: Family, body: bytes) -> bool:
+def _is_simple(family: Family, body: bytes) -> bool:
     if family is Family.GEMINI:
-        return plain_content.parse_plain_request(body, PLAIN, stream=False) is not None
-    parse = plain_chat if family is Family.OPENAI else plain_messages
-    return parse.parse_plain_request(body) is not None
+        return one_pass_content.parse_in_one_pass(body, DEFAULT_OPTIONS, stream=False) is not None
+    parse = one_pass_chat if family is Family.OPENAI else one_pass_messages
+    return parse.parse_in_one_pass(body) is not None
 
 
-@pytest.mark.parametrize(("family", "body", "is_plain"), _REQUESTS)
-def test_a_plain_request_means_what_it_does_with_a_null_beside_its_keys(
-    family: Family, body: JsonObject, is_plain: bool
+@pytest.mark.parametrize(("family", "body", "is_simple"), _REQUESTS)
+def test_a_simple_request_means_what_it_does_with_a_null_beside_its_keys(
+    family: Family, body: JsonObject, is_simple: bool
 ) -> None:
     side = client_side_of(text_dialect(family)).text
     data, opened = json.dumps(body).encode(), json.dumps(_with_nulls(deepcopy(body))).encode()
-    assert (_is_plain(family, data), _is_plain(family, opened)) == (is_plain, False)
+    assert (_is_simple(family, data), _is_simple(family, opened)) == (is_simple, False)
     for context in (RequestContext("m"), RequestContext("m", stream=True)):
         assert side.parse_request(data, context) == side.parse_request(opened, context)
 
@@ -232,12 +232,12 @@ def test_a_plain_request_means_what_it_does_with_a_null_beside_its_keys(
 @pytest.mark.parametrize(
     ("family", "body"), [case.values[:2] for case in _REQUESTS if str(case.id).endswith("everything")]
 )
-def test_no_object_of_a_plain_request_has_an_unknown_key(family: Family, body: JsonObject) -> None:
+def test_no_object_of_a_simple_request_has_an_unknown_key(family: Family, body: JsonObject) -> None:
     objects = [(place, value) for place in paths(body) if isinstance(value := at(body, place), dict)]
     assert len(objects) > 5
     for place, value in objects:
         wider = replaced(body, place, {**value, "unknown_key": 1})
-        assert not _is_plain(family, json.dumps(wider).encode()), place
+        assert not _is_simple(family, json.dumps(wider).encode()), place
 
 
 def at(value: Any, place: Path) -> Any:  # Any: JSON

@@ -1,4 +1,4 @@
-"""A plain chat completion request, decoded in one pass (:mod:`mgw.dialects.plain`)."""
+"""A simple request for a chat completion, decoded in one pass (:mod:`mgw.dialects.one_pass`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec.json import Decoder
 
 from mgw.canonical.conversation import NO_SAMPLING, Conversation, Role, Sampling, Text, Turn
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import PLAIN, Parsed, ReplyOptions
-from mgw.dialects.plain import FieldPath, Limit, Number, collect_said, decode_plain
+from mgw.dialects.dialect import DEFAULT_OPTIONS, Parsed, ReplyOptions
+from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 
 
 class _Message(Struct, forbid_unknown_fields=True, gc=False):
@@ -48,9 +48,9 @@ _PATHS: Final[tuple[FieldPath, ...]] = (
 _SYSTEM_PATH: Final = frozenset({"messages[].content"})
 
 
-def parse_plain_request(body: bytes) -> Parsed[Conversation] | None:
-    """Return what a plain request means; ``None``: it is another."""
-    request = decode_plain(_DECODER, body)
+def parse_in_one_pass(body: bytes) -> Parsed[Conversation] | None:
+    """Return what a simple request means; ``None``: it holds more, or is not valid."""
+    request = decode_in_one_pass(_DECODER, body)
     if request is None or (request.max_tokens is not None and request.max_completion_tokens is not None):
         return None
     system: list[Text] = []
@@ -78,5 +78,7 @@ def parse_plain_request(body: bytes) -> Parsed[Conversation] | None:
         stream=request.stream is True,
     )
     options = request.stream_options
-    style = ReplyOptions(include_usage=True) if options is not None and options.include_usage else PLAIN
+    style = (
+        ReplyOptions(include_usage=True) if options is not None and options.include_usage else DEFAULT_OPTIONS
+    )
     return Parsed(conversation, frozenset(), said, style)

@@ -1,8 +1,8 @@
-"""Plain requests, decoded in one pass: what the dialects' parsers share.
+"""Simple requests, decoded in one pass: what the dialects' parsers share.
 
 Most chats hold texts and a few numbers.  A dialect declares what such a request may hold, to the key and the
 type, so that nothing in it can be forgotten.  What holds anything else, or has to be refused, is left to the
-dialect's parser of all requests, which understands the same of what a plain request holds.
+dialect's parser of all requests, which understands the same of what a simple request holds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ FieldPath = tuple[str, Feature, frozenset[str]]
 Request = TypeVar("Request")
 
 
-def decode_plain(decoder: Decoder[Request], body: bytes) -> Request | None:
-    """Return the plain request that a body is; ``None``: it is another, or none at all."""
+def decode_in_one_pass(decoder: Decoder[Request], body: bytes) -> Request | None:
+    """Return the simple request that a body is; ``None``: it holds more, or is not valid."""
     try:
         return decoder.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):

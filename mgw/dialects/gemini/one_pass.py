@@ -1,4 +1,4 @@
-"""A plain request for generateContent, decoded in one pass (:mod:`mgw.dialects.plain`)."""
+"""A simple request for generateContent, decoded in one pass (:mod:`mgw.dialects.one_pass`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import NO_SAMPLING, Conversation, Role, Sampling, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import Parsed, ReplyOptions
-from mgw.dialects.plain import FieldPath, Limit, Number, collect_said, decode_plain
+from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 
 
 class _Part(Struct, forbid_unknown_fields=True, gc=False):
@@ -56,12 +56,12 @@ _PATHS: Final[tuple[FieldPath, ...]] = (
 _SYSTEM_PATH: Final = frozenset({"systemInstruction"})
 
 
-def parse_plain_request(body: bytes, style: ReplyOptions, *, stream: bool) -> Parsed[Conversation] | None:
-    """Return what a plain request means; ``None``: it is another.
+def parse_in_one_pass(body: bytes, style: ReplyOptions, *, stream: bool) -> Parsed[Conversation] | None:
+    """Return what a simple request means; ``None``: it holds more, or is not valid.
 
     :param stream: what its path asks for.
     """
-    request = decode_plain(_DECODER, body)
+    request = decode_in_one_pass(_DECODER, body)
     if request is None:
         return None
     turns: list[Turn] = []

@@ -1,4 +1,4 @@
-"""A plain request for a message, decoded in one pass (:mod:`mgw.dialects.plain`)."""
+"""A simple request for a message, decoded in one pass (:mod:`mgw.dialects.one_pass`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mgw.canonical.conversation import NO_SAMPLING, Conversation, Role, Sampling
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.blocks import BILLING_PREFIX
 from mgw.dialects.dialect import Parsed
-from mgw.dialects.plain import FieldPath, Limit, Number, collect_said, decode_plain
+from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 
 
 class _Block(Struct, forbid_unknown_fields=True, gc=False):
@@ -49,9 +49,9 @@ _PATHS: Final[tuple[FieldPath, ...]] = (
 )
 
 
-def parse_plain_request(body: bytes) -> Parsed[Conversation] | None:
-    """Return what a plain request means; ``None``: it is another."""
-    request = decode_plain(_DECODER, body)
+def parse_in_one_pass(body: bytes) -> Parsed[Conversation] | None:
+    """Return what a simple request means; ``None``: it holds more, or is not valid."""
+    request = decode_in_one_pass(_DECODER, body)
     if request is None:
         return None
     system = () if request.system is None else _parse_texts(request.system)
