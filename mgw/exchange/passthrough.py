@@ -280,7 +280,7 @@ class Passthrough(Struct, eq=False):
     def _held(self, streaming: StreamingResponse, head: ResponseHead) -> StreamingResponse:
         """Return a stream of which nothing goes out before it says something."""
         events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
-        is_answer = self.route.ends_plainly
+        is_answer = self.route.has_known_end
         held = HeldEventsFilter(self.target, events, inner, is_array(head), is_answer)
         return hold_events(streaming, head, held, self.secrets())
 
@@ -305,7 +305,7 @@ class Passthrough(Struct, eq=False):
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
         last_event = LastEvent(self.route.dialect) if stream else None
         end = None
-        if stream and self.route.ends_plainly and head.status < _FIRST_ERROR_STATUS:
+        if stream and self.route.has_known_end and head.status < _FIRST_ERROR_STATUS:
             end = StreamEnd(dialect.stream_events, self._choices(dialect))
         meter: Meter = dialect.meter(content_type, end) if metered else BlindMeter()
         if self.answering is not None and head.status < _FIRST_ERROR_STATUS:

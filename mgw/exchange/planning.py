@@ -56,7 +56,7 @@ def plan_known(
     """
     route, memo = exchange.route, exchange.generation.memo
     findings = memo.findings.get(request.head_key)
-    is_known = request.is_plain and route.is_prepared and (findings is not None or memo.targets)
+    is_known = request.is_uncoded and route.is_remembered and (findings is not None or memo.targets)
     if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
     client = exchange.client
@@ -208,7 +208,7 @@ async def _translation(
     if exchange.route.model_at is not ModelAt.BODY or decoded is None:
         assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
         decoded = await decode_body(exchange, request, body.original)
-    if keep and exchange.route.is_prepared:
+    if keep and exchange.route.is_remembered:
         exchange.generation.memo.keep_target(exchange.route, request, target)
     builder = TranslationBuilder(exchange, request, target, decoded)
     plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
@@ -224,7 +224,7 @@ async def _passthrough(
     rewrites = exchange.generation.rewrites
     if rewrites and target.provider.name in rewrites and route.is_rewritable:
         return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
-    if keep and route.is_prepared and not body.encoded:
+    if keep and route.is_remembered and not body.encoded:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         await find_other_models(exchange, target, body)

@@ -6,8 +6,8 @@ of the values of a few headers that name the request (:data:`VARYING`).  Two hea
 same key only if they differ in nothing but those: the length stands in one place, since a head that says it
 twice is refused (RFC 9112 6.3), and a head that holds a NUL has no key.
 
-Most clients send the same head again, with another length at the most.  So a :class:`PlainHead` is compared
-before anything is searched for, which takes a quarter of the time.
+Most clients send the same head again, with another length at the most.  So a :class:`RepeatedHead` is
+compared before anything is searched for, which takes a quarter of the time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_DIGITS: Final = 9
 _ZERO: Final = ord("0")
 
 
-class PlainHead(Struct, frozen=True, gc=False):
+class RepeatedHead(Struct, frozen=True, gc=False):
     """A known head in which nothing varies but the length."""
 
     key: bytes
@@ -52,7 +52,7 @@ class PlainHead(Struct, frozen=True, gc=False):
     """All behind them, with the end of the head."""
 
     @classmethod
-    def of_key(cls, key: bytes) -> PlainHead | None:
+    def of_key(cls, key: bytes) -> RepeatedHead | None:
         """Return the head of a key, or ``None`` where headers vary, or a longer length makes it too long."""
         found = _find_length(key)
         if found is None or b"\0" in key or len(key) + _MAX_DIGITS + len(_END) > MAX_KEY_BYTES:
@@ -60,7 +60,7 @@ class PlainHead(Struct, frozen=True, gc=False):
         return cls(key, key[: found.end()], key[found.end() :] + _END)
 
 
-def key_of_head(data: bytes, likely: PlainHead | None = None) -> HeadKey | None:
+def key_of_head(data: bytes, likely: RepeatedHead | None = None) -> HeadKey | None:
     """Return the key of the head that ``data`` begins with, if it is complete and says a body's length.
 
     :param likely: a head that may well have come again; what is returned does not depend on it.

@@ -32,7 +32,7 @@ class ClientRequest(Struct, frozen=True, eq=False):
     """The version prefix of the path."""
     key: ClientKey | None
     """The client's own credential for the provider."""
-    is_plain: bool = False
+    is_uncoded: bool = False
     """Whether the body is known to have no content coding."""
     varying: tuple[int, ...] = ()
     """The indices of the headers that differ between requests of which all else is the same."""
@@ -46,7 +46,7 @@ class ClientRequest(Struct, frozen=True, eq=False):
     @property
     def content_codings(self) -> list[bytes]:
         """What ``Content-Encoding`` says of the body."""
-        return [] if self.is_plain else values_of(self.headers, b"content-encoding")
+        return [] if self.is_uncoded else values_of(self.headers, b"content-encoding")
 
     def indices_of(self, values: tuple[bytes, ...]) -> tuple[int, ...] | None:
         """Return the headers that hold these values, which are this request's own, in this order.

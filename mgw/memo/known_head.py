@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mgw.clients.client import Client
 from mgw.credentials.provider import ClientKey
-from mgw.http.head_key import PlainHead
+from mgw.http.head_key import RepeatedHead
 from mgw.http.request_head import RequestHead
 from mgw.memo.client_request import ClientRequest
 from mgw.routing.match import MatchedRoute
@@ -47,7 +47,7 @@ class KnownHead(Struct, frozen=True, eq=False):
     """The largest body that the request may have."""
     client_request: ClientRequest
     """The request as the exchange sees it, which all with this head share."""
-    plain: PlainHead | None = None
+    repeated: RepeatedHead | None = None
     """How to recognise the next request with this head, where that is easy."""
 
     def is_past(self, now: float) -> bool:
@@ -75,5 +75,5 @@ def client_request_of(
         path_model=matched.model,
         version=matched.version,
         key=caller.key,
-        is_plain=not head.is_coded,
+        is_uncoded=not head.is_coded,
     )

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from mgw.http.head_key import HeadKey, PlainHead
+from mgw.http.head_key import HeadKey, RepeatedHead
 from mgw.http.head_shape import HeadShapes
 from mgw.http.request_head import HTTP_1_0
 from mgw.memo.client_request import ClientRequest
@@ -157,7 +157,7 @@ class RequestMemo:
         while len(self.heads) >= MAX_HEADS or (self.heads and self._keys_bytes > MAX_KEYS_BYTES):
             self.forget_head(next(iter(self.heads)))
         request = replace(request, varying=varying, values=values, head_key=key)
-        self.heads[key] = replace(known, client_request=request, plain=PlainHead.of_key(key))
+        self.heads[key] = replace(known, client_request=request, repeated=RepeatedHead.of_key(key))
         self.findings[key] = HeadFindings()
 
     def forget_head(self, key: bytes) -> None:
@@ -199,7 +199,7 @@ class RequestMemo:
         """Remember where requests like this one go, if their headers have no say in it."""
         target = found.target if isinstance(found, KnownTarget) else found
         model, path, query = target.asked_model, request.raw_path, request.raw_query
-        if not self.is_on or model is None or route.modality is Modality.PLATFORM or not request.is_plain:
+        if not self.is_on or model is None or route.modality is Modality.PLATFORM or not request.is_uncoded:
             return
         if len(model) > MAX_MODEL_CHARS or len(path) + len(query or b"") > MAX_PATH_BYTES:
             return

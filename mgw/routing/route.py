@@ -140,7 +140,7 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
 
     @cached_property
-    def ends_plainly(self) -> bool:
+    def has_known_end(self) -> bool:
         """Whether its streams are those of the dialect, whose last event is known."""
         return self.metered and self.modality is Modality.TEXT
 
@@ -182,11 +182,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
         return self.model_at is not ModelAt.NOWHERE or bool(self.body_models) or self.query_model
 
     @cached_property
-    def is_prepared(self) -> bool:
-        """Whether all of an upstream request but its body follows from the client's head and one model."""
+    def is_remembered(self) -> bool:
+        """Whether the memo keeps its targets: head and model decide all that goes upstream but the body."""
         at_top = self.model_at in (ModelAt.BODY, ModelAt.PATH) and not self.body_models
-        plain = self.url_rewrite is None and self.treatment is not Treatment.SPEECH
-        return at_top and plain and self.method == "POST"
+        is_relayed = self.url_rewrite is None and self.treatment is not Treatment.SPEECH
+        return at_top and is_relayed and self.method == "POST"
 
     @cached_property
     def is_rewritable(self) -> bool:

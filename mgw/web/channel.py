@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
-from mgw.http.head_key import HeadKey, PlainHead, key_of_head
+from mgw.http.head_key import HeadKey, RepeatedHead, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
 from mgw.memo.known_head import KnownHead
@@ -115,7 +115,7 @@ class GatewayChannel(ClosingChannel, Protocol):
         self.clock = context.clock
         self.requests = 0
         """How many requests have been opened, counting refusals."""
-        self._likely_head: PlainHead | None = None
+        self._likely_head: RepeatedHead | None = None
         """The head of the request before, if it is easy to recognize."""
         self._body_paused = False
         self._reading = True
@@ -332,7 +332,7 @@ class GatewayChannel(ClosingChannel, Protocol):
         """Take a request whose head is known; most often its body has come with it."""
         _, end, length, _ = key
         head, data = known.head, self._input
-        self._likely_head = known.plain
+        self._likely_head = known.repeated
         whole = len(data) - end >= length
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         if not whole:
@@ -407,7 +407,7 @@ class GatewayChannel(ClosingChannel, Protocol):
         self.requests += 1
         self._serving = True
         self._method, self._version = method, version
-        self._takes_plain = method != b"HEAD" and version != HTTP_1_0
+        self._takes_framed_body = method != b"HEAD" and version != HTTP_1_0
         self._keep_alive = keep_alive
 
     def _end_serving(self) -> RequestReceiver | None:

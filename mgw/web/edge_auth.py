@@ -43,7 +43,7 @@ and one of the two may be an edge key."""
 _WRAPPING: Final = bytes(range(0x21)) + b"\"'`<>()[]{},;:+\x7f\x80\x85\x98\x99\x9c\x9d\xa0\xab\xbb\xc2\xe2"
 """What people and shells leave around a key: blanks, line breaks, quotes of all kinds in UTF-8, brackets."""
 _BLANKED: Final = bytes.maketrans(_WRAPPING, b" " * len(_WRAPPING))
-_PLAIN: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
+_is_bare: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
 """Nothing to decode, nothing wrapped around it, and nothing that is part of no credential."""
 _MOST_DECODINGS: Final = 3
 _MOST_WORDS: Final = 16
@@ -142,8 +142,8 @@ class EdgeGate:
             raw_query = self._strip_query(family, raw_query)
         said = b"\n".join(others)
         hidden = self._hidden
-        plain = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
-        if not plain and any(map(hidden.are_mentioned, _readings(said))):
+        is_clean = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
+        if not is_clean and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
         known_until = None if token_client is None else CHECKED_EACH_TIME
         return Caller(own, raw_query, headers, flaw, client if self._closed else None, known_until)
@@ -244,7 +244,7 @@ class EdgeGate:
         """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
         if self._is_of_dashboard(value):
             return _of_dashboard(carrier)
-        if _PLAIN(value) is not None and not self._hidden.are_mentioned(value):
+        if _is_bare(value) is not None and not self._hidden.are_mentioned(value):
             return None
         flaw = _visible_flaw(value, carrier)
         if flaw is not None:

@@ -33,7 +33,7 @@ class ResponseSender:
         "_producer",
         "_response_writer",
         "_serving",
-        "_takes_plain",
+        "_takes_framed_body",
         "_version",
     )
 
@@ -45,7 +45,7 @@ class ResponseSender:
         # the request
         self._serving = False
         self._method = self._version = b""
-        self._takes_plain = False
+        self._takes_framed_body = False
         self._keep_alive = self._may_continue = False
         self._body: SizedRequestBody | ChunkedRequestBody | None = None
         """The part of the request's body that has not come yet; ``None`` once all has."""
@@ -69,7 +69,7 @@ class ResponseSender:
         """Start a response that is passed on; see :class:`~mgw.exchange.response_channel.ResponseChannel`."""
         if not self._serving:
             return
-        if lines and self._is_plain(status):
+        if lines and self._may_relay_lines(status):
             self._response_writer.start_relayed(status, reason, lines, content_length)
         else:
             self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
@@ -79,7 +79,7 @@ class ResponseSender:
     ) -> None:
         """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
         fits = content_length is None or content_length == len(body)
-        if self._serving and fits and lines and self._is_plain(status):
+        if self._serving and fits and lines and self._may_relay_lines(status):
             self._out.write(render_relayed(status, reason, lines, content_length, body))
             self._on_response_end()
         else:
@@ -87,10 +87,10 @@ class ResponseSender:
             self.write(body)
             self.finish()
 
-    def _is_plain(self, status: int) -> bool:
-        """Whether a response has a body, marked as HTTP/1.1 does, and leaves the connection open."""
+    def _may_relay_lines(self, status: int) -> bool:
+        """Whether a provider's header lines may be sent as they are: HTTP/1.1's framing, nothing to close."""
         stays_open = self._keep_alive and self._body is None and not self._context.draining
-        return stays_open and self._takes_plain and status not in NO_CONTENT
+        return stays_open and self._takes_framed_body and status not in NO_CONTENT
 
     def _start(self, head: ResponseHeadBuilder) -> None:
         head.choose_framing(self._method, self._version)

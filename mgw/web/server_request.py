@@ -45,7 +45,7 @@ from mgw.wire.headers import RawHeaders, value_of
 _log: Final = Logger()
 _AWAITED_BYTES: Final = 64 * 1024
 """The longest body that a refused client may send to keep its connection."""
-_PLAIN_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
 class LocalApp(Protocol):
@@ -372,7 +372,7 @@ def own_address(config: Config, headers: RawHeaders, peer: str, *, secure: bool)
     if config.public_url is not None:
         return config.public_url
     host = value_of(headers, b"host")
-    if host is None or _PLAIN_HOST.fullmatch(host) is None:
+    if host is None or _HOST.fullmatch(host) is None:
         return None
     if not secure and is_trusted(peer, config.trusted_proxies):
         said = value_of(headers, b"x-forwarded-proto") or b""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.http.head_key import MAX_KEY_BYTES, HeadKey, PlainHead, key_of_head
+from mgw.http.head_key import MAX_KEY_BYTES, HeadKey, RepeatedHead, key_of_head
 from mgw.http.request_head import RequestHead, RequestHeadReader
 from mgw.nouns.errors import GatewayError
 
@@ -162,12 +162,12 @@ DIGITS = (st.text("0159 \r", min_size=1, max_size=11) | st.integers(10**7, 10**1
 def test_a_likely_head_changes_no_key(likely: bytes, other: bytes, digits: bytes, same: bool) -> None:
     found = key_of_head(likely)
     assert found is not None
-    plain = PlainHead.of_key(found[0])
-    assert (plain is None) == bool(found[3])
+    repeated = RepeatedHead.of_key(found[0])
+    assert (repeated is None) == bool(found[3])
     if same:
         other = re.sub(rb"(\r\n[Cc]ontent-[Ll]ength: )[0-9]+", lambda name: name[1] + digits, likely, count=1)
     for data in (likely, likely + b"body", other, other[:-1], other + b"body"):
-        assert key_of_head(data, plain) == key_of_head(data)
+        assert key_of_head(data, repeated) == key_of_head(data)
 
 
 @pytest.mark.parametrize("line", [b"X: 1", b"Y: Content-Length: "])
@@ -175,19 +175,19 @@ def test_a_plain_head_is_recognised_whatever_its_length(line: bytes) -> None:
     head = HEAD.replace(b"X: 1", line)
     found = key_of_head(head % b"5")
     assert found is not None
-    plain = PlainHead.of_key(found[0])
-    assert plain is not None
-    assert plain.before + b"17" + plain.after == head % b"17"
-    again = key_of_head(head % b"17" + b"body", plain)
+    repeated = RepeatedHead.of_key(found[0])
+    assert repeated is not None
+    assert repeated.before + b"17" + repeated.after == head % b"17"
+    again = key_of_head(head % b"17" + b"body", repeated)
     assert again == (found[0], len(head % b"17"), 17, ())
-    assert again[0] is plain.key
+    assert again[0] is repeated.key
 
 
 def test_a_head_that_a_longer_length_makes_too_long_is_not_plain() -> None:
     longest = MAX_KEY_BYTES - len(HEAD % b"123456789")
     heads = [HEAD.replace(b"X: 1", b"X: 1" + b"x" * (longest + more)) for more in (0, 1)]
     keys = [key_of_head(head % b"1") for head in heads]
-    assert [key is not None and PlainHead.of_key(key[0]) is not None for key in keys] == [True, False]
+    assert [key is not None and RepeatedHead.of_key(key[0]) is not None for key in keys] == [True, False]
 
 
 def test_heads_that_differ_in_what_varies_alone_have_one_key() -> None:
