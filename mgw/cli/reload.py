@@ -18,7 +18,7 @@ from typing import Final
 from mgw.app.check import find_problems, read_or_tell, reader_of
 from mgw.cli.output import write_rows
 from mgw.cli.running import Gateway, Processes, find_gateways
-from mgw.ops.reload_status import Phase, ReloadStatus
+from mgw.ops.reload_status import ReloadPhase, ReloadStatus
 
 _STEP_SECONDS: Final = 0.05
 _BY_HAND: Final = "reload it with: systemctl reload mgw, or: kill -HUP PID"
@@ -91,7 +91,7 @@ def choose(found: Processes, file: str | None, pid: int | None) -> Gateway:
     (gateway,) = gateways
     if gateway.is_contained:
         raise ReloadError(f"the gateway (pid {gateway.pid}) runs in a container: run mgw reload in there")
-    if gateway.status.state is Phase.STOPPING:
+    if gateway.status.state is ReloadPhase.STOPPING:
         raise ReloadError(f"the gateway (pid {gateway.pid}) is stopping")
     return gateway
 
@@ -161,9 +161,9 @@ def _reload(gateway: Gateway, seconds: float) -> ReloadStatus:
     except PermissionError:
         raise ReloadError(f"this user may not signal pid {gateway.pid}; try: sudo mgw reload") from None
     for status in _statuses(gateway, seconds):
-        if status.answered <= asked and status.state is not Phase.STOPPING:
+        if status.answered <= asked and status.state is not ReloadPhase.STOPPING:
             continue
-        if status.state is Phase.STOPPING:
+        if status.state is ReloadPhase.STOPPING:
             raise ReloadError(f"the gateway (pid {gateway.pid}) is stopping, and was not reloaded")
         if status.problems:
             raise ReloadError(

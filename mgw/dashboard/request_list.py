@@ -31,8 +31,8 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event_search import (
     FILTERS,
     STATUS_HINT,
+    EventPosition,
     EventSearch,
-    Place,
     encode_event,
     find_events,
     is_status,
@@ -93,7 +93,7 @@ def read_page(search: EventSearch, connection: sqlite3.Connection | None) -> byt
             break
         found.append(encode_event(event))
         size += len(found[-1])
-        last = Place(event["time"], event["request_id"])
+        last = EventPosition(event["time"], event["request_id"])
     return b',"requests":[' + b",".join(found) + rest
 
 
@@ -121,29 +121,29 @@ def parse_request_query(parameters: Mapping[str, str]) -> EventSearch:
         until=until,
         status=status,
         exact=tuple((column, parameters[name]) for name, column in FILTERS.items() if name in parameters),
-        after=_place(parameters["cursor"]) if "cursor" in parameters else None,
+        after=_position(parameters["cursor"]) if "cursor" in parameters else None,
         limit=_limit(parameters["limit"]) if "limit" in parameters else DEFAULT_LIMIT,
     )
 
 
-def cursor_of(place: Place) -> str:
+def cursor_of(position: EventPosition) -> str:
     """Return the cursor to what comes behind an event."""
-    text = encode(place)
+    text = encode(position)
     return urlsafe_b64encode(_checksum(text) + text).rstrip(b"=").decode()
 
 
-def _place(cursor: str) -> Place:
+def _position(cursor: str) -> EventPosition:
     try:
         if len(cursor) > _MAX_CURSOR_CHARS:
             raise ValueError
         found = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = Place(*decode(found[_CHECKSUM_BYTES:], type=tuple[str, str]))
-        if cursor_of(place) != cursor:  # the checksum, and letters that are none of base64's, which it skips
+        position = EventPosition(*decode(found[_CHECKSUM_BYTES:], type=tuple[str, str]))
+        if cursor_of(position) != cursor:  # the checksum, and letters outside base64, which it skips
             raise ValueError
     except (ValueError, DecodeError):
         message = "cursor must be the value of `next` in an earlier response; leave it out for the first page"
         raise _wrong("cursor", message) from None
-    return place
+    return position
 
 
 def _checksum(text: bytes) -> bytes:

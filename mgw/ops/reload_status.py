@@ -37,7 +37,7 @@ _MFD_NOEXEC_SEAL: Final = 8
 """A flag that some systems require (``vm.memfd_noexec``) and that kernels before 6.3 do not know."""
 
 
-class Phase(StrEnum):
+class ReloadPhase(StrEnum):
     """What the gateway does at the moment."""
 
     SERVING = "serving"
@@ -54,7 +54,7 @@ class ReloadStatus(Struct, frozen=True):
     """The absolute path of the configuration file."""
     version: str = __version__
     addresses: tuple[str, ...] = ()
-    state: Phase = Phase.SERVING
+    state: ReloadPhase = ReloadPhase.SERVING
     generation: int = 1
     asked: int = 0
     """How often a reload was asked for."""
@@ -120,7 +120,7 @@ class ReloadReporter:
     def begin(self) -> None:
         """A reload begins, and answers all that was asked for."""
         self._answering = self.status.asked
-        self._write(state=Phase.RELOADING, problems="", notes=())
+        self._write(state=ReloadPhase.RELOADING, problems="", notes=())
 
     def fail(self, problems: str) -> None:
         """The reload at work changes nothing."""
@@ -139,7 +139,7 @@ class ReloadReporter:
         self._write(
             pid=os.getpid(),  # only now: a daemon has forked
             file=self._file,
-            state=Phase.SERVING,
+            state=ReloadPhase.SERVING,
             generation=generation,
             addresses=tuple(addresses),
             answered=self._answering,
@@ -147,7 +147,7 @@ class ReloadReporter:
 
     def stopping(self) -> None:
         """The gateway stops, and reloads no more."""
-        self._write(state=Phase.STOPPING)
+        self._write(state=ReloadPhase.STOPPING)
 
     def close(self) -> None:
         """Tell nothing more."""

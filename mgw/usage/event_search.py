@@ -42,8 +42,8 @@ _MOST_DOLLARS: Final = 1e15
 _ENCODER: Final = Encoder()
 
 
-class Place(NamedTuple):
-    """Where an event stands in the order."""
+class EventPosition(NamedTuple):
+    """The position of an event in the order of events, which is by time."""
 
     time: str
     request_id: str
@@ -59,7 +59,7 @@ class EventSearch(Struct, frozen=True, kw_only=True):
     """An outcome, an HTTP status or a class (:func:`is_status`)."""
     exact: tuple[tuple[str, str], ...] = ()
     """Columns, and the value of each."""
-    after: Place | None = None
+    after: EventPosition | None = None
     """Only events that come behind this one."""
     limit: int
 

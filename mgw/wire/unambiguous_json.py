@@ -48,7 +48,7 @@ from mgw.wire.nested_strings import (
 )
 from mgw.wire.similar_names import fold_name
 
-Place = tuple[str | int, ...]
+ValuePath = tuple[str | int, ...]
 """Keys from the top, and the indices of elements."""
 
 _QUOTE: Final = ord('"')
@@ -142,7 +142,7 @@ class _StrictSearch:
             raise _not_one(f"the body must be {node.expected}", ())
         self._value(node, start, ())
 
-    def _value(self, node: _PathNode, start: int, place: Place) -> int:
+    def _value(self, node: _PathNode, start: int, place: ValuePath) -> int:
         """Walk over a value that a path leads to."""
         self._left -= 1
         if self._left < 0:
@@ -166,7 +166,7 @@ class _StrictSearch:
         assert match is not None, "the document has been checked"
         return match.end()
 
-    def _string(self, start: int, place: Place) -> int:
+    def _string(self, start: int, place: ValuePath) -> int:
         value, span = self._text_at(start, place)
         if "\0" in value:
             raise _not_one(f"{path_name(place)!r} contains a NUL", place)
@@ -175,13 +175,13 @@ class _StrictSearch:
         self.found.append(NestedString(value, span, place))
         return span[1]
 
-    def _key(self, literal: bytes, start: int, place: Place) -> str:
+    def _key(self, literal: bytes, start: int, place: ValuePath) -> str:
         """Return what a key says."""
         if b"\\" in literal:  # in the document itself there may be a surrogate
             return self._text_at(start, place)[0]
         return literal[1:-1].decode()
 
-    def _text_at(self, start: int, place: Place) -> tuple[str, Span]:
+    def _text_at(self, start: int, place: ValuePath) -> tuple[str, Span]:
         """Return what a string says, and where it stands."""
         end = string_end(self._text, self._view, start)
         value = decode_string(self._document[start:end])
@@ -189,7 +189,7 @@ class _StrictSearch:
             raise _not_one(f"{path_name(place) or 'a key'!r} contains an unpaired surrogate", place)
         return value, (start, end)
 
-    def _object(self, node: _PathNode, position: int, place: Place) -> int:
+    def _object(self, node: _PathNode, position: int, place: ValuePath) -> int:
         text, next_member, members = self._text, node.next_member, node.members
         stated: dict[str, Span] = {}
         exact: set[str] = set()
@@ -223,7 +223,7 @@ class _StrictSearch:
         self._check_keys(node, stated.keys() - exact, place, is_empty=not stated)
         return position
 
-    def _check_keys(self, node: _PathNode, odd: set[str], place: Place, *, is_empty: bool) -> None:
+    def _check_keys(self, node: _PathNode, odd: set[str], place: ValuePath, *, is_empty: bool) -> None:
         """Refuse keys in another case alone, and an object without any in place of a string."""
         if odd:
             key = (*place, min(odd))
@@ -231,14 +231,14 @@ class _StrictSearch:
         if node.is_end and is_empty:
             raise _not_one(f"{path_name(place)!r} must be {node.described}", place)
 
-    def _long_key(self, start: int, place: Place) -> tuple[str, int]:
+    def _long_key(self, start: int, place: ValuePath) -> tuple[str, int]:
         """Return what a long key says at its beginning, and where the value behind it begins."""
         spelled = self._text_at(start, place)[0][:_LONGEST_KEY]
         end = skip_key(self._text, self._view, start)
         self._count((end - start) // _NAME_BYTES)
         return spelled, end
 
-    def _check_equal(self, one: Span, other: Span, place: Place) -> None:
+    def _check_equal(self, one: Span, other: Span, place: ValuePath) -> None:
         """Refuse values of one key that are not the same; strings may be spelled in two ways."""
         literals = [self._document[start:end] for start, end in (one, other)]
         if literals[0] == literals[1]:
@@ -247,7 +247,7 @@ class _StrictSearch:
             message = f"{path_name(place)!r} appears more than once with different values"
             raise _not_one(message, place)
 
-    def _array(self, node: _PathNode, position: int, place: Place) -> int:
+    def _array(self, node: _PathNode, position: int, place: ValuePath) -> int:
         text, next_element = self._text, _NEXT_ELEMENT.match
         position = skip_space(text, position)
         if text[position] == _CLOSING_BRACKET:
@@ -266,5 +266,5 @@ class _StrictSearch:
             raise too_many_values(self._max_values)
 
 
-def _not_one(message: str, place: Place) -> GatewayError:
+def _not_one(message: str, place: ValuePath) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message, param=path_name(place) or None)

@@ -18,7 +18,7 @@ import pytest
 from mgw.cli.reload import ReloadError, choose
 from mgw.cli.reload import _reload as ask_to_reload
 from mgw.cli.running import Gateway, find_gateways
-from mgw.ops.reload_status import Phase
+from mgw.ops.reload_status import ReloadPhase
 from tests.support.commands import MGW, run_mgw
 from tests.support.fork_server import start_program
 from tests.support.gateway import TWISTD, Collected, GatewayProcess, start_gateway
@@ -200,7 +200,7 @@ def test_a_gateway_that_stops_is_not_signalled(upstream: RawUpstream) -> None:
         wait_until(lambda: gateway.metric("mgw_requests_in_flight") == 1, "the request")
         gateway.signal(signal.SIGTERM)
         (found,) = [one for one in find_gateways().gateways if one.pid == gateway.process.pid]
-        wait_until(lambda: found.refresh().state is Phase.STOPPING, "the drain")
+        wait_until(lambda: found.refresh().state is ReloadPhase.STOPPING, "the drain")
         status, _, said = mgw_reload(str(gateway.config_file))
         assert (status, said) == (1, f"mgw reload: the gateway (pid {found.pid}) is stopping\n")
         go_on.set()

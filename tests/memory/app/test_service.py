@@ -28,7 +28,7 @@ from mgw.config.problems import ConfigError, Problem
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.ops.logs import LogFile
-from mgw.ops.reload_status import Phase
+from mgw.ops.reload_status import ReloadPhase
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import channel_of, get, post
@@ -501,7 +501,7 @@ def test_what_became_of_each_reload_is_told() -> None:
         assert (status.problems, status.notes) == ("mgw.yaml:3: drain: unknown key", ())
         harness.reload(config())
         assert (reloads.status.generation, reloads.status.problems) == (3, "")
-    assert reloads.status.state is Phase.STOPPING
+    assert reloads.status.state is ReloadPhase.STOPPING
 
 
 def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mgw.ops.reload_status import (
     LINK,
     MAX_NOTES,
     MAX_PROBLEMS,
-    Phase,
+    ReloadPhase,
     ReloadReporter,
     ReloadStatus,
     read_status,
@@ -49,7 +49,7 @@ def test_it_tells_which_process_uses_which_file(reporter: ReloadReporter) -> Non
     reporter.publish("/etc/mgw.yaml")
     status = ready(reporter)
     assert (status.pid, status.file, status.addresses) == (os.getpid(), "/etc/mgw.yaml", ("127.0.0.1:8787",))
-    assert (status.state, status.generation) == (Phase.SERVING, 1)
+    assert (status.state, status.generation) == (ReloadPhase.SERVING, 1)
     link = Path(f"/proc/self/fd/{reporter.descriptor}")
     assert os.readlink(link) == LINK
 
@@ -59,10 +59,10 @@ def test_a_reload_answers_what_was_asked_before_it_began(reporter: ReloadReporte
     ready(reporter)
     reporter.ask()
     reporter.begin()
-    assert (published(reporter).state, published(reporter).answered) == (Phase.RELOADING, 0)
+    assert (published(reporter).state, published(reporter).answered) == (ReloadPhase.RELOADING, 0)
     reporter.ask()  # meanwhile
     status = ready(reporter, 2)
-    assert (status.state, status.asked, status.answered, status.generation) == (Phase.SERVING, 2, 1, 2)
+    assert (status.state, status.asked, status.answered, status.generation) == (ReloadPhase.SERVING, 2, 1, 2)
     reporter.begin()
     assert ready(reporter, 3).answered == 2
 

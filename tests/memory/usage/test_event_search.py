@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mgw.usage.event import Outcome, UsageEvent, encode, timestamp
 from mgw.usage.event_search import (
     FILTERS,
+    EventPosition,
     EventSearch,
-    Place,
     encode_event,
     find_events,
     is_status,
@@ -105,11 +105,11 @@ def test_pages_hold_each_event_once_newest_first_while_others_arrive(
         ((each.time, each.request_id) for each in before if client in (None, each.client)), reverse=True
     )
     seen: list[str] = []
-    after: Place | None = None
+    after: EventPosition | None = None
     while page := list(find_events(connection, EventSearch(exact=exact, after=after, limit=size))):
         assert len(seen) <= len(rows) + len(late), "a page came again"
         seen += [each["request_id"] for each in page]
-        after = Place(page[-1]["time"], page[-1]["request_id"])
+        after = EventPosition(page[-1]["time"], page[-1]["request_id"])
         insert_lines(connection, [encode(each) for each in made("n", late)])
     connection.close()
     old = [request_id for request_id in seen if request_id.startswith("m")]
@@ -155,7 +155,10 @@ def test_columns_that_a_file_lacks_match_nothing() -> None:
     [
         ({}, SEARCH_INDEX),
         ({"status": "5xx", "since": timestamp(NOW)}, SEARCH_INDEX),
-        ({"exact": (("client", "a"), ("error", "b")), "after": Place(timestamp(NOW), "x")}, SEARCH_INDEX),
+        (
+            {"exact": (("client", "a"), ("error", "b")), "after": EventPosition(timestamp(NOW), "x")},
+            SEARCH_INDEX,
+        ),
         ({"exact": (("upstream_request_id", "a"), ("client", "b"))}, UPSTREAM_INDEX),
         ({"exact": (("request_id", "a"), ("upstream_request_id", "b"))}, "sqlite_autoindex_usage_events_1"),
     ],
@@ -171,14 +174,14 @@ def test_a_later_page_does_not_step_over_those_before() -> None:
     asked = {"since": timestamp(NOW - 9000.0), "until": timestamp(NOW + 1.0)}
     steps: list[int] = []
     table.set_progress_handler(lambda: steps.append(1), 100)
-    page = found(table, limit=2, after=Place(timestamp(NOW - 4900.0), "req_04900"), **asked)
+    page = found(table, limit=2, after=EventPosition(timestamp(NOW - 4900.0), "req_04900"), **asked)
     assert page == ["req_04901", "req_04902"]
     assert len(steps) < 20
     table.close()
 
 
 def test_a_cursor_behind_the_end_of_the_time_finds_its_first_page(table: sqlite3.Connection) -> None:
-    after = Place(timestamp(NOW + 5.0), "req_0")
+    after = EventPosition(timestamp(NOW + 5.0), "req_0")
     assert found(table, until=timestamp(NOW - 7.0), after=after) == ["req_8", "req_9", "req_x"]
 
 

@@ -17,7 +17,7 @@ from mgw.dashboard.request_list import (
     parse_request_query,
 )
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.usage.event_search import FILTERS, EventSearch, Place
+from mgw.usage.event_search import FILTERS, EventPosition, EventSearch
 
 
 def refused(**parameters: str) -> GatewayError:
@@ -32,7 +32,7 @@ def test_without_parameters_it_is_the_newest_hundred() -> None:
 
 
 def test_each_parameter_has_its_meaning() -> None:
-    cursor = cursor_of(Place("2026-01-31T10:00:00.000Z", "req_1"))
+    cursor = cursor_of(EventPosition("2026-01-31T10:00:00.000Z", "req_1"))
     query = parse_request_query(
         {
             "since": "2026-01-31T11:00:00+01:00",
@@ -49,7 +49,7 @@ def test_each_parameter_has_its_meaning() -> None:
         until="2026-01-31T12:00:00.500Z",
         status="5xx",
         exact=(("client", "team"), ("key_hash", "0123456789ab")),
-        after=Place("2026-01-31T10:00:00.000Z", "req_1"),
+        after=EventPosition("2026-01-31T10:00:00.000Z", "req_1"),
         limit=500,
     )
 
@@ -93,12 +93,12 @@ def test_times_are_whole_and_in_order() -> None:
 
 @given(st.text(), st.text())
 def test_a_cursor_leads_back_to_its_place(time: str, request_id: str) -> None:
-    place = Place(
+    position = EventPosition(
         time[:40].encode("utf-8", "replace").decode(), request_id[:40].encode("utf-8", "replace").decode()
     )
-    cursor = cursor_of(place)
+    cursor = cursor_of(position)
     assert re.fullmatch(r"[A-Za-z0-9_-]+", cursor)
-    assert parse_request_query({"cursor": cursor}).after == place
+    assert parse_request_query({"cursor": cursor}).after == position
 
 
 def damaged(cursor: str) -> list[str]:
@@ -111,7 +111,7 @@ def damaged(cursor: str) -> list[str]:
 
 
 def test_a_cursor_that_was_cut_changed_or_made_up_is_refused() -> None:
-    for text in damaged(cursor_of(Place("2026-01-31T10:00:00.000Z", "req_1"))):
+    for text in damaged(cursor_of(EventPosition("2026-01-31T10:00:00.000Z", "req_1"))):
         error = refused(cursor=text)
         assert error.param == "cursor"
         assert "`next`" in error.message
