@@ -131,8 +131,8 @@ class TurnRenderer(Protocol):
         """Return the blocks of a call's result, and those that move to the user's next message."""
 
 
-def plain_texts(turns: Sequence[Turn], user: str, assistant: str) -> list[tuple[str, str]] | None:
-    """Return who says what in a plain history, which every family takes as it is; ``None``: it is another.
+def alternating_texts(turns: Sequence[Turn], user: str, assistant: str) -> list[tuple[str, str]] | None:
+    """Return who says what in a history of texts alone, which all families take as it is; else ``None``.
 
     The user and the assistant speak in turn, the user first and last, each turn one visible text and no more.
 

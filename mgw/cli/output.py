@@ -88,7 +88,7 @@ def _rounded(value: Cell, decimals: int | None) -> Cell:
 
 def _aligned(lines: Sequence[Sequence[Cell]], left: int) -> str:
     """Write columns, of which the first ones stand at the left."""
-    cells = [[_plain(cell) for cell in line] for line in lines]
+    cells = [[_cell_text(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "".join(
         "  ".join(
@@ -100,7 +100,7 @@ def _aligned(lines: Sequence[Sequence[Cell]], left: int) -> str:
     )
 
 
-def _plain(value: Cell) -> str:
+def _cell_text(value: Cell) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):

@@ -47,7 +47,7 @@ def render_table(events: Sequence[Event], width: int = NARROWEST) -> str:
 def render_details(event: Event) -> str:
     """Return every field of an event on a line of its own."""
     size = max(map(len, event))
-    return "".join(f"{name.ljust(size)}  {_plain(value)}\n" for name, value in event.items())
+    return "".join(f"{name.ljust(size)}  {_value_text(value)}\n" for name, value in event.items())
 
 
 def _needs(widths: Sequence[int], gap: int) -> int:
@@ -69,11 +69,11 @@ def _cut(text: str, size: int) -> str:
 
 
 def _time(event: Event, one_day: bool) -> str:  # noqa: FBT001  whether the day is the same in all lines
-    time = _plain(event.get("time"))
+    time = _value_text(event.get("time"))
     return time[11:19] if one_day else f"{time[5:10]} {time[11:19]}"
 
 
-def _plain(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None:
         return _UNKNOWN
     if isinstance(value, bool):
@@ -81,17 +81,17 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.9f}".rstrip("0").rstrip(".")
     if isinstance(value, list | tuple):
-        return ", ".join(map(_plain, value))
+        return ", ".join(map(_value_text, value))
     return harmless(str(value))
 
 
 def _text(name: str) -> Callable[[Event], str]:
-    return lambda event: _plain(event.get(name))
+    return lambda event: _value_text(event.get(name))
 
 
 def _error(event: Event) -> str:
     status = event.get("status")
-    return _plain(event.get("error") or (None if status == "ok" else status))
+    return _value_text(event.get("error") or (None if status == "ok" else status))
 
 
 def _milliseconds(name: str) -> Callable[[Event], str]:

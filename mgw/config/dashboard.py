@@ -12,7 +12,7 @@ from typing import Final
 
 from mgw import DISTRIBUTION
 from mgw.config.environment import LoadContext
-from mgw.config.field_types import OnOff, PlainKey, Variable
+from mgw.config.field_types import OnOff, Variable, WrittenKey
 from mgw.config.settings_base import NotInFile, Omittable, Settings, UniqueList, setting
 from mgw.nouns.secret import Secret
 
@@ -32,7 +32,7 @@ class DashboardSettings(Settings):
         "If a part of it is not installed, the gateway starts without it and logs a warning.",
         default=True,
     )
-    keys: UniqueList[PlainKey] = setting(
+    keys: UniqueList[WrittenKey] = setting(
         "Keys that open only the dashboard",
         "Without any, the dashboard can be opened with the keys of ``edge_auth`` that have neither "
         "``models`` nor limits if edge auth is on; without such keys, it is available only from "

@@ -262,7 +262,7 @@ DiskBytes = Annotated[
 ]
 Connections = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
 Key = Annotated[Secret, key_or("api_key_env"), WithJsonSchema(KEY)]
-PlainKey = Annotated[Secret, key_or("keys_env"), WithJsonSchema(KEY)]
+WrittenKey = Annotated[Secret, key_or("keys_env"), WithJsonSchema(KEY)]
 NamedKey = Annotated[Secret, key_or("key_env"), WithJsonSchema(KEY)]
 KindName = Annotated[Kind, OneOf(KIND_SPELLINGS, kind_hint)]
 FamilyName = Annotated[Family, OneOf(FAMILY_SPELLINGS)]

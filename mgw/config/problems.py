@@ -71,7 +71,7 @@ OF_NAMED_KEYS: Final = frozenset(
 )
 """Settings below the secret place of edge keys; any other word there may be a key."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
+_NEEDS_NO_QUOTES: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 def matches(path: Path, pattern: Path) -> bool:
@@ -107,7 +107,7 @@ def _component(part: str | int) -> str:
     text = str(part)
     if text == HIDDEN or not is_quotable(text):
         return HIDDEN
-    return text if _PLAIN.fullmatch(text) else quote(text)
+    return text if _NEEDS_NO_QUOTES.fullmatch(text) else quote(text)
 
 
 Mark = tuple[float, float]

@@ -67,14 +67,14 @@ def _meant(text: str, expected: str) -> str | None:
         return None
     amount, unit = float(measure[1]), measure[2].lower()
     if "bytes" in expected:
-        return _plain(amount * _BYTES[unit]) if unit in _BYTES else None
+        return _number_text(amount * _BYTES[unit]) if unit in _BYTES else None
     for word, seconds in _EACH.items():
         if word in expected and unit in _SECONDS:
-            return _plain(amount * _SECONDS[unit] / seconds)
+            return _number_text(amount * _SECONDS[unit] / seconds)
     return None
 
 
-def _plain(number: float) -> str:
+def _number_text(number: float) -> str:
     return str(int(number)) if number == int(number) else f"{number:.6g}"
 
 

@@ -26,7 +26,7 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
 _TAG: Final = "tag:yaml.org,2002:"
 _NUMBERS: Final = frozenset({_TAG + "int", _TAG + "float"})
-_PLAIN_TAGS: Final = frozenset({_TAG + name for name in ("null", "bool", "int", "float")})
+_TYPED_TAGS: Final = frozenset({_TAG + name for name in ("null", "bool", "int", "float")})
 _TEXTS: Final = frozenset({_TAG + name for name in ("str", "timestamp", "value", "merge")})
 _KEYS: Final = _TEXTS | {_TAG + "bool"}
 """YAML 1.1 reads ``off`` and its like as booleans; as a key it is the name of a setting."""
@@ -88,7 +88,7 @@ class YamlDocument:
             return "a number" if node.tag in _NUMBERS else "something else"
         if path[:1] in _WHERE_KEYS_STAND and len(node.value) > _LONGEST_NUMBER:
             return "a number" if node.tag in _NUMBERS else "something else"
-        return _found_plain(node)
+        return _found_typed(node)
 
     def string(self, path: Path) -> tuple[str, bool] | None:
         """Return the string at ``path``, and whether there are quotes around it; ``None``: it is not one."""
@@ -160,9 +160,9 @@ class YamlDocument:
         if node.tag in _TEXTS:
             return str(node.value)
         try:
-            return _plain_value(node)
+            return _typed_value(node)
         except (ValueError, KeyError, IndexError, OverflowError):
-            has_tag = node.tag not in _PLAIN_TAGS
+            has_tag = node.tag not in _TYPED_TAGS
             self.report.add(path, _NO_TAGS if has_tag else "the value cannot be read: put it in quotes")
             return None
 
@@ -204,7 +204,7 @@ def _compose(text: str, names: Callable[[], Collection[str]]) -> yaml.Node | Non
         raise _UnreadableFileError("not YAML: an escape or a number that cannot be read", mark) from None
 
 
-def _plain_value(node: yaml.ScalarNode) -> bool | int | float | None:
+def _typed_value(node: yaml.ScalarNode) -> bool | int | float | None:
     text = str(node.value)
     constructor = yaml.constructor.SafeConstructor()
     match node.tag.removeprefix(_TAG):
@@ -219,10 +219,10 @@ def _plain_value(node: yaml.ScalarNode) -> bool | int | float | None:
     raise ValueError(text)
 
 
-def _found_plain(node: yaml.ScalarNode) -> str:
+def _found_typed(node: yaml.ScalarNode) -> str:
     written = str(node.value)
     try:
-        value = _plain_value(node)
+        value = _typed_value(node)
     except (ValueError, KeyError, IndexError, OverflowError):
         return "something unreadable"
     said = str(value).lower() if isinstance(value, bool) else f"the number {value}"

@@ -261,13 +261,15 @@ def post_request(
     url: str, fields: Fields, headers: HeaderPairs = (), encoding: Encoding = Encoding.FORM
 ) -> EndpointRequest:
     """Return the POST of some fields."""
-    plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in fields.items()}
+    revealed = {
+        name: value.reveal() if isinstance(value, Secret) else value for name, value in fields.items()
+    }
     if encoding is Encoding.JSON:
         typed = ((b"Content-Type", b"application/json"), *headers)
-        return EndpointRequest("POST", url, typed, msgspec.json.encode(plain))
+        return EndpointRequest("POST", url, typed, msgspec.json.encode(revealed))
     pairs = [
         (name, text)
-        for name, value in plain.items()
+        for name, value in revealed.items()
         for text in ([value] if isinstance(value, str) else value)
     ]
     return EndpointRequest("POST", url, headers, pairs)

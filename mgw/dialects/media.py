@@ -79,7 +79,7 @@ def standard_base64(data: str) -> str:
     return data + "=" * (-len(data) % 4) if len(data) % 4 != 1 else data
 
 
-def plain_text(data: str) -> str | None:
+def decode_text(data: str) -> str | None:
     """Return the text that base64 holds; ``None`` where it is none, or no UTF-8."""
     try:
         return b64decode(data, validate=True).removeprefix(BOM_UTF8).decode()

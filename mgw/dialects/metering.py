@@ -52,7 +52,7 @@ _WORD: Final = re.compile(
     rb'"(?:content|text|thinking|reasoning|reasoning_content|partial_json|arguments)": ?"([^"]*)"'
 )
 """A part of an answer.  It is no key and no name, so nothing is told by it, whatever it says."""
-_MAX_PLAIN: Final = 4096
+_MAX_SHAPED_BYTES: Final = 4096
 MAX_SHAPES: Final = 16
 """How often a meter looks for what the chunks of a stream have in common."""
 _NO_SHAPE: Final = (b"\0", b"\0")
@@ -265,7 +265,7 @@ class EventStreamMeter:
                     self._look_at_each(data)
                     break
             else:
-                if self._shapes_left and len(data) <= _MAX_PLAIN:
+                if self._shapes_left and len(data) <= _MAX_SHAPED_BYTES:
                     self._learn_shape(data)
 
     def finish(self) -> None:

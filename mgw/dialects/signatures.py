@@ -50,7 +50,7 @@ bytes, it passes through SDKs that decode and encode the field.
 class TagKind(StrEnum):
     """What a tagged signature belongs to; the value is its letter in the head."""
 
-    PLAIN = "t"
+    ADJACENT = "t"
     """The text, or the call, beside it."""
     REDACTED = "x"
     """A redacted thought, which it stands for."""
@@ -101,7 +101,7 @@ def tag_signature(signature: Signature, thought: Digest | str | None = None) -> 
     raw = _is_canonical(signature.value)
     value = signature.value if raw else _encoded(signature.value)
     if thought is None or signature.redacted:
-        kind = TagKind.REDACTED if signature.redacted else TagKind.PLAIN
+        kind = TagKind.REDACTED if signature.redacted else TagKind.ADJACENT
         return TAG + _HEADS[signature.family, raw, kind] + value
     digest = Digest(thought) if isinstance(thought, str) else thought
     return f"{TAG}{_HEADS[signature.family, raw, TagKind.THOUGHT]}{digest}{value}"

@@ -35,13 +35,13 @@ _INSIDE: Final = re.compile(r'["\\]')
 class Unwrapper:
     """Takes one text in pieces; holds no more than the begin of the wrapping, or white space."""
 
-    __slots__ = ("_begin", "_depth", "_ended", "_escaped", "_inside", "_plain", "_quoted", "_spaces")
+    __slots__ = ("_begin", "_depth", "_ended", "_escaped", "_inside", "_is_bare", "_quoted", "_spaces")
 
     def __init__(self) -> None:
         self._begin = ""
         """What came before it was known to be a wrapping."""
-        self._plain = False
-        """It is none."""
+        self._is_bare = False
+        """Whether the text turned out to have no wrapping."""
         self._inside = False
         self._ended = False
         self._depth = 0
@@ -52,7 +52,7 @@ class Unwrapper:
 
     def feed(self, text: str) -> str:
         """Return what these characters add to the value."""
-        if self._plain:
+        if self._is_bare:
             return text
         if not self._inside:
             self._begin += text
@@ -72,7 +72,7 @@ class Unwrapper:
     def _unbegun(self) -> str:
         if len(self._begin) <= _LONGEST_BEGIN and _may_begin(self._begin):
             return ""
-        self._plain = True
+        self._is_bare = True
         held, self._begin = self._begin, ""
         return held
 

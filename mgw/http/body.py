@@ -192,7 +192,7 @@ class ChunkedResponseBody:
         return at + len(found)
 
     def _take_line(self, data: bytes, at: int) -> int:
-        """Take from a line that came in pieces, or is no plain one; return where it ends."""
+        """Take from a line that came in pieces, or is not in one; return where it ends."""
         end = data.find(b"\n", at) + 1
         if not end:
             self._held += data[at:]

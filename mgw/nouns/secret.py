@@ -40,7 +40,7 @@ _CREDENTIAL_PATTERNS: Final = tuple(
     )
 )
 """The first group of each stays."""
-_ALWAYS_PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
+_NEVER_ESCAPED: Final = re.compile(r"[A-Za-z0-9]+")
 """Characters that no encoding spells in another way."""
 
 
@@ -94,9 +94,9 @@ def without(text: str, secrets: Iterable[Secret], instead: Callable[[str], str])
     :param instead: makes what is written in its place of what stood there.
     """
     values = {value for secret in secrets if len(value := secret.reveal()) >= MIN_HIDDEN}
-    found = [value for value in values if _longest_plain(value) in text]  # few of thousands
+    found = [value for value in values if _longest_literal(value) in text]  # few of thousands
     for value in sorted(found, key=len, reverse=True):  # one may be the beginning of another
-        if _longest_plain(value) in text:
+        if _longest_literal(value) in text:
             text = re.sub(_spelled(value), lambda found: instead(found[0]), text)
     return text
 
@@ -114,9 +114,9 @@ def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def _longest_plain(value: str) -> str:
+def _longest_literal(value: str) -> str:
     """Return the longest part of a secret that all its spellings have: each log line is searched for it."""
-    return max(_ALWAYS_PLAIN.findall(value), key=len, default="")
+    return max(_NEVER_ESCAPED.findall(value), key=len, default="")
 
 
 def overwritten(data: bytes, secrets: Iterable[Secret]) -> bytes:
@@ -132,7 +132,7 @@ def _spelled(value: str) -> str:
 
 
 def _spellings(character: str) -> str:
-    if _ALWAYS_PLAIN.fullmatch(character):
+    if _NEVER_ESCAPED.fullmatch(character):
         return character
     escape = f"\\u{ord(character):04x}"
     ways = {character, escape, escape[:2] + escape[2:].upper(), f"\\{character}"}

@@ -45,7 +45,7 @@ UNKNOWN: Final = "-"
 UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
 """The paths that access logging skips (contract 7.6)."""
 
-_plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
+_is_bare: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
 MAX_SHARED_PATH: Final = 256
 """The longest path, in bytes, whose text is kept for requests to come."""
 
@@ -84,12 +84,12 @@ def format_value(value: str | None) -> str:
     """Return a value as it stands in a line; ``-`` where it is unknown."""
     if value is None:
         return UNKNOWN
-    return value if _plain(value) else _quote(value)
+    return value if _is_bare(value) else _quote(value)
 
 
 def hide_credentials(value: str) -> str:
     """Return a value as any line shows it: cut, and without whatever looks like a credential."""
-    if _plain(value):
+    if _is_bare(value):
         return value
     return redact_patterns(value if len(value) <= MAX_VALUE else value[:MAX_VALUE] + ELLIPSIS)
 
@@ -117,7 +117,7 @@ def usage_line(settled: SettledExchange) -> bytes:
         more += _session_fields(session)
     more += keys if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{keys}"
     if upstream_id is not None:
-        more += f" upstream_request_id={upstream_id if _plain(upstream_id) else format_value(upstream_id)}"
+        more += f" upstream_request_id={upstream_id if _is_bare(upstream_id) else format_value(upstream_id)}"
     if dropped:
         more += f" dropped_fields={format_value(','.join(dropped))}"
     return (

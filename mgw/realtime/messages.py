@@ -104,8 +104,8 @@ class RewritingDirection(Direction):
     __slots__ = (
         "_first_only",
         "_held",
-        "_is_plain",
         "_limits",
+        "_passes_all",
         "_progress",
         "_rewrite",
         "_streams",
@@ -128,7 +128,8 @@ class RewritingDirection(Direction):
         self._streams = False
         """Whether a part of the unfinished message, or of a frame between two, has gone on."""
         self._first_only = first_only
-        self._is_plain = False
+        self._passes_all = False
+        """Whether no message is shown any more, and all pass as they come."""
         self._rewrite = rewrite
         self._limits = limits
         self._held: HeldFrames | None = None
@@ -142,7 +143,7 @@ class RewritingDirection(Direction):
         :raises GatewayError: ``BODY_TOO_LARGE``, or ``OVERLOADED``: it cannot be held.  ``MALFORMED``: every
             message has to be shown, and one is too long for that.
         """
-        if self._is_plain or self._waits:
+        if self._passes_all or self._waits:
             super().feed(data)
             return
         reader, position = self._reader, 0
@@ -155,7 +156,7 @@ class RewritingDirection(Direction):
             if self._ended:  # it was refused: nothing passes any more
                 break
             if self._first_only:
-                self._is_plain = True
+                self._passes_all = True
                 reader.ignore_messages()
                 break
         if not self._ended:
@@ -167,7 +168,7 @@ class RewritingDirection(Direction):
 
     def end_with(self, close_frame: bytes) -> None:
         """Send the provider a close frame; what is held is dropped, since its rest never comes."""
-        if self._is_plain or self._streams:
+        if self._passes_all or self._streams:
             super().end_with(close_frame)
         elif not self._ended:
             self._drop_held()
@@ -192,7 +193,7 @@ class RewritingDirection(Direction):
     @property
     def is_cut(self) -> bool:
         """Whether the provider has had a part of a frame; what is held it has not had."""
-        return super().is_cut and (self._is_plain or self._streams)
+        return super().is_cut and (self._passes_all or self._streams)
 
     def _pass_message(self, message: Message, raw: bytes) -> None:
         """Pass a message, or what is sent in its place; all that came before it has gone on.
@@ -214,7 +215,7 @@ class RewritingDirection(Direction):
         """Pass what stands behind the last message that was shown, or hold the unfinished one at its end."""
         reader = self._reader
         end = reader.forwardable
-        if self._is_plain or self._is_between_messages():
+        if self._passes_all or self._is_between_messages():
             self._streams = False
             self._pass(data[position:end])
             return

@@ -60,13 +60,13 @@ def _without_encoded(text: str, values: Collection[str]) -> str:
 def _readings(word: str) -> Iterator[str]:
     """Yield what a word may stand for, where that is something else: some are encoded twice, or in base64."""
     once = unquote(word) if "%" in word else word
-    plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), once)
-    plain = unquote(plain) if "%" in plain else plain
-    if not plain.isprintable():
-        plain = "".join(filter(str.isprintable, plain))  # what is invisible may stand within a key
-    if plain != word:
-        yield plain
-    for found in _BASE64.findall(plain):
+    decoded = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), once)
+    decoded = unquote(decoded) if "%" in decoded else decoded
+    if not decoded.isprintable():
+        decoded = "".join(filter(str.isprintable, decoded))  # what is invisible may stand within a key
+    if decoded != word:
+        yield decoded
+    for found in _BASE64.findall(decoded):
         data = found.translate(_URL_SAFE)
         for start in range(4):  # of what is encoded, the key may be a part
             yield _decode_base64(data[start:])

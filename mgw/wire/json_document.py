@@ -160,11 +160,11 @@ def _neutralize(body: bytearray, start: int, end: int) -> None:
         body[start:end] = changed
 
 
-def iter_outside_strings(plain: bytes, start: int, end: int) -> Iterator[bytes]:
+def iter_outside_strings(masked: bytes, start: int, end: int) -> Iterator[bytes]:
     """Yield in blocks what stands outside of strings, where no string holds an escaped quote."""
     inside = 0
     for at in range(start, end, BLOCK_BYTES):
-        pieces = plain[at : min(at + BLOCK_BYTES, end)].split(b'"')
+        pieces = masked[at : min(at + BLOCK_BYTES, end)].split(b'"')
         yield b"".join(pieces[inside::2])
         inside ^= 1 - len(pieces) % 2
 

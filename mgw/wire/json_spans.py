@@ -3,7 +3,7 @@
 The body is never rebuilt.  :func:`find_string` looks for a key at the top, in any spelling that JSON allows:
 
 1. ``msgspec`` checks several bytes of JSON in a nanosecond and knows a key in any spelling, but does not say
-   where it stands.  A plain ``"model":"x"`` that a search came upon is the body's only one exactly if all
+   where it stands.  A masked ``"model":"x"`` that a search came upon is the body's only one exactly if all
    before it, closed by ``"":0}``, is a valid object without that key, and all after it, opened by ``{"":0``,
    is one too.  Nearly every body ends here, after one pass.
 2. Else the body as a whole is checked.  If it holds the key, every spelling of it that stands at depth 1 is
@@ -116,7 +116,7 @@ class _KeyFinder:
         self._key = key
         self._needle = b'"%b"' % name
         # A quote behind a backslash stands inside a string and begins none.
-        self._plain = re.compile(rb'(?<!\\)"%b"%b:%b"([^"\\\x00-\x1f]*+)"' % (name, _SPACE, _SPACE))
+        self._literal = re.compile(rb'(?<!\\)"%b"%b:%b"([^"\\\x00-\x1f]*+)"' % (name, _SPACE, _SPACE))
         self._any = re.compile(rb'"%b"' % spelled)
         assert 6 * len(name) + 2 <= _LONGEST_KEY
         # Any: the checker cannot know the fields of a class that is made here.
@@ -126,19 +126,19 @@ class _KeyFinder:
         if not body.isascii():
             check_utf8(body)
         try:
-            return self._find_plain(body) or self._find_any(body)
+            return self._find_literal(body) or self._find_any(body)
         except RecursionError:
             raise too_deep_error() from None
 
-    def _find_plain(self, body: bytes) -> FoundString | None:
-        """Try the likely places for the only key, plainly spelled."""
+    def _find_literal(self, body: bytes) -> FoundString | None:
+        """Try the likely places for the only key, spelled without escapes."""
         at = body.find(self._needle, 0, _HEAD_BYTES)
         if at < 0:
             at = body.rfind(self._needle)
         for _ in range(_TRIES):
             if at < 0:
                 return None
-            match = self._plain.match(body, at)
+            match = self._literal.match(body, at)
             if match is not None and self._is_only(body, at, match.end()):
                 start, end = match.span(1)
                 return FoundString(match[1].decode(), ((start - 1, end + 1),))
@@ -164,15 +164,15 @@ class _KeyFinder:
         if text is None:
             return None
         # Of the same length, so that positions stay, and now every quote begins or ends a string.
-        plain = mask_escapes(text)
-        view = memoryview(plain)
+        masked = mask_escapes(text)
+        view = memoryview(masked)
         spans: list[Span] = []
-        for start in self._value_starts(plain):
+        for start in self._value_starts(masked):
             if len(spans) == MAX_STATED:
                 message = f"the body has {self._key!r} more than {MAX_STATED} times"
                 raise GatewayError(Reason.MALFORMED, message, param=self._key)
             end = skip_value(view, start)
-            spans.append((start, start + len(plain[start:end].rstrip())))
+            spans.append((start, start + len(masked[start:end].rstrip())))
         start, end = spans[-1]
         if body[start] != _QUOTE:
             raise GatewayError(Reason.MALFORMED, f"{self._key!r} must be a string", param=self._key)
@@ -193,28 +193,28 @@ class _KeyFinder:
         except DecodeError as error:
             raise invalid_json_error(error) from None
 
-    def _value_starts(self, plain: bytes) -> Iterator[int]:
+    def _value_starts(self, masked: bytes) -> Iterator[int]:
         """Yield where the values of the key at depth 1 begin, in a valid body without escaped quotes."""
         depth = position = candidates = 0
-        for start, end in self._keys(plain):
-            colon = _COLON.match(plain, end)
+        for start, end in self._keys(masked):
+            colon = _COLON.match(masked, end)
             if colon is None:
                 continue
             candidates += 1
             if candidates > MAX_CANDIDATES:
                 message = f"the body has {self._key!r} in more than {MAX_CANDIDATES} places"
                 raise GatewayError(Reason.MALFORMED, message, param=self._key)
-            depth += _depth_between(plain, position, start)
+            depth += _depth_between(masked, position, start)
             position = colon.end()
             if depth == 1:
                 yield position
 
-    def _keys(self, plain: bytes) -> Iterator[Span]:
+    def _keys(self, masked: bytes) -> Iterator[Span]:
         """Yield where the key stands, in any spelling, or a string that is the same."""
-        position, size = 0, len(plain)
+        position, size = 0, len(masked)
         for at in range(0, size, _SEARCHED_BYTES):
             end = min(at + _SEARCHED_BYTES, size)
-            for match in self._any.finditer(plain, max(at, position), min(end + _LONGEST_KEY, size)):
+            for match in self._any.finditer(masked, max(at, position), min(end + _LONGEST_KEY, size)):
                 if match.start() >= end:
                     break
                 position = match.end()
@@ -240,11 +240,11 @@ def _spelling_pattern(letter: int) -> bytes:
     return b"(?:%c|\\\\u%b)" % (letter, digits.encode())
 
 
-def _depth_between(plain: bytes, start: int, end: int) -> int:
+def _depth_between(masked: bytes, start: int, end: int) -> int:
     """Return how many more brackets are opened than closed between two places outside of strings."""
     return sum(
         outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
-        for outside in iter_outside_strings(plain, start, end)
+        for outside in iter_outside_strings(masked, start, end)
     )
 
 

@@ -334,7 +334,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
     "how much is kept to be faster: without it the same comes, later": (
         "mgw.dialects.gemini.request._MAX_KEPT_CHARS",
         "mgw.dialects.metering.MAX_SHAPES",
-        "mgw.dialects.metering._MAX_PLAIN",
+        "mgw.dialects.metering._MAX_SHAPED_BYTES",
         "mgw.memo.request_memo.MAX_SENT",
         "mgw.memo.request_memo.MAX_SENT_BYTES",
         "mgw.memo.request_memo.MAX_PATH_BYTES",

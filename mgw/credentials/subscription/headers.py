@@ -18,13 +18,13 @@ class ProfileHeaders:
     :param details: of the account, for the values that refer to them.
     """
 
-    __slots__ = ("_cloaked", "_merged", "_mode", "_plain", "_profile", "_removed", "secrets")
+    __slots__ = ("_cloaked", "_merged", "_mode", "_profile", "_removed", "_uncloaked", "secrets")
 
     def __init__(self, profile: Profile, mode: CloakMode, details: Mapping[str, str]) -> None:
         self._profile = profile
         self._mode = mode
-        self._plain = _filled(profile.headers.set, details)
-        self._cloaked = {**self._plain, **_filled(profile.cloak.headers, details)}
+        self._uncloaked = _filled(profile.headers.set, details)
+        self._cloaked = {**self._uncloaked, **_filled(profile.cloak.headers, details)}
         self._removed = frozenset(name.encode("latin-1") for name in profile.headers.remove)
         self._merged = {
             name: elements
@@ -32,7 +32,7 @@ class ProfileHeaders:
             if (elements := [found for value in values if (found := _fill(value, details)) is not None])
         }
         merged = {name: ",".join(elements) for name, elements in self._merged.items()}
-        several = (self._plain, self._cloaked, merged)
+        several = (self._uncloaked, self._cloaked, merged)
         self.secrets: Sequence[Secret] = [secret for one in several for secret in credentials_in(one)]
 
     def apply(self, headers: RawHeaders) -> RawHeaders:
@@ -40,7 +40,7 @@ class ProfileHeaders:
         agent = value_of(headers, b"user-agent")
         said = None if agent is None else agent.decode("latin-1")
         cloaked = self._profile.cloak.applies(self._mode, said)
-        replaced = self._cloaked if cloaked else self._plain
+        replaced = self._cloaked if cloaked else self._uncloaked
         gone = self._removed | {name.lower().encode("latin-1") for name in replaced}
         merged = [self._merge(name, elements, headers) for name, elements in self._merged.items()]
         gone |= {name.lower() for name, _ in merged}

@@ -16,12 +16,12 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.cache_control import last_breakpoint, parse_cache_control
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.media import detect_media_type, is_fetched, is_text, plain_text
+from mgw.dialects.media import decode_text, detect_media_type, is_fetched, is_text
 from mgw.dialects.refusal import no_addresses
 from mgw.nouns.model_row import ModelRow
 
 PDF: Final = "application/pdf"
-PLAIN: Final = "text/plain"
+TEXT_PLAIN: Final = "text/plain"
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MISSPELLED: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "application/x-pdf": PDF}
 
@@ -40,7 +40,7 @@ def parse_document(block: Fields) -> list[Text | Media]:
     source, kind = _parse_source(block)
     media = _parse_location(source, kind, MediaKind.DOCUMENT)
     if kind == "text":
-        media_type = source.text("media_type") or PLAIN
+        media_type = source.text("media_type") or TEXT_PLAIN
         media = Media(MediaKind.DOCUMENT, media_type, text=source.required_text("data"))
     elif kind == "content":
         return _parse_blocks(source, block)
@@ -86,7 +86,7 @@ def _with_context(media: Media, block: Fields) -> Media:
 def _parse_blocks(source: Fields, block: Fields) -> list[Text | Media]:
     value = source.take("content")
     if type(value) is str:
-        return [_with_context(Media(MediaKind.DOCUMENT, PLAIN, text=value), block)]
+        return [_with_context(Media(MediaKind.DOCUMENT, TEXT_PLAIN, text=value), block)]
     parts: list[Text | Media] = []
     for inner in source.opened("content", value):
         kind = inner.required_text("type")
@@ -99,7 +99,7 @@ def _parse_blocks(source: Fields, block: Fields) -> list[Text | Media]:
     texts = [part for part in parts if isinstance(part, Text)]
     if len(texts) == len(parts):
         whole = _with_context(
-            Media(MediaKind.DOCUMENT, PLAIN, text="\n".join(text.text for text in texts)), block
+            Media(MediaKind.DOCUMENT, TEXT_PLAIN, text="\n".join(text.text for text in texts)), block
         )
         return [replace(whole, cache=whole.cache or last_breakpoint(texts))]
     document = _with_context(Media(MediaKind.DOCUMENT), block)
@@ -150,7 +150,7 @@ def _render_image_source(media: Media, row: ModelRow) -> JsonObject | None:
 
 def _render_document_source(media: Media, row: ModelRow) -> JsonObject | None:
     if media.text is not None:
-        return {"type": "text", "media_type": PLAIN, "data": media.text} if media.text.strip() else None
+        return {"type": "text", "media_type": TEXT_PLAIN, "data": media.text} if media.text.strip() else None
     media_type = _media_type(media)
     if media.url is not None:
         return _render_url(media.url, row) if media_type in {None, PDF} else None
@@ -160,8 +160,8 @@ def _render_document_source(media: Media, row: ModelRow) -> JsonObject | None:
         return {"type": "base64", "media_type": PDF, "data": media.data}
     if not is_text(media_type):
         return None
-    text = plain_text(media.data)
-    return {"type": "text", "media_type": PLAIN, "data": text} if text and text.strip() else None
+    text = decode_text(media.data)
+    return {"type": "text", "media_type": TEXT_PLAIN, "data": text} if text and text.strip() else None
 
 
 def _media_type(media: Media) -> str | None:

@@ -21,8 +21,8 @@ from mgw.canonical.history import (
     HistoryTurn,
     PairedCall,
     SystemTurns,
+    alternating_texts,
     pair_calls,
-    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import ANTHROPIC_ID
@@ -101,7 +101,7 @@ def _parse_role(message: Fields) -> Role:
 
 def render_turns(turns: tuple[Turn, ...], renderer: BlockRenderer) -> list[JsonObject]:
     """Return the messages of these turns."""
-    texts = plain_texts(turns, _USER, _ASSISTANT)
+    texts = alternating_texts(turns, _USER, _ASSISTANT)
     if texts is not None:
         return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
     row = renderer.row

@@ -22,7 +22,7 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind, Signature
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.proto_json import parse_enum
-from mgw.dialects.media import FEATURES, detect_media_type, kind_of, plain_text, standard_base64
+from mgw.dialects.media import FEATURES, decode_text, detect_media_type, kind_of, standard_base64
 
 _DEFAULT_TYPES: Final = MappingProxyType(
     {
@@ -129,7 +129,7 @@ def _parse_blob(blob: Fields) -> Media:
         raise blob.wrong("data", "not valid base64")
     kind = kind_of(media_type)
     blob.note(FEATURES[kind])
-    text = plain_text(data) if media_type is not None and media_type.startswith("text/") else None
+    text = decode_text(data) if media_type is not None and media_type.startswith("text/") else None
     return Media(
         kind,
         media_type,

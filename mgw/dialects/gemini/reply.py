@@ -43,7 +43,7 @@ from mgw.dialects.gemini.response_types import (
     decode_response_array,
     parse_citations,
     parse_logprobs,
-    plain_text,
+    sole_text,
     split_parts,
 )
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
@@ -168,7 +168,7 @@ def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candid
 
 def _parse_parts(content: ContentShape | None, seed: str, place: int) -> tuple[list[Part], int]:
     """Return the parts of a candidate, and how many of them are calls."""
-    text = plain_text(content)
+    text = sole_text(content)
     if text is not None:
         return [Text(text)], 0
     joiner = PartJoiner()

@@ -124,7 +124,7 @@ def decode_response(document: bytes) -> GenerateContentResponse | None:
         return None
 
 
-def plain_text(content: ContentShape | None) -> str | None:
+def sole_text(content: ContentShape | None) -> str | None:
     """Return the text that is all of a content, as in most; ``None``: there is more, or nothing."""
     parts = content.parts if content is not None else None
     if parts is None or len(parts) != 1:

@@ -52,7 +52,7 @@ from mgw.dialects.gemini.response_types import (
     is_present,
     parse_citations,
     parse_logprobs,
-    plain_text,
+    sole_text,
     split_parts,
 )
 from mgw.dialects.gemini.usage import parse_usage
@@ -238,7 +238,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         elif candidate.finish_reason is not None:
             self._goes_on = True
             self.finished = 0
-        text = plain_text(shape.content)
+        text = sole_text(shape.content)
         if text is None or candidate.thinking:
             for part in split_parts(shape.content):
                 self._on_part(part, candidate, events)

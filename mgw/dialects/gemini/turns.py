@@ -57,8 +57,8 @@ from mgw.canonical.history import (
     HistoryTurn,
     PairedCall,
     SystemTurns,
+    alternating_texts,
     pair_calls,
-    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import GEMINI_ID
@@ -236,7 +236,7 @@ def render_turns(
 
     :raises GatewayError: ``MALFORMED`` for an address that the model does not fetch.
     """
-    texts = plain_texts(conversation.turns, USER, MODEL)
+    texts = alternating_texts(conversation.turns, USER, MODEL)
     if texts is not None:
         return [{"role": role, "parts": [{"text": text}]} for role, text in texts]
     row = options.row

@@ -25,11 +25,11 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import (
     FEATURES,
+    decode_text,
     detect_media_type,
     is_fetched,
     is_text,
     kind_of,
-    plain_text,
     standard_base64,
 )
 from mgw.dialects.openai.thoughts import parse_extra_content, render_extra_content
@@ -43,7 +43,7 @@ from mgw.nouns.vocabulary import Kind
 _DATA_URL: Final = re.compile(r"data:([^,;]*)((?:;[^,;]*)*),", re.IGNORECASE)
 _BASE64: Final = re.compile("[A-Za-z0-9+/_-]+={0,2}")
 _SHORTEST_FILE: Final = 16
-_PLAIN_TOO: Final = "file_url"
+_MAYBE_BASE64: Final = "file_url"
 """Perplexity takes "base64-encoded bytes (no prefix needed)" there, too."""
 _REMOTE_URL: Final = re.compile(r"(?:https?|gs)://", re.IGNORECASE)
 _AUDIO_TYPES: Final = MappingProxyType({"wav": "audio/wav", "mp3": "audio/mpeg"})
@@ -126,22 +126,22 @@ def type_by_name(name: str | None) -> str | None:
     return _TYPES_BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name else None
 
 
-def _url_parser(key: str, kind: MediaKind, *, plain: bool = False) -> Callable[[Fields], Media]:
-    """Return the parser of media at a URL; ``plain``: it may be base64 as well, without ``data:``."""
+def _url_parser(key: str, kind: MediaKind, *, maybe_base64: bool = False) -> Callable[[Fields], Media]:
+    """Return the parser of media at a URL; ``maybe_base64``: it may be base64 as well, without ``data:``."""
 
     def parse(block: Fields) -> Media:
         value = block.take(key)
         if value is None:
             raise block.missing(key)
         if type(value) is str:  # Mistral writes the URL itself
-            if plain and _is_base64(value):
+            if maybe_base64 and _is_base64(value):
                 return Media(kind, data=standard_base64(value))
             return parse_url_field(block, key, value, kind, None)
         if type(value) is not dict:
             raise block.mistyped(key, dict, value)
         inner = Fields(value, block.ledger, block, key)
         url = inner.required_text("url")
-        if plain and _is_base64(url):
+        if maybe_base64 and _is_base64(url):
             return Media(kind, data=standard_base64(url))
         return parse_url_field(inner, "url", url, kind, parse_detail(inner))
 
@@ -210,7 +210,7 @@ def parse_file_data(data: str, name: str | None, stated: str | None = None) -> M
 
 def _document(media_type: str, encoded: str, name: str | None) -> Media:
     """Return a file that the request holds; a text is text."""
-    text = plain_text(encoded) if is_text(media_type) else None
+    text = decode_text(encoded) if is_text(media_type) else None
     if text is not None:
         return Media(MediaKind.DOCUMENT, media_type, text=text, name=name)
     return Media(kind_of(media_type), media_type, encoded, name=name)
@@ -218,7 +218,7 @@ def _document(media_type: str, encoded: str, name: str | None) -> Media:
 
 def _document_url_parser(key: str, name_key: str) -> Callable[[Fields], Media]:
     """Return the parser of a document at a URL, with its name beside it."""
-    parse_block = _url_parser(key, MediaKind.DOCUMENT, plain=key == _PLAIN_TOO)
+    parse_block = _url_parser(key, MediaKind.DOCUMENT, maybe_base64=key == _MAYBE_BASE64)
 
     def parse(block: Fields) -> Media:
         name = block.text(name_key, Feature.MEDIA_NAME)
@@ -283,7 +283,7 @@ def _decode_text(media: Media) -> Media:
     """Return a document that is text in base64 as the text that it is."""
     if media.kind is not MediaKind.DOCUMENT or media.data is None or not is_text(media.media_type):
         return media
-    text = plain_text(media.data)
+    text = decode_text(media.data)
     return media if text is None else replace(media, data=None, text=text)
 
 

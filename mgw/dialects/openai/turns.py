@@ -43,8 +43,8 @@ from mgw.canonical.history import (
     HistoryTurn,
     PairedCall,
     SystemTurns,
+    alternating_texts,
     pair_calls,
-    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import CHAT_ID, NINE_ID
@@ -84,7 +84,7 @@ def render_turns(
         conversation = without_system(conversation)
     system = BETWEEN.join([text.text for text in conversation.system if text.text])
     leading: list[JsonObject] = [_system_message(system)] if system else []
-    texts = plain_texts(conversation.turns, "user", "assistant")
+    texts = alternating_texts(conversation.turns, "user", "assistant")
     if texts is not None:
         return leading + [{"role": role, "content": text} for role, text in texts]
     policy = _policy_for(options)

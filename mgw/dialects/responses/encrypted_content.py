@@ -27,7 +27,7 @@ class Sealed(Struct, frozen=True):
     """What an ``encrypted_content`` of the gateway's holds."""
 
     kind: TagKind
-    """``THOUGHT``: the item's own; ``REDACTED``: the item is one; ``PLAIN``: of the call behind it;
+    """``THOUGHT``: the item's own; ``REDACTED``: the item is one; ``ADJACENT``: of the call behind it;
     ``PRECEDING``: of the text before it."""
     signature: Signature
     words: str = ""

@@ -31,11 +31,11 @@ class FunctionNames:
 
     __slots__ = ("_names", "_taken", "client_tools")
 
-    def __init__(self, plain: Iterable[str] = ()) -> None:
+    def __init__(self, functions: Iterable[str] = ()) -> None:
         """Begin with the names of the plain functions, which nothing else gets."""
         self.client_tools: dict[str, ClientTool] = {}
         """The tools that are not plain functions, by the names of their functions."""
-        self._taken = set(plain)
+        self._taken = set(functions)
         self._names: dict[ToolKey, str] = {}
 
     def find(self, kind: ToolKind, namespace: str | None, name: str) -> str:

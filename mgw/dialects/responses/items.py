@@ -206,7 +206,7 @@ class ItemParser:
             return
         item.skip("summary", "content")
         self._ledger.note(Feature.THINKING, REASONING)
-        if sealed.kind is TagKind.PLAIN:
+        if sealed.kind is TagKind.ADJACENT:
             self.turns.sign_next_call(sealed.signature)
         elif sealed.kind is not TagKind.PRECEDING:
             self.turns.add_assistant([Thinking(sealed.words, sealed.signature)])

@@ -40,8 +40,8 @@ from mgw.canonical.history import (
     HistoryTurn,
     PairedCall,
     SystemTurns,
+    alternating_texts,
     pair_calls,
-    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import NINE_ID
@@ -71,9 +71,9 @@ def render_items(
     conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> tuple[list[JsonObject], bool]:
     """Return the items of the turns and whether any is a thought, and note what they do not carry."""
-    texts = plain_texts(conversation.turns, "user", "assistant")
+    texts = alternating_texts(conversation.turns, "user", "assistant")
     if texts is not None:
-        return [_plain_message(number, role, text) for number, (role, text) in enumerate(texts)], False
+        return [_text_message(number, role, text) for number, (role, text) in enumerate(texts)], False
     renderer = _TurnRenderer(options, names, lost)
     policy = _policy_for(options)
     history = render_history(pair_calls(conversation.turns, policy.call_ids), policy, renderer)
@@ -100,7 +100,7 @@ def render_instruction(texts: Iterable[str]) -> JsonObject:
     return _message("developer", [_input_text(text) for text in texts])
 
 
-def _plain_message(number: int, role: str, text: str) -> JsonObject:
+def _text_message(number: int, role: str, text: str) -> JsonObject:
     if role == "user":
         return _message(role, [_input_text(text)])
     return {**_assistant_message([_output_text(text)]), "id": item_id("message", _SEED, number)}

@@ -28,7 +28,7 @@ def test_a_thought_comes_back_with_its_words_and_its_signature(words: str, signa
 
 @given(SIGNATURES)
 def test_a_signature_comes_back_with_what_it_belongs_to(signature: Signature) -> None:
-    assert unseal(seal_call_signature(signature)) == Sealed(TagKind.PLAIN, signature)
+    assert unseal(seal_call_signature(signature)) == Sealed(TagKind.ADJACENT, signature)
     assert unseal(seal_text_signature(signature)) == Sealed(TagKind.PRECEDING, signature)
 
 

@@ -254,7 +254,7 @@ def is_shown(media: Media) -> bool:
 
 KINDS: dict[type[Part], TagKind] = {
     Thinking: TagKind.REDACTED,
-    ToolCall: TagKind.PLAIN,
+    ToolCall: TagKind.ADJACENT,
     Text: TagKind.PRECEDING,
 }
 
@@ -266,7 +266,7 @@ def test_thoughts_and_signatures_come_back_in_their_places(parts: list[Part]) ->
     found = kept_by_vercel(streamed(replay_reply(reply)))
     assert [one for one in found if isinstance(one, Sealed)] == expected_thoughts(parts)
     for place, one in enumerate(found):
-        if isinstance(one, Sealed) and one.kind is TagKind.PLAIN:
+        if isinstance(one, Sealed) and one.kind is TagKind.ADJACENT:
             assert str(found[place + 1]).endswith("_call")
         elif isinstance(one, Sealed) and one.kind is TagKind.PRECEDING:
             assert found[place - 1] == "message"
