@@ -163,7 +163,7 @@ class ConfiguredFiles(Struct, frozen=True):
     """
 
     authorities: Mapping[str, SSLContext | ValueError] = field(default_factory=dict)
-    """Whom TLS trusts, by ``ca_file``."""
+    """The authorities that TLS trusts, by ``ca_file``."""
     google: Mapping[str, GoogleCredentials | ValueError] = field(default_factory=dict)
     """The credentials of providers at Google, by provider."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class Parts(Struct, frozen=True):
     models: Models
     table: RouteTable
     credentials: dict[str, CredentialProvider]
-    """By provider; none yet."""
+    """The credentials by provider; there are none yet."""
     secrets: Sequence[Secret]
     """What stands in the configuration."""
 

@@ -40,7 +40,7 @@ class Form(Struct, frozen=True):
 
 
 class Family(Enum):
-    """Whose wire a route speaks."""
+    """The vendors in whose wire format a route speaks."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -69,7 +69,7 @@ class Content(Protocol):
         """How many there are."""
 
     def read(self, position: int, size: int) -> bytes:
-        """So many of them, from there; fewer at the end."""
+        """Return ``size`` bytes from a position on; fewer at the end."""
 
 
 class DownloadResponse(Struct, frozen=True):
@@ -120,7 +120,7 @@ class Session(Protocol):
     """
 
     faults: Faults
-    """Those that hold now: a session whose model comes in a message adds those of its name."""
+    """The faults that hold now: a session whose model comes in a message adds those of its name."""
 
     def open(self) -> Iterable[Outgoing]:
         """What is said before the client has said anything."""
@@ -151,7 +151,7 @@ class ApiError(Exception):
         self.param = param
         self.code = code
         self.retry_after: int | None = None
-        """Seconds, where a vendor says so in the body."""
+        """The seconds to wait, where a vendor says so in the body."""
 
 
 class Request(Struct, frozen=True):

@@ -190,7 +190,7 @@ class Dispatcher:
 
 
 def _family(match: RouteMatch | None, incoming: _IncomingRequest) -> Family:
-    """Whose the path is; where several vendors have it, or none, whom the headers mean."""
+    """Return the family of the path; where several have it, or none, the one that the headers mean."""
     if match is not None and len(match.routes) == 1:
         return next(iter(match.routes))
     return family_of(incoming.path, incoming.headers, incoming.query)

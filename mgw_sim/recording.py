@@ -36,7 +36,7 @@ class RecordedMessage:
     """The payload, as far as ``MAX_MESSAGE_BYTES`` of its WebSocket allow; of a close its reason."""
     frames: int = 1
     code: int | None = None
-    """Of a close."""
+    """The code of a close frame."""
     size: int = field(init=False)
     sha256: str = field(init=False)
 
@@ -76,7 +76,7 @@ class RecordedRequest:
     """The length of a body that has been shortened."""
     whole_sha256: str | None = None
     messages: list[RecordedMessage] = field(default_factory=list)
-    """Of a WebSocket, the first ``MAX_MESSAGES``."""
+    """The first ``MAX_MESSAGES`` messages of a WebSocket."""
     message_bytes: int = 0
     """How many bytes of them are kept."""
 

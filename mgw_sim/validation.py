@@ -41,7 +41,7 @@ class Field(Struct, frozen=True):
     shape: "Shape | None" = None
     items: "Field | None" = None
     variants: "dict[str, Shape] | None" = None
-    """For objects that say by ``type`` which shape they have."""
+    """The shapes of objects that say by ``type`` which one they have."""
 
 
 class Shape(Struct, frozen=True):

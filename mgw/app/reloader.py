@@ -132,7 +132,7 @@ class Reloader:
         return Prepared(generation.config, generation, opened, read.certificate, read.warnings)
 
     def _read(self) -> _Read:
-        """In a thread: read the configuration and the files that it names.
+        """Read, in a thread, the configuration and the files that it names.
 
         :raises ConfigError: it has problems.
         :raises OSError: its file cannot be read.

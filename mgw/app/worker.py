@@ -313,7 +313,7 @@ class Worker:
 
 
 def _read(message: Reload) -> tuple[Parts, Certificate | None]:
-    """In a thread: read a configuration, and the files that it names.
+    """Read, in a thread, a configuration and the files that it names.
 
     :raises ValueError: the certificate cannot be read.
     """

@@ -19,14 +19,14 @@ class CatalogEntry(Struct, frozen=True):
     created: int
     owned_by: str
     display_name: str | None = None
-    """As the upstream shows it to people; ``None``: no other than the id."""
+    """The name that the upstream shows to people; ``None``: no other than the id."""
 
 
 class ListedModel(Struct, frozen=True):
     """One model of an upstream's own list."""
 
     id: str
-    """As it is asked for there, without Google's ``models/``."""
+    """The name under which the API is asked for it, without Google's ``models/``."""
     created: int | None = None
     """Unix seconds, where the upstream knows them."""
     display_name: str | None = None

@@ -21,7 +21,7 @@ JsonObject = dict[str, Any]  # Any: JSON that is carried, never looked into; its
 
 
 class Role(Enum):
-    """Whose turn it is."""
+    """The side that speaks in a turn."""
 
     __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
 
@@ -52,9 +52,9 @@ class Signature(Struct, frozen=True):
     """What a family puts beside a thought, a text or a call to know it again."""
 
     family: Family
-    """Who made it, and the only one who may get it back."""
+    """The family that made it, the only one that may get it back."""
     value: str
-    """As its family wrote it; may be empty for families that have thoughts without signatures."""
+    """The signature as its family wrote it; may be empty where a family signs no thoughts."""
     redacted: bool = False
     """``value`` is the whole of a thought that is not shown."""
 
@@ -68,7 +68,7 @@ class Citation(Struct, frozen=True):
     url: str | None = None
     title: str | None = None
     start: int | None = None
-    """First character of the stretch, in the text of the whole answer."""
+    """The first character of the stretch, in the text of the whole answer."""
     end: int | None = None
     """The character after its last."""
 
@@ -80,7 +80,7 @@ class Text(Struct, frozen=True, tag="text", gc=False):
     cache: CacheMark | None = None
     citations: tuple[Citation, ...] = ()
     signature: Signature | None = None
-    """Gemini signs texts, too."""
+    """The signature of the text, which Gemini has."""
 
 
 class Media(Struct, frozen=True, tag="media", gc=False):
@@ -97,14 +97,14 @@ class Media(Struct, frozen=True, tag="media", gc=False):
     text: str | None = None
     """A document that is plain text."""
     name: str | None = None
-    """Its title or file name."""
+    """The title or file name of the document."""
     context: str | None = None
     """What the model should know about it."""
     detail: str | None = None
     """The resolution at which an image is read: ``low``, ``medium``, ``high``, ``auto``, ``ultra_high``."""
     cache: CacheMark | None = None
     signature: Signature | None = None
-    """Gemini signs the images that it makes."""
+    """The signature of an image that Gemini has made."""
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call", gc=False):
@@ -209,7 +209,7 @@ class Reasoning(Struct, frozen=True):
 
     effort: Effort | None = None
     budget: int | None = None
-    """Tokens; -1: the model's own choice, 0: off."""
+    """The budget in tokens; -1: the model's own choice, 0: off."""
     adaptive: bool = False
     """The model decides how much, and whether."""
     thoughts: bool | None = None
@@ -262,7 +262,7 @@ class Conversation(Struct, frozen=True):
     """Whether one answer may hold several calls; ``None``: unsaid."""
     sampling: Sampling = NO_SAMPLING
     max_tokens: int | None = None
-    """Limit of the answer, thinking included."""
+    """The limit of the answer in tokens, thinking included."""
     stop: tuple[str, ...] = ()
     candidates: int | None = None
     output: OutputFormat | None = None

@@ -98,7 +98,7 @@ class HistoryTurn(Struct, frozen=True, gc=False):
     parts: tuple[HistoryPart, ...]
     name: str | None = None
     calls: tuple[PairedCall, ...] = ()
-    """Those among the parts, in their order."""
+    """The calls among the parts, in their order."""
 
 
 class HistoryMessage(Struct, gc=False):
@@ -109,7 +109,7 @@ class HistoryMessage(Struct, gc=False):
     name: str | None = None
     """The participant's; ``SEVERAL``: it joins turns of different ones."""
     is_result: bool = False
-    """It answers a call and holds nothing else."""
+    """Whether the turn answers a call and holds nothing else."""
 
 
 class TurnRenderer(Protocol):
@@ -340,7 +340,7 @@ class _Pairs:
     def __init__(self, call_ids: re.Pattern[str]) -> None:
         self._call_ids = call_ids
         self.turns: list[HistoryTurn] = []
-        """All so far, with those that hold no calls and no results, which are put here as they are."""
+        """All turns so far; those without calls and results are put here as they are."""
         self._with_results: list[tuple[int, Turn]] = []
         """The turns that hold results, by their numbers."""
         self._calls: dict[Position, PairedCall] = {}

@@ -102,7 +102,7 @@ class PromptLength(Struct, frozen=True):
     used: int | None = None
     """How many tokens the prompt has."""
     answer: int | None = None
-    """That the answer might have had."""
+    """The tokens that the answer might have had."""
     limit: int | None = None
     """How many tokens the model takes."""
 

@@ -96,7 +96,7 @@ class Reply(Struct, frozen=True):
     candidates: tuple[Candidate, ...]
     id: str | None = None
     model: str | None = None
-    """As the provider reports it."""
+    """The model that the provider reports."""
     usage: TokenUsage = NO_USAGE
 
 
@@ -185,7 +185,7 @@ class CallBegan(Struct, frozen=True):
     """A call of a tool begins."""
 
     call: int
-    """Its number in the candidate, from 0."""
+    """The number of the call in the candidate, from 0."""
     id: str
     name: str
     signature: Signature | None = None

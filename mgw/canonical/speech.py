@@ -24,9 +24,9 @@ class SpeechReply(Struct, frozen=True):
 
     audio: bytes
     media_type: str
-    """As the provider states it, parameters and all: visible ASCII that begins with ``audio/``."""
+    """The media type that the provider states, with parameters: visible ASCII that begins with ``audio/``."""
     id: str | None = None
     model: str | None = None
-    """As the provider reports it."""
+    """The model that the provider reports."""
     stop: StopReason = StopReason.END
     usage: TokenUsage = NO_USAGE

@@ -66,7 +66,7 @@ class EventSource:
     say: Callable[[str], object]
     sleep: Callable[[float], object] = time.sleep
     greets: bool = False
-    """Say that it is connected, too: to a person, who would see nothing before the first event."""
+    """Whether to say that it is connected: a person would see nothing before the first event."""
     _last_id: str | None = None
     _retry_seconds: float = FIRST_BACK_OFF
     _tries: int = 0

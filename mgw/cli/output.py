@@ -33,11 +33,11 @@ class SumsTable(NamedTuple):
 
     totals: Sequence[Cell]
     titles: Mapping[str, str]
-    """Of the columns that it has."""
+    """The titles of the columns that it has."""
     quiet: Collection[str] = ()
-    """Columns that it leaves out while all their values are 0."""
+    """The columns that it leaves out while all their values are 0."""
     decimals: Mapping[str, int] = MappingProxyType({})
-    """To which the values of a column are rounded."""
+    """The decimals to which the values of a column are rounded."""
 
 
 def write_sums(

@@ -34,7 +34,7 @@ class Filters:
 
     client: str | None = None
     model: str | None = None
-    """As asked for, or as sent to the provider."""
+    """The model as the client named it, or as the provider was asked for it."""
     provider: str | None = None
     status: str | None = None
 

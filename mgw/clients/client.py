@@ -28,7 +28,7 @@ class Client(Struct, eq=False, frozen=True):
     """A client that has a key."""
 
     name: str
-    """As events call it: the key's name, else the first digits of its digest."""
+    """The client's name in events: that of its key, else the first digits of the key's digest."""
     digest: bytes
     """The SHA-256 of its key."""
     is_known: bool = True

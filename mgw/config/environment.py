@@ -29,9 +29,9 @@ class LoadContext:
     report: Report
     environ: Mapping[str, str]
     provider_names: tuple[str, ...] | None
-    """As written, whether or not the provider itself is in order; ``None``: not known, and not asked."""
+    """The providers' names as written, even of one with mistakes; ``None``: not known, and not asked."""
     profile_names: tuple[str, ...] | None = None
-    """As those of providers."""
+    """The profiles' names, on the same terms."""
     route_names: frozenset[str] | None = None
     """Names of routes and groups of routes; ``None``: unknown, and not checked."""
 

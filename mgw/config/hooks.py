@@ -208,7 +208,7 @@ class OtlpSettings(Settings):
             f"protobuf; see ``docs/sinks.rst``. This requires ``{pip_install('otlp')}``.",
         ),
     )
-    """Without a trailing ``/``."""
+    """The address without a trailing ``/``."""
     headers: EmptyIfNull[dict[str, HeaderSource]] = Field(
         default={},
         repr=False,

@@ -195,7 +195,7 @@ class Provider(Settings):
         "is not allowed.",
         shown=_base_urls(),
     )
-    """Without a trailing ``/``."""
+    """The address without a trailing ``/``."""
     api_version: Omittable[Name] = setting(
         "Version of Azure's API, sent as ``api-version`` in the query of each call unless the "
         "client sends one",

@@ -216,7 +216,7 @@ class Config(Settings):
         "if it begins with ``http://`` while the listener uses TLS.",
         shown="the ``Host`` of the request, with ``https`` if the listener or a trusted proxy uses TLS",
     )
-    """Without a trailing ``/``."""
+    """The address without a trailing ``/``."""
     trusted_proxies: UniqueList[ProxyNetwork] = setting(
         "IP addresses and networks from which ``X-Forwarded-Proto`` is trusted",
         "The header is ignored in requests from anywhere else. Keep the quotes: YAML reads some "

@@ -87,10 +87,10 @@ class HostedTools(StrEnum):
 
 
 class ResponsesUpstream(StrEnum):
-    """Whose requests may reach OpenAI's models through Responses."""
+    """The clients whose requests may reach OpenAI's models through Responses."""
 
     FOREIGN = "foreign"
-    """Those of clients of other families, where the model's row says so."""
+    """Clients of other families, where the model's row says so."""
     NONE = "none"
 
 

@@ -119,7 +119,7 @@ class TokenFile:
 
 
 def _read_if_changed(path: str, known: FileId | None) -> tuple[FileId, bytes | None]:
-    """In a thread: return what tells one state of a file from another, and its content if that is new."""
+    """Return, in a thread, what tells one state of a file from another, and its content if that is new."""
     with open_regular_file(path) as descriptor:
         found = os.fstat(descriptor)
         file_id = (found.st_mtime_ns, found.st_ino, found.st_size)

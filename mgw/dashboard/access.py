@@ -73,7 +73,7 @@ class Access:
     """Keys that are configured by their digests, and have been sent."""
     _config: Config | None = None
     _digests: frozenset[bytes] = frozenset()
-    """By the digest, which nobody can steer: the time that a search takes tells nothing of a key."""
+    """The digests of the keys.  Nobody can steer a digest, so the time of a search tells nothing of a key."""
     _unseen: set[bytes] = field(default_factory=set, repr=False)
     _pages: OwnPages | None = None
     _wanted: str = _WANTED

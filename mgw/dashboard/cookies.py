@@ -47,9 +47,9 @@ class CookieSessions:
     random: Callable[[int], bytes]
     _secret: bytes = field(init=False, repr=False)
     _signing_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """By the first digits of the digest of a key."""
+    """The key that signs a session's cookie, by the first digits of the digest of the dashboard's key."""
     _signers: dict[str, CookieSigner] = field(default_factory=dict, repr=False)
-    """Those that somebody has needed, by the same digits."""
+    """The signers that somebody has needed, by the same digits."""
     _ended: dict[bytes, float] = field(default_factory=dict, repr=False)
     """When what has been ended early would have ended anyway, by the id of the session."""
 

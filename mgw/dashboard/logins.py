@@ -45,7 +45,7 @@ class _Entry:
     accounts: Accounts
     login: Login
     profiles: tuple[str, ...]
-    """By whose rules somebody could log in; one, unless the configuration says two things."""
+    """The profiles by which somebody could log in; one, unless the configuration says two things."""
 
     @property
     def kinds(self) -> list[FlowKind]:
@@ -76,9 +76,9 @@ class Logins:
     sources: Callable[[], Iterable[CredentialProvider]]
     clock: IReactorTime
     _flows: dict[str, LoginFlow] = field(init=False, default_factory=dict)
-    """By entry; those that ended first stand first among those that have."""
+    """The flows by entry; those that ended first come first among those that have ended."""
     _timers: dict[str, IDelayedCall] = field(init=False, default_factory=dict)
-    """Forget flows that have ended."""
+    """The timers that forget flows that have ended."""
     _stopped: bool = field(init=False, default=False)
 
     def list_entries(self) -> list[dict[str, Any]]:  # Any: JSON

@@ -64,7 +64,7 @@ class HealthChange(Struct, frozen=True, omit_defaults=True):
     provider: str
     state: HealthState
     error: str | None = None
-    """Of the last failure, where it fails."""
+    """The error of the last failure, where it fails."""
 
 
 @dataclass(slots=True)

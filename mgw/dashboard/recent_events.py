@@ -38,7 +38,7 @@ class RecentEvents:
     """Whether events are to be kept: not while they are in a file."""
     _waiting: _Waiting = field(default_factory=deque, repr=False)
     _text_bytes: int = 0
-    """Of the text that waits."""
+    """The size of the text that waits."""
     _written: deque[tuple[int, int]] = field(default_factory=deque, repr=False)
     """What is in the table, the oldest first: the last row that was written together, and how much text that
     was.  It belongs to the thread."""

@@ -58,7 +58,7 @@ class DashboardRequests:
     refresh: Callable[[], Awaitable[None]] | None
     """Asks other processes for their requests."""
     hooks: Callable[[], HooksSettings]
-    """Those in use."""
+    """The settings of hooks that are in use."""
     queries: EventQueries
     memory: EventMemory
 

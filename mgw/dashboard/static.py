@@ -56,7 +56,7 @@ class StaticFile:
     content_type: bytes
     content: bytes
     tag: bytes = field(init=False)
-    """Its ``ETag``."""
+    """The ``ETag`` of the file."""
     _compressed: bytes | None = None
 
     def __post_init__(self) -> None:

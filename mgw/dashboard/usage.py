@@ -49,7 +49,7 @@ class DashboardUsage:
     """Whatever has the events; a reload may change that."""
 
     hooks: Callable[[], HooksSettings]
-    """Those in use."""
+    """The settings of hooks that are in use."""
     queries: EventQueries
     memory: EventMemory
     wall: Callable[[], float]

@@ -38,7 +38,7 @@ class UsageRows:
     """Sums by step and key."""
 
     points: dict[int, Keyed] = field(default_factory=dict)
-    """By the number of the step, which is its start divided by its length."""
+    """The points by the number of their step, which is its start divided by its length."""
     groups: Keyed = field(default_factory=dict)
 
     def add(self, step: int, key: str | None, row: Sequence[int | None]) -> None:

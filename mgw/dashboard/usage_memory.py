@@ -68,7 +68,7 @@ class UsageMemory:
     _is_empty: bool = True
     """Whether nothing has been handed over yet."""
     _spans: UsageSpans = field(default_factory=UsageSpans, repr=False)
-    """It belongs to the thread."""
+    """The sums, which belong to the thread."""
 
     def record_all(self, rows: Iterable[SettledExchange]) -> None:
         """Add exchanges."""

@@ -38,7 +38,7 @@ _FIRST: Final = int(datetime.min.replace(tzinfo=UTC).timestamp()) * _MILLISECOND
 
 
 class By(StrEnum):
-    """By what can be summed up: each is a field of the event."""
+    """The fields of an event by which usage can be summed up."""
 
     PROVIDER = "provider"
     MODEL = "model"
@@ -56,7 +56,7 @@ class UsageQuery(Struct, frozen=True):
     """Unix milliseconds."""
     until: int
     step: int
-    """Seconds."""
+    """The length of a step in seconds."""
     by: By | None = None
     filters: Mapping[str, str] = MappingProxyType({})
     """Values by the names of :data:`~mgw.usage.usage_read.FILTERS`: only events that have them."""

@@ -53,7 +53,7 @@ class _Span:
     at_once: int = 0
     """How many of them were left when the same ones were last added up."""
     size: int = 0
-    """About so many bytes."""
+    """The size in bytes, roughly."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class UsageSpans:
 
     _spans: dict[str, _Span] = field(default_factory=dict, repr=False)
     _names: dict[str, _Names] = field(default_factory=dict, repr=False)
-    """Of the minutes and hours that were added to last."""
+    """The names in the minutes and hours that were added to last."""
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Make the tables in an empty database."""

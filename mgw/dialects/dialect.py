@@ -52,7 +52,7 @@ class RequestContext(Struct, frozen=True):
     """What a request says outside of its body."""
 
     model: str
-    """As the client names it."""
+    """The model that the client names."""
     stream: bool = False
     """The path asks for a stream (Gemini's wire)."""
     raw_query: bytes | None = None
@@ -67,7 +67,7 @@ class ToolKind(Enum):
 
     FUNCTION = "function"
     CUSTOM = "custom"
-    """Its input is any text."""
+    """A tool that takes any text."""
     LOCAL_SHELL = "local_shell"
     SHELL = "shell"
     APPLY_PATCH = "apply_patch"
@@ -179,7 +179,7 @@ class Rendered(Struct, frozen=True):
     carried: frozenset[Feature]
     """What the renderer has words for; a feature that is not among them never arrives."""
     lost: frozenset[Feature] = frozenset()
-    """Those of ``carried`` that did not arrive this time, or not everywhere."""
+    """The features of ``carried`` that did not arrive this time, or not everywhere."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers in addition to ``Content-Type``."""
     renamed: Mapping[str, str] = {}
@@ -220,7 +220,7 @@ class ClientOperation(Struct, Generic[Request, Answer], frozen=True):
     content_type: Callable[[Answer], bytes] = _json
     """Returns the media type of what ``render_reply`` returns."""
     body_of: Family | None = None
-    """Whose request body it is, if a provider of that family may get the client's own."""
+    """The family of the client's own request body, if a provider of that family may get it."""
     natively: Callable[[bytes], bytes] | None = None
     """Makes a request to a provider of the client's own family ask for sound, where another path does not."""
 

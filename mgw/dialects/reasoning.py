@@ -62,7 +62,7 @@ class ResponsesReasoning(Struct, frozen=True):
 
     effort: str | None = None
     summary: bool = False
-    """Ask for a summary of the thoughts, which is all that anybody may read of them."""
+    """Whether to ask for a summary of the thoughts, which is all that anybody may read of them."""
     encrypted: bool = False
     """The model may think, so that its thoughts have to come encrypted for the next request."""
     lost: bool = False
@@ -110,7 +110,7 @@ class _Wish(Enum):
     NOTHING = auto()
     OFF = auto()
     OWN = auto()
-    """As much as the model thinks right."""
+    """The amount of thinking that the model thinks right."""
     SOME = auto()
 
 

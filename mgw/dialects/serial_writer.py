@@ -59,7 +59,7 @@ class _Call:
         self.began = began
         self.ended = False
         self.held: list[str] = []
-        """Arguments that are not written yet."""
+        """The arguments that are not written yet."""
 
 
 class SerialStreamWriter(StreamWriter):
@@ -76,7 +76,7 @@ class SerialStreamWriter(StreamWriter):
         self._call: _Call | None = None
         """The one that is open."""
         self._calls: dict[int, _Call] = {}
-        """Those that have not ended, by their number."""
+        """The calls that have not ended, by their number."""
         self._waiting: deque[_Call | ContentEvent] = deque()
         """What comes after the open call."""
         self._held = 0

@@ -128,9 +128,9 @@ class DocumentReader(StreamReader, Generic[Document]):
         self.finished: int = 0
         """How many candidates have ended, once all that began have."""
         self._closed = False
-        """Nothing that comes is read any more."""
+        """Whether nothing that comes is read any more."""
         self._broken = False
-        """It was an error that closed the stream."""
+        """Whether it was an error that closed the stream."""
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
         """Return the events of the documents that these bytes complete."""
@@ -211,7 +211,7 @@ class StreamWriter(ABC):
     def __init__(self, request_id: str) -> None:
         self._request_id = request_id
         self._closed = False
-        """Nothing is written any more."""
+        """Whether nothing is written any more."""
         self._out: list[bytes] = []
         """What has been written since the last time."""
         self._usage: TokenUsage = NO_USAGE

@@ -48,7 +48,7 @@ class Unwrapper:
         self._quoted = False
         self._escaped = False
         self._spaces = ""
-        """Behind the value, or within it."""
+        """The white space behind the value, or within it."""
 
     def feed(self, text: str) -> str:
         """Return what these characters add to the value."""

@@ -84,7 +84,7 @@ class Trouble(Struct, frozen=True):
     may_have_begun: bool
     """Whether the provider may have begun to work on the request."""
     is_worth_repeating: bool = True
-    """At the same provider."""
+    """Whether it is worth repeating at the same provider."""
     retry_after: float | None = None
     """Seconds that the provider asks for."""
 

@@ -71,7 +71,7 @@ class EarlyHead:
         self._exchange = exchange
         self._channel = channel
         self._translation: StreamTranslation | None = translation
-        """Of the attempt that is under way; ``None``: it passes through."""
+        """The translation of the attempt that is under way; ``None``: it passes through."""
         self._last_translation = translation
         self._keepalive = translation.writer.keepalive()
         self.was_sent = False

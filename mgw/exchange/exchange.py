@@ -94,13 +94,13 @@ class Exchange(Struct, eq=False):
     generation: Generation
     clock: IReactorTime
     wheel: TimerWheel
-    """Of the clock."""
+    """The timer wheel of the clock."""
     record: Callable[[SettledExchange], None]
     """Takes what the usage event is made of; never raises."""
     wall: float
     """Unix seconds at which the head was complete."""
     client: Client | None = None
-    """Whose edge key the request came with; ``None`` where nobody needs one."""
+    """The client that owns the edge key; ``None`` where nobody needs one."""
     started: float = 0.0
     """The clock's time of the same."""
     target: Target | None = None
@@ -129,7 +129,7 @@ class Exchange(Struct, eq=False):
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
     characters: int | None = None
-    """Of the text that is to be spoken."""
+    """The length of the text that is to be spoken."""
     session: SessionCounts | None = None
     """What went through a realtime session, once it is over."""
     trace: TraceContext | None = None
@@ -151,7 +151,7 @@ class Exchange(Struct, eq=False):
     _permit: Permit | None = None
     """Where the client has limits and the request was counted."""
     _outcome: Outcome | None = None
-    """Known once it is settled."""
+    """The outcome, known once the exchange is settled."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -337,7 +337,7 @@ class Exchange(Struct, eq=False):
         self.dropped_fields = ()
 
     def begin_upstream_wait(self) -> None:
-        """From now on the provider is waited for."""
+        """Count the time from now on as the provider's."""
         self.end_upstream_wait()
         self._waits_since = self.clock.seconds()
 

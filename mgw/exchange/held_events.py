@@ -95,22 +95,22 @@ class HeldEventsFilter:
 
     @property
     def ended(self) -> bool:
-        """As the other says."""
+        """Whether the inner filter has ended."""
         return self.inner.ended
 
     @property
     def finished(self) -> bool:
-        """As the other says."""
+        """Whether the inner filter is finished."""
         return self.inner.finished
 
     @property
     def complete(self) -> bool:
-        """As the other says."""
+        """Whether the inner filter's stream is complete."""
         return self.inner.complete
 
     @property
     def sent_last_event(self) -> bool:
-        """As the other says."""
+        """Whether the inner filter has sent its last event."""
         return self.inner.sent_last_event
 
     def awaits_words(self) -> bool:
@@ -150,11 +150,11 @@ class HeldEventsFilter:
         raise fault.error
 
     def fail(self, error: GatewayError) -> bytes | None:
-        """As the other does."""
+        """Let the inner filter render an error."""
         return self.inner.fail(error)
 
     def fault(self) -> Fault | None:
-        """As the other says."""
+        """Return the fault that the inner filter found."""
         return self.inner.fault()
 
     def usage(self) -> TokenUsage:

@@ -69,11 +69,11 @@ class PassthroughFilter:
     _meter: Meter
     _gunzip: Gunzip | None = field(default=None)
     _last_event: LastEvent | None = field(default=None)
-    """For a stream."""
+    """The search for the last event of a stream."""
     _end: StreamEnd | None = field(default=None)
-    """For a stream of which it is known how it should end; the meter shows it what there is."""
+    """The end of a stream of which it is known how it should end; the meter shows it what there is."""
     ended: bool = False
-    """Never before its body has: the client gets what the provider sends."""
+    """Always false before the body has ended: the client gets what the provider sends."""
     finished: bool = False
     """Whether the last word has passed."""
     _body_ended: bool = False
@@ -205,7 +205,7 @@ class Passthrough(Struct, eq=False):
     target: Target
     request: ClientRequest
     body: bytes | BodySource
-    """As it is sent."""
+    """The body as it is sent."""
     keepalive_seconds: float | None = None
     rewriter: UrlRewriter | None = None
     head: UpstreamHead | None = None

@@ -110,7 +110,7 @@ class ExchangeRun(WaitingRun):
         self._attempts: Attempts | None = None
         """``None``: nothing is configured that leads to another."""
         self._body: bytes | BodySource = b""
-        """As the client sent it, for as long as it may go to another target."""
+        """The body as the client sent it, for as long as it may go to another target."""
 
     def start(self, body: bytes | BodySource) -> None:
         """Begin; does not raise."""

@@ -114,14 +114,14 @@ class Relay:
     """Gets the :class:`GatewayError` that broke the body, after the client was shown that it broke; where the
     head was still held, the client was shown nothing."""
     silence: Silence | None = None
-    """Towards the client, which keep-alives break; ``None``: they do not."""
+    """The silence towards the client, which keep-alives break; ``None``: they do not."""
     held_head: HeldHead | None = None
     """``None``: the client has the head."""
     ended: bool = False
     _waiting: Deadline | None = field(init=False, default=None)
-    """Ends the waiting for words."""
+    """The deadline that ends the waiting for words."""
     _last_word: Deadline | None = field(init=False, default=None)
-    """Ends a stream behind its last word."""
+    """The deadline that ends a stream behind its last word."""
     _is_finished: bool = field(init=False, default=False)
     _last_piece: bytes = field(init=False, default=b"", repr=False)
     """What goes out with the end, which follows at once."""

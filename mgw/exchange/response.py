@@ -87,7 +87,7 @@ class StreamingResponse(Struct, frozen=True):
     early_failure: EarlyFailure | None = None
     """``None``: the head goes out at once.  Else it waits for words, or for a keep-alive."""
     lines: bytes | None = None
-    """In place of :attr:`headers`: header lines as they are, of a head that is passed on."""
+    """The header lines of a head that is passed on as they are, in place of :attr:`headers`."""
     content_length: int | None = None
     """What those lines say of it."""
 
@@ -98,7 +98,7 @@ class WholeResponse(Struct, frozen=True):
     status: int
     reason: bytes
     lines: bytes
-    """Header lines as they are."""
+    """The header lines as they are."""
     content_length: int | None
     """What those say of it."""
     body: bytes
@@ -118,7 +118,7 @@ class BufferedResponse(Struct, frozen=True):
     is_encoded: bool = False
     """Whether the body has a content coding, and may grow."""
     max_bytes: int | None = None
-    """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
+    """The largest body of the provider that is read; ``None``: :data:`MAX_BUFFERED_BYTES`."""
 
 
 ClientResponse = StreamingResponse | WholeResponse | BufferedResponse

@@ -204,7 +204,7 @@ class StreamTranslation(ResponseTranslation):
     """A stream made of another, where the client asked for one."""
 
     convert: Convert
-    """For a refusal."""
+    """The conversion of a refusal, which is no stream."""
     parse: Callable[[bytes, bytes], Reply]
     reader: Callable[[], StreamReader]
     new_writer: Callable[[], StreamWriter]

@@ -150,7 +150,7 @@ class TranslationBuilder:
     request: ClientRequest
     target: Target
     body: bytes
-    """Without any content coding."""
+    """The body without any content coding."""
     client: ClientSide = field(init=False)
     provider: ProviderSide = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())

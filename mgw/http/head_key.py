@@ -47,9 +47,9 @@ class RepeatedHead(Struct, frozen=True, gc=False):
 
     key: bytes
     before: bytes
-    """All before the digits."""
+    """The bytes before the digits of the length."""
     after: bytes
-    """All behind them, with the end of the head."""
+    """The bytes behind them, with the end of the head."""
 
     @classmethod
     def of_key(cls, key: bytes) -> RepeatedHead | None:

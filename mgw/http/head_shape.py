@@ -92,7 +92,7 @@ class HeadShapes:
     def __init__(self, max_shapes: int = MAX_SHAPES) -> None:
         self._max_shapes = max_shapes
         self.tried: tuple[HeadShape, ...] = ()
-        """Those to compare a head with: the last ones that a head was read line by line of."""
+        """The shapes to compare a head with: the last ones that a head was read line by line of."""
         self._candidates: dict[tuple[bytes, ...], _Candidate] = {}
         """Candidates by what the heads of a shape have in common."""
 

@@ -47,12 +47,12 @@ class RequestHead(Struct, frozen=True, kw_only=True):
 
     method: bytes
     target: bytes
-    """As sent, in origin form: an absolute form is reduced once its authority is known to equal the host."""
+    """The target as sent, in origin form: an absolute form is reduced once its authority equals the host."""
     version: bytes
     """``1.1`` or ``1.0``."""
     headers: RawHeaders
     host: bytes
-    """Empty where an HTTP/1.0 client sent none."""
+    """The host; empty where an HTTP/1.0 client sent none."""
     has_body: bool
     content_length: int | None
     """``None`` without a body, and for a chunked one."""

@@ -50,7 +50,7 @@ class ResponseHead(Struct):
     status: int
     reason: bytes
     raw: bytes
-    """As received, with the empty line at its end."""
+    """The head as received, with the empty line at its end."""
     relayed_lines: bytes
     """The lines that the client gets, each ``Name: value`` with its line end."""
     content_type: bytes | None = None
@@ -60,7 +60,7 @@ class ResponseHead(Struct):
     request_id: bytes | None = None
     """The provider's own id of the exchange, under one of the names that providers use."""
     transfer_encoding: bytes | None = None
-    """All of them, joined by commas."""
+    """The values of all such headers, joined by commas."""
     connection_options: frozenset[bytes] = _NO_OPTIONS
     """What ``Connection`` lists, in lower case."""
     _pairs: RawHeaders | None = None

@@ -60,7 +60,7 @@ class ModelRow(Struct, frozen=True):
             "(Anthropic)."
         ),
     ] = False
-    """Unless it is told to drop them."""
+    """A request can tell the model to drop such blocks instead."""
     forced_tools: Annotated[ForcedTools, _says("When a request may force a tool call (Anthropic).")] = (
         ForcedTools.ALWAYS
     )
@@ -111,9 +111,9 @@ class ModelRow(Struct, frozen=True):
         bool,
         _says("Whether the model accepts a history that ends with an assistant turn (Anthropic, Gemini)."),
     ] = True
-    """And goes on from there."""
+    """The model continues such a turn."""
     system: Annotated[bool, _says("Whether the model accepts a system instruction (OpenAI, Gemini).")] = True
-    """Else it is the first text of the user's."""
+    """Else the instruction is the first text of the user's."""
     system_turns: Annotated[
         bool,
         _says("Whether the model accepts system messages in the middle of a conversation (Anthropic)."),

@@ -12,7 +12,7 @@ from typing import Final
 
 
 class Family(StrEnum):
-    """Whose wire a client or a provider speaks."""
+    """The vendors in whose wire format a client or a provider speaks."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
@@ -118,7 +118,7 @@ class ChatTemplate(StrEnum):
     """How a host of OpenAI's wire wants the messages of chat completions (contract 8.29)."""
 
     STRICT = "strict"
-    """As the chat templates of open models do: one system message, then the two sides in turn."""
+    """The order of the chat templates of open models: one system message, then the two sides in turn."""
     OPEN = "open"
     """The template takes messages in any order, as OpenAI's own models do."""
 

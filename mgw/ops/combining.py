@@ -22,11 +22,11 @@ class Combination(Enum):
     """What becomes of the numbers of several processes."""
 
     SUM = auto()
-    """For gauges: the sum over the processes that run."""
+    """The sum over the processes that run, for gauges."""
     MOST = auto()
-    """For gauges that every process has alike: the largest."""
+    """The largest value, for gauges that every process has alike."""
     TOTAL = auto()
-    """For counters and histograms: the sum over all processes, those included that have ended."""
+    """The sum over all processes, those included that have ended, for counters and histograms."""
 
 
 COMBINATIONS: Final = {

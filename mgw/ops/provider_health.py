@@ -37,7 +37,7 @@ class HealthError(StrEnum):
     """What is wrong with a provider: all that is said of it."""
 
     UNREACHABLE = "unreachable"
-    """There was no connection, or no whole response."""
+    """The provider could not be connected to, or sent no whole response."""
     TIMEOUT = "timeout"
     UNAUTHORIZED = "unauthorized"
     """The provider refused the configured credential."""

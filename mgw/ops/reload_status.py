@@ -110,7 +110,7 @@ class ReloadReporter:
     """How many requests the reload at work answers."""
 
     def publish(self, file: str) -> None:
-        """From the next :meth:`ready` on, tell what becomes of reloads of this configuration file."""
+        """Tell, from the next :meth:`ready` on, what becomes of reloads of this configuration file."""
         self._file = file
 
     def ask(self) -> None:

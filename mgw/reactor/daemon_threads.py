@@ -41,7 +41,7 @@ class SerialRunner(Protocol):
 
 @dataclass(slots=True)
 class DaemonThreads:
-    """At most ``max_threads`` threads that share one queue; a single thread keeps the order of the work."""
+    """Threads that share one queue, at most ``max_threads``; a single thread keeps the order of the work."""
 
     reactor: IReactorFromThreads
     name: str

@@ -88,9 +88,9 @@ class PeerState(Enum):
 
     OPEN = "open"
     ENDED = "ended"
-    """It sends nothing more.  Some of what it has sent may not have been read yet."""
+    """The other side sends nothing more.  Some of what it has sent may not have been read yet."""
     GONE = "gone"
-    """It has broken the connection, or what was written to it has."""
+    """The other side has broken the connection, or what was written to it has."""
 
 
 _PEER_STATES: Final = {_TCP_CLOSE: PeerState.GONE, _TCP_CLOSE_WAIT: PeerState.ENDED}

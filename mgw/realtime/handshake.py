@@ -89,13 +89,13 @@ for _module in _AUTOBAHN:
 
 
 class _SilentLog:
-    """In place of Autobahn's, which would tell headers, and so keys."""
+    """A log in place of Autobahn's, which would tell headers, and so keys."""
 
     trace = debug = info = warn = error = critical = failure = staticmethod(_IGNORE)
 
 
 class _Unheard:
-    """In place of the Deferreds for the end of a handshake and of a connection, for which nobody waits."""
+    """A Deferred that nobody waits for, for the end of a handshake and of a connection."""
 
     callback = staticmethod(_IGNORE)
 

@@ -112,7 +112,7 @@ class Session:
     """Takes a refusal of the provider's, in place of the 101."""
     sessions: Sessions
     memory: Reservation
-    """Holds messages that are not whole."""
+    """The memory for messages that are not whole."""
     on_refused: Callable[[Exception], None]
     """Called where it ends before the client's 101, with what the client is to be told."""
     on_end: Callable[[], None]

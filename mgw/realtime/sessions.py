@@ -118,7 +118,7 @@ class Sessions:
     """The configured limit, for all processes that share the slots."""
     observer: SessionObserver = _ignore
     slots: Slots = field(default_factory=lambda: LocalSlots(0))
-    """They obey ``max_sessions`` too."""
+    """The slots, which obey ``max_sessions`` too."""
     _open: dict[int, OpenSession] = field(default_factory=dict)
     _is_prepared: bool = False
     _preparing: SingleFlight[None] = field(default_factory=SingleFlight)

@@ -43,7 +43,7 @@ class _SharedPermit(Permit, eq=False):
 
     local: LocalPermit
     bucket: str
-    """Of Redis' window of requests; empty: none."""
+    """The name of Redis' window of requests; empty: there is none."""
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class RedisCounts:
     _local: LocalCounts
     _refusals: dict[str, int] = field(default_factory=dict)
     _tokens_away: int = 0
-    """Used while Redis was away."""
+    """The tokens used while Redis was away."""
     _away_since: float = 0.0
 
     @classmethod
@@ -198,7 +198,7 @@ class RedisSlots:
     link: RedisLink
     max_sessions: int = 0
     taken: int = 0
-    """By sessions of this host."""
+    """The slots taken by sessions of this host."""
 
     @property
     def _tally(self) -> _Tally:

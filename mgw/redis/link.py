@@ -115,7 +115,7 @@ class RedisLink:
     _must_say: str = _NEVER_UP
     """What the log is to be told when Redis is there: nothing where it was not told that it was away."""
     _number: int = 0
-    """Of attempts to connect, so that what comes of one that was given up is known."""
+    """The number of the attempt to connect, so that what comes of one that was given up is known."""
     _timer: IDelayedCall | None = None
     _away: RateLimitedLog = field(init=False)
 
@@ -221,7 +221,7 @@ class RedisLink:
         return RedisProtocol(self, secure=self.address is not None and self.address.secure)
 
     def on_lost(self, protocol: RedisProtocol) -> None:
-        """As in :class:`mgw.redis.protocol.Listener`."""
+        """Handle the end of a connection (:class:`mgw.redis.protocol.Listener`)."""
         if protocol is self._protocol:
             self._lost(_words(protocol.error))
 
@@ -250,7 +250,7 @@ class RedisLink:
             self._timer = self.reactor.callLater(CONNECT_SECONDS, self._lost, "the TLS handshake timed out")
 
     def on_made(self, protocol: RedisProtocol) -> None:
-        """As in :class:`mgw.redis.protocol.Listener`."""
+        """Begin to use a connection (:class:`mgw.redis.protocol.Listener`)."""
         if protocol is not self._protocol:
             return  # the attempt is about to say the same
         self._cancel_timer()
@@ -327,7 +327,7 @@ class RedisLink:
             self._lost(GIVEN_UP)
 
     def on_push(self, push: list[Any]) -> None:  # Any: what Redis pushes
-        """As in :class:`mgw.redis.protocol.Listener`."""
+        """Pass a message on (:class:`mgw.redis.protocol.Listener`)."""
         message = read_message(push)
         if message is not None and self._is_up:
             if message == _JOINED:

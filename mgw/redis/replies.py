@@ -46,7 +46,7 @@ class ReplyGuard:
     _line: bytearray = field(default_factory=bytearray, repr=False)
     """The beginning of a line whose end has not come."""
     _skip: int = 0
-    """Bytes of a text that are still to come, with the line break behind it."""
+    """The bytes of a text that are still to come, with the line break behind it."""
     _open: list[int] = field(default_factory=list)
     """How many elements are still to come in each array around this place."""
     _bytes: int = 0
@@ -134,7 +134,7 @@ class Begun(Struct, frozen=True):
     text: str
     """The bucket that it was counted in, or the limit."""
     milliseconds: int
-    """Until the limit admits again."""
+    """The milliseconds until the limit admits again."""
 
 
 class Beat(Struct, frozen=True):

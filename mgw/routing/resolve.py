@@ -35,7 +35,7 @@ class Target(Struct, frozen=True, dict=True):
 
     provider: Provider
     asked_model: str | None
-    """As the client spelled it; ``None`` where the request named none."""
+    """The model as the client spelled it; ``None`` where the request named none."""
     upstream_model: str | None
     """What the provider is to be asked for, with the leading ``models/`` that the client sent, if any."""
 

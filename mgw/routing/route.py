@@ -40,7 +40,7 @@ class Treatment(StrEnum):
     """How a route is handled."""
 
     RELAY = "relay"
-    """Same family only, byte for byte."""
+    """The body goes on byte for byte, within a family only."""
     CHAT = "chat"
     """A conversation: relayed within the family, translated across."""
     EMBED = "embed"
@@ -110,7 +110,7 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON of ``body_models``."""
     in_pieces: bool = False
-    """Its answer is a JSON array that arrives piece by piece, where it is no event stream."""
+    """Whether its answer is a JSON array that arrives piece by piece, where it is no event stream."""
     model_optional: bool = False
     """The request may name no model: then the client says which provider it means, or the default serves."""
     translated_for: frozenset[Family] = frozenset()
@@ -229,7 +229,7 @@ class Resource(Struct, frozen=True):
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
     query_model: bool = False
-    """As in :class:`Route`, and so are the next two."""
+    """Whether the query may name the model; like the next two as in :class:`Route`."""
     unstored: bytes | None = None
     other_models: tuple[Path, ...] = ()
 

@@ -138,9 +138,9 @@ class _Price(NamedTuple):
     """What a medium costs whose content is not looked at."""
 
     base64_chars: int
-    """As much of it ..."""
+    """The number of characters of base64 that cost :attr:`tokens`."""
     tokens: int
-    """... costs this."""
+    """The price of that many characters."""
     unseen: int
     """The price of one that lies elsewhere."""
 

@@ -63,7 +63,7 @@ _PIECES = re.compile(
 
 
 def _byte_table(weights: str) -> bytes:
-    """For each byte of a word that was written down in Latin-1 with ``?`` for all other letters."""
+    """Return the weight of each byte of a word in Latin-1, which has ``?`` for all other letters."""
     *letters, other, foreign = map(int, weights.split())
     table = bytearray([other]) * 256
     table[ord("a") : ord("z") + 1] = bytes(letters)

@@ -69,7 +69,7 @@ class EndpointDialler:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
-        """As in :class:`Dialler`; an attempt that is cancelled may call ``on_failed``."""
+        """Dial as :class:`Dialler` says; an attempt that is cancelled may call ``on_failed``."""
         attempt = maybeDeferred(self._endpoint.connect, factory)
         _ = attempt.addCallbacks(on_connected, lambda failure: on_failed(_error_of(failure)))
         return attempt
@@ -90,7 +90,7 @@ class TcpDialler:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
-        """As in :class:`Dialler`."""
+        """Dial as :class:`Dialler` says."""
         if self._with_sockets:
             quick = SocketAttempt(self._reactor, factory, on_connected, on_failed)
             quick.connect(self._host, self._port)
@@ -118,7 +118,7 @@ class NameDialler:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
-        """As in :class:`Dialler`."""
+        """Dial as :class:`Dialler` says."""
         attempt = _NameAttempt(self, factory, on_connected, on_failed)
         recent = self._recent
         if recent is not None and self.wheel.now() - self._resolved_at < ADDRESS_SECONDS:
@@ -169,10 +169,10 @@ class _TcpAttempt(ConnectAttempt):
             connector.stopConnecting()
 
     def doStart(self) -> None:
-        """Nothing is said of it in the log."""
+        """Say nothing in the log."""
 
     def doStop(self) -> None:
-        """As above."""
+        """Say nothing in the log."""
 
     def startedConnecting(self, connector: Any) -> None:
         """Keep what can be stopped."""
@@ -257,10 +257,10 @@ class _NameAttempt(ConnectAttempt):
             attempt.cancel()
 
     def doStart(self) -> None:
-        """Nothing is said of it in the log."""
+        """Say nothing in the log."""
 
     def doStop(self) -> None:
-        """As above."""
+        """Say nothing in the log."""
 
     def buildProtocol(self, address: IAddress) -> IProtocol | None:
         """Remember the address that can be connected to."""

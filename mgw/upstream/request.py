@@ -32,10 +32,11 @@ class UpstreamLimits(Struct, frozen=True):
     connect: float = 10.0
     """The limit for name, TCP, proxy and TLS together; also for a free slot among ``max_connections``."""
     first_byte: float = 600.0
-    """From the request written to the head of the response.
+    """The limit from the request written to the head of the response.
 
-    Before that, for taking the request: as a whole where its body is in memory; piece by piece where it is
-    read from elsewhere (:data:`mgw.bodies.source.PIECE_BYTES`), each piece taken starting the limit anew.
+    Before that, the limit for taking the request: as a whole where its body is in memory; piece by piece
+    where it is read from elsewhere (:data:`mgw.bodies.source.PIECE_BYTES`), each piece taken starting the
+    limit anew.
     """
     idle: float = 300.0
     """The limit between two pieces of the body; time while nothing is read does not count."""

@@ -77,7 +77,7 @@ class TlsDialler:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
-        """As in :class:`mgw.upstream.dial.Dialler`."""
+        """Dial as :class:`mgw.upstream.dial.Dialler` says."""
 
         def on_tcp_connected(transport: Any) -> None:  # Any: ours, since our factory makes it
             on_connected(transport.protocol)

@@ -74,7 +74,7 @@ class TunnelDialler:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
-        """As in :class:`mgw.upstream.dial.Dialler`."""
+        """Dial as :class:`mgw.upstream.dial.Dialler` says."""
         attempt = _TunnelAttempt(self, factory, on_connected, on_failed)
         attempt.connect_by(self._proxy)
         return attempt
@@ -125,10 +125,10 @@ class _TunnelAttempt(ConnectAttempt):
     # What the dialler of the proxy calls
 
     def doStart(self) -> None:
-        """Nothing is said of it in the log."""
+        """Say nothing in the log."""
 
     def doStop(self) -> None:
-        """As above."""
+        """Say nothing in the log."""
 
     def buildProtocol(self, address: IAddress | None) -> Any:  # Any: a protocol as far as it is one
         """Take the protocol's place."""

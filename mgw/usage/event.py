@@ -48,14 +48,14 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The name of a row of the route table."""
     provider: str | None = None
     model: str | None = None
-    """As requested."""
+    """The model as requested."""
     upstream_model: str | None = None
     modality: str
     transport: Literal["http", "websocket"]
     tokens_in: int | None = None
-    """Includes those read from and written to the cache, whatever the provider's own convention is."""
+    """The prompt's tokens, cache reads and writes included, however a provider counts."""
     tokens_out: int | None = None
-    """Includes reasoning."""
+    """The answer's tokens, reasoning included."""
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
@@ -68,20 +68,20 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     http_status: int | None = None
     """What the client got; 499 for a client that left first."""
     latency_ms: float
-    """From the complete request head to the last byte handed to the transport."""
+    """The time from the complete request head to the last byte handed to the transport."""
     ttft_ms: float | None = None
-    """To the first body byte of the response."""
+    """The time from the complete request head to the first body byte of the response."""
     attempts: int | None = None
-    """Upstream requests begun."""
+    """The number of upstream requests begun."""
     key_hash: str | None = None
     dropped_fields: tuple[str, ...] | None = None
     bytes_in: int | None = None
-    """Realtime: from the client."""
+    """The bytes of a realtime session that came from the client."""
     bytes_out: int | None = None
     frames_in: int | None = None
     frames_out: int | None = None
     client: str | None = None
-    """Whose key it was: its name, else the first digits of its digest."""
+    """The client's name: that of its key, else the first digits of the key's digest."""
     error: str | None = None
     """Why it did not end well: one word (:func:`mgw.dialects.refusal.word_of`)."""
     error_message: str | None = None

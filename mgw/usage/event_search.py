@@ -53,14 +53,14 @@ class EventSearch(Struct, frozen=True, kw_only=True):
     """What is asked for; ``None`` where it does not matter."""
 
     since: str | None = None
-    """As events have it."""
+    """The earliest time, in the form of events."""
     until: str | None = None
     status: str | None = None
     """An outcome, an HTTP status or a class (:func:`is_status`)."""
     exact: tuple[tuple[str, str], ...] = ()
-    """Columns, and the value of each."""
+    """The columns to compare, and the value of each."""
     after: EventPosition | None = None
-    """Only events that come behind this one."""
+    """The position behind which events are wanted."""
     limit: int
 
 

@@ -67,7 +67,7 @@ class ProviderFacts(Struct, frozen=True):
     """What spans and metrics say of a provider."""
 
     name: str
-    """In the configuration."""
+    """The provider's name in the configuration."""
     system: str
     """``gen_ai.provider.name``."""
     address: str

@@ -99,7 +99,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
     upstream_request_id: str | None = None
     session: SessionCounts | None = None
     cost: int | None = None
-    """In nanodollars."""
+    """The cost in nanodollars."""
     unpriced: Unpriced | None = None
     """Why there is no cost, where one was to be expected."""
     trace: TraceContext | None = None
@@ -154,7 +154,7 @@ class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     raw_path: bytes | None
     status: int
     seconds: float
-    """From the complete head to the end of the response."""
+    """The time from the complete head to the end of the response."""
     request_id: str
     error: str | None = None
     """Why it did not end well."""

@@ -57,7 +57,7 @@ _PLAN: Final = (
 
 
 class Key(Struct, frozen=True):
-    """By what can be summed up."""
+    """A field by which events can be summed up."""
 
     column: str
     """The column that it needs."""

@@ -96,15 +96,15 @@ class EdgeGate:
     ) -> None:
         self._closed = settings.enabled
         self._clients = (registry or ClientRegistry()).clients_of(settings)
-        """By digest, which nobody can steer: the time tells nothing of a key, however many there are."""
+        """The clients by their keys' digests, which nobody can steer: a search's time tells nothing."""
         self._unseen = {digest for digest, client in self._clients.items() if not client.is_known}
-        """Those of keys that nobody has sent yet."""
+        """The digests of keys that nobody has sent yet."""
         self.learned: list[Secret] = []
         """Keys that were configured by their digests, and have been sent since."""
         self.on_learned: Callable[[], None] = _nobody
         """Called when there is one more, which may stand in what was let in before."""
         self._others = {sha256(key.reveal().encode("latin-1")).digest() for key in others}
-        """Those of keys that are the gateway's too, and open nothing here."""
+        """The digests of keys that are the gateway's too, and open nothing here."""
         self._hidden = HiddenKeys(_values_of(settings, others))
 
     def admit(

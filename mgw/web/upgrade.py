@@ -170,7 +170,7 @@ class UpgradeRequest:
         self.exchange = exchange
         self.started = exchange.started
         self.failure: str | None = None
-        """As in :class:`~mgw.web.server_request.ServerRequest`; here the exchange knows it."""
+        """The failure, as in :class:`~mgw.web.server_request.ServerRequest`; here the exchange knows it."""
         self._memory = Reservation(server.budget)
         self.response = ServerResponse(channel, self._memory)
         self._session: Session | None = None

@@ -34,9 +34,9 @@ class _State(Enum):
     FIRST = auto()
     NEXT = auto()
     ELEMENT = auto()
-    """Within an object, an array or a string."""
+    """The reader is within an object, an array or a string."""
     WORD = auto()
-    """Within a number or a literal."""
+    """The reader is within a number or a literal."""
     BETWEEN = auto()
     AFTER = auto()
 

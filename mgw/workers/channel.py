@@ -95,7 +95,7 @@ class Channel(StreamProtocol):
         self._asked = 0
         self._questions: dict[int, _Question] = {}
         self._answers: dict[Deferred[ChannelMessage], None] = {}
-        """Those that we owe, in the order of their questions."""
+        """The answers that we owe, in the order of their questions."""
 
     @property
     def is_open(self) -> bool:

@@ -30,7 +30,7 @@ class ClientNumbers:
 
     def __init__(self) -> None:
         self._numbers = memoryview(mmap(-1, 4 * MAX_WORKERS)).cast("I")
-        """By slot, one more than there are; 0 is for a slot without a worker."""
+        """The numbers by slot, one more than there are; 0 is for a slot without a worker."""
 
     def set(self, slot: int, clients: int) -> None:
         """Say how many a worker has."""

@@ -80,7 +80,7 @@ class SupervisorCounts:
     slots: Slots
     clock: IReactorTime
     _held: dict[Hashable, dict[int, _Held]] = field(default_factory=dict)
-    """By worker, and by the worker's numbers."""
+    """What each worker holds, by the worker and by its own numbers."""
 
     def acquire_permit(
         self, worker: Hashable, question: AcquirePermit
@@ -300,7 +300,7 @@ class RemoteSlots:
     _share: int = 0
     """How many there may be of this worker while there is no answer."""
     _numbers: list[int] = field(default_factory=list)
-    """Of those that the other process knows."""
+    """The numbers that the other process knows."""
     _local: int = 0
     """How many it does not know."""
 

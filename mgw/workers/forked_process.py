@@ -45,7 +45,7 @@ class WorkerStart:
 
     slot: int
     channel: socket.socket
-    """Its end of the connection with the supervisor's process."""
+    """The worker's end of the connection with the supervisor's process."""
     reactor: Any
     """A new one, of the class that the process had that was forked; it does not run yet."""
 

@@ -40,10 +40,10 @@ _EVENT_STREAM: Final = b"text/event-stream"
 
 
 class ForwardedClient(Struct, frozen=True):
-    """Whose request it is that a worker forwards."""
+    """The client of a request that a worker forwards."""
 
     host: str
-    """Its address; empty for a UNIX socket."""
+    """The client's address; empty for a UNIX socket."""
     port: int
     is_secure: bool
     """Whether it speaks TLS with the worker."""
@@ -67,7 +67,7 @@ class Forwarding:
     limits: UpstreamLimits = LIMITS
     _supervisor: Upstream = field(init=False, repr=False)
     _streams: dict[_Relay, None] = field(default_factory=dict, repr=False)
-    """Responses that go on until somebody ends them."""
+    """The responses that go on until somebody ends them."""
     _draining: bool = False
 
     def __post_init__(self) -> None:

@@ -70,7 +70,7 @@ class InternalListener:
     server: WebServer
     directories: Sequence[str]
     user: int | None = None
-    """Whose processes may connect; ``None``: those of the user that we have at the time."""
+    """The user whose processes may connect; ``None``: the one that this process has at the time."""
     channels: ChannelFactory = field(init=False)
     """The connections: whoever stops the supervisor drains them."""
     _requests: _ForwardedRequests = field(init=False, repr=False)

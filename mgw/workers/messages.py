@@ -39,7 +39,7 @@ class Begin(ChannelMessage, frozen=True):
     workers: int
     """How many there are."""
     number: int
-    """Of the configuration."""
+    """The number of the configuration."""
     config: bytes
     """The checked settings, pickled: they stay among the processes of one service."""
     operator_socket: str
@@ -75,7 +75,7 @@ class WorkerState(ChannelMessage, frozen=True):
     facts: dict[str, int]
     """How many requests and sessions are under way."""
     requests: list[dict[str, Any]]  # Any: JSON
-    """Those under way, as the dashboard shows them, of which the oldest comes first."""
+    """The requests under way, as the dashboard shows them, of which the oldest comes first."""
     sessions: list[dict[str, Any]]  # Any: JSON
 
 

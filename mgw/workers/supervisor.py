@@ -70,7 +70,7 @@ class _Worker:
     has_begun: bool = False
     """Whether it was told to begin, with the configuration of then."""
     served: float = 0.0
-    """Seconds, up to when it was asked to drain or had ended."""
+    """The seconds up to when it was asked to drain or had ended."""
     ending: ProcessEnding | None = None
     is_lost: bool = False
     reason: str | None = None
@@ -79,7 +79,7 @@ class _Worker:
     """How many pings went by without an answer."""
     ping: Deferred[ChannelMessage] | None = None
     limit: IDelayedCall | None = None
-    """For what must happen next: that it serves, or its channel closes."""
+    """The time limit for what must happen next: that it serves, or its channel closes."""
     killing: IDelayedCall | None = None
     waiters: list[Deferred[None]] = field(default_factory=list)
     """They fire when it serves or has ended."""

@@ -44,7 +44,7 @@ class SupervisorParts:
     """What in the supervisor's process handles the messages of all workers."""
 
     counts: SupervisorCounts
-    """Its workers are told apart by their connections."""
+    """The counts, which tell workers apart by their connections."""
     sources: CredentialSources
     record_settled: Callable[[Sequence[SettledExchange]], None]
     record_ended: Callable[[Sequence[EndedRequest]], None]
@@ -68,7 +68,7 @@ class WorkerConnection:
     parts: SupervisorParts
     _reader: RowReader = field(default_factory=RowReader)
     _sessions: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict, repr=False)
-    """Those that are open, by their requests: when they were opened, and what was told of that."""
+    """The open sessions by their requests: when they were opened, and what was told of that."""
 
     def on_message(self, message: ChannelMessage) -> None:
         """Take what the worker tells."""

@@ -124,7 +124,7 @@ def _check_stops(body: Json) -> None:
 
 
 def _check_breakpoints(body: Json) -> None:
-    """At most four places of a prompt are marked for the cache."""
+    """Refuse a prompt with more than four places that are marked for the cache."""
     system = body.get("system")
     marked = [*(body.get("tools") or ()), *(system if isinstance(system, list) else ())]
     for turn in body["messages"]:

@@ -268,7 +268,7 @@ def check_image_signatures(contents: list[Json]) -> None:
 
 
 def _check_signatures(contents: list[Json]) -> None:
-    """In the current turn the first call of each step carries a signature."""
+    """Refuse a current turn in which the first call of a step carries no signature."""
     start = max(
         (
             index

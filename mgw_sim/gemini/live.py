@@ -46,7 +46,7 @@ class LiveSession:
         self.contents: list[Json] = []
         self.turn: LiveTurn | None = None
         self.open_calls: list[Json] = []
-        """Those that wait for their responses."""
+        """The calls that wait for their responses."""
         self.audio = bytearray()
         self.is_speaking = False
         self._has_begun = False

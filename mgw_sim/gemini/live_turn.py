@@ -29,7 +29,7 @@ class LiveTurn:
     completion: Completion
     faults: Faults
     audio_tokens: int
-    """Of the prompt, beside those of text."""
+    """The prompt's tokens of audio, beside those of text."""
     is_interrupted: bool = False
     is_over: bool = False
     tokens_sent: int = 0

@@ -169,7 +169,7 @@ def download(request: Request, content: Content, content_type: str, filename: st
 
 
 def _byte_range(first: str, last: str, size: int) -> tuple[int, int]:
-    """From where to before where: ``5-9``, ``5-`` or, counted from the end, ``-5``."""
+    """Return the range up to before a position: ``5-9``, ``5-`` or, counted from the end, ``-5``."""
     if not first:
         return max(0, size - int(last)), size
     return int(first), min(size, int(last) + 1) if last else size

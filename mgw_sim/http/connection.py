@@ -69,9 +69,9 @@ class SimulatorConnection(Protocol):
     websocket: WebSocketPlayer | None = None
     """What takes the bytes once the connection has been upgraded."""
     counted: bool = True
-    """Not one that asks for the records themselves."""
+    """Whether the request is recorded; false if it asks for the records themselves."""
     closing: bool = False
-    """We have closed or are about to: what is lost from here on was not the client's doing."""
+    """Whether we have closed or are about to: what is lost from here on was not the client's doing."""
 
     def connectionMade(self) -> None:
         """Begin."""

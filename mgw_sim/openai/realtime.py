@@ -54,7 +54,7 @@ class RealtimeSession:
         self.buffer = bytearray()
         self.is_speaking = False
         self.heard_ms = 0
-        """Of audio that came before the buffer."""
+        """The length of the audio that came before the buffer."""
         self._event_count = 0
         self._item_count = 0
         self._response_count = 0

@@ -31,7 +31,7 @@ class RealtimeResponse:
     conversation: Conversation
     prompt: Prompt
     audio_tokens: int
-    """Of the prompt."""
+    """The prompt's tokens of audio."""
     completion: Completion
     faults: Faults
     is_in_conversation: bool = True

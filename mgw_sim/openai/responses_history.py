@@ -36,7 +36,7 @@ def seal(item_id: str, following: Json | None) -> str:
 
 
 def _place_of(item: Json | None) -> str | None:
-    """By what an item is known again without its identifier: its call, or that it is a message."""
+    """Return what an item is known by without its identifier: its call, or that it is a message."""
     return None if item is None else item.get("call_id") or item["type"]
 
 

@@ -38,7 +38,7 @@ class ResponsesSession:
         self.request = request
         self.faults = request.faults
         self._items: dict[str, list[Json]] = {}
-        """By the name of a response, the conversation up to its end."""
+        """The conversation up to the end of each response, by the response's name."""
         self._count = 0
 
     def open(self) -> Iterator[Outgoing]:

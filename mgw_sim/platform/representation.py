@@ -262,7 +262,7 @@ def gemini_page(request: Request, plural: str, entries: list[Entry]) -> Json:
 def _entries_after(
     request: Request, entries: list[Entry], after: str | None, size: str
 ) -> tuple[list[Entry], bool]:
-    """So many entries behind the one that is named, and whether there are more."""
+    """Return ``size`` entries behind the one that is named, and whether there are more."""
     names = [_name(entry) for entry in entries]
     if after and after not in names:
         raise ApiError(400, f"Invalid page: {after!r} is unknown.", "after")

@@ -33,7 +33,7 @@ class StoredContent:
         return len(self.data)
 
     def read(self, position: int, size: int) -> bytes:
-        """So many of them, from there; fewer at the end."""
+        """Return ``size`` bytes from a position on; fewer at the end."""
         return self.data[position : position + size]
 
 
@@ -44,7 +44,7 @@ class GeneratedContent:
     size: int
 
     def read(self, position: int, size: int) -> bytes:
-        """So many of them, from there; fewer at the end."""
+        """Return ``size`` bytes from a position on; fewer at the end."""
         size = max(0, min(size, self.size - position))
         begin = position % _PERIOD
         return (_PATTERN * ((begin + size) // _PERIOD + 1))[begin : begin + size]

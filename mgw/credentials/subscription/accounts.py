@@ -79,7 +79,7 @@ class Login:
 
 
 class _Pause(Struct, frozen=True):
-    """After a refresh that failed."""
+    """The pause after a refresh that failed."""
 
     until: float
     seconds: float

@@ -46,7 +46,7 @@ class Subscriptions:
     """The record of secrets, which learns every token."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
     _cooldowns: dict[str, Cooldowns] = field(default_factory=dict)
-    """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""
+    """The cooldowns of accounts in pools, by store: another pool of the store knows them too."""
     _pools: dict[tuple[str, tuple[str, ...], bool], AccountPool] = field(default_factory=dict)
 
     def accounts(self, path: str) -> Accounts:

@@ -103,9 +103,9 @@ class _OpenBlock:
     def __init__(self, block: ContentBlock, call: int, begin: int = 0) -> None:
         self.block = block
         self.begin = begin
-        """Characters of the answer's text before it."""
+        """The characters of the answer's text before it."""
         self.citations: list[Citation] = []
-        """Those of its text, which are of all of it."""
+        """The citations of its text, each of which is of all of it."""
         self.call = call
         self.has_delta = False
         self.signature = block.signature

@@ -86,7 +86,7 @@ class MessagesStreamWriter(SerialStreamWriter):
         self._is_object: bool | None = None
         """Whether the open call's arguments begin like an object; ``None``: not known yet."""
         self._unsure: list[str] = []
-        """Its arguments, as long as they do not."""
+        """The arguments of the open call, as long as that is not known."""
 
     def on_text(self, event: TextAdded) -> None:
         """Write text."""

@@ -80,7 +80,7 @@ class _IncomingCandidate:
     thinking: bool = False
     """A thought is open that nobody signed."""
     has_content: bool = False
-    """There is more than thoughts."""
+    """Whether there is more than thoughts."""
     finish_reason: str | None = None
     finish_message: str | None = None
 
@@ -102,7 +102,7 @@ class ContentStreamReader(DocumentReader[bytes]):
     )
 
     ended = False
-    """Never: this stream ends where the body does."""
+    """Always false: this stream ends where the body does."""
 
     def __init__(self, seed: str) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         self._elements: ElementReader | None = None
         self._began = False
         self._goes_on = False
-        """More came behind a reason to end: this host names one in every response, and it tells nothing."""
+        """Whether more came behind a reason to end: this host names one in each, so it tells nothing."""
         self._head = StreamHead(_SIGNS)
         self._blocked: str | None = None
         self._candidates: dict[int, _IncomingCandidate] = {}

@@ -92,7 +92,7 @@ class _OutgoingCandidate:
     calls: dict[int, _PendingCall] = field(default_factory=dict)
     """Calls that have not ended or may have been cut off, and what stands behind them, in their order."""
     last_calls: list[_PendingCall] = field(default_factory=list)
-    """Those that have ended, and nothing came since."""
+    """The calls that have ended, while nothing came since."""
     has_call: bool = False
     """The first call has been written."""
     signer: ThoughtSigner = field(default_factory=ThoughtSigner)

@@ -110,7 +110,7 @@ class _PartialCall:
     def __init__(self) -> None:
         self.id = ""
         self.name = ""
-        """As far as it has come."""
+        """The part of the name that has come so far."""
         self.number: int | None = None
         """``None`` while it has not begun, for want of a name or of arguments."""
         self.scanner = ArgumentsScanner()

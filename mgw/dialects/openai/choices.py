@@ -145,12 +145,12 @@ class ChoiceReader:
     def __init__(self, candidate: int, seed: str) -> None:
         self.candidate = candidate
         self.ended = False
-        """It has a reason to end."""
+        """Whether the choice has a reason to end."""
         self.went_on = False
-        """More came behind that: this host names a reason in every chunk, and it tells nothing."""
+        """Whether more came behind that: this host names a reason in every chunk, so it tells nothing."""
         self._reason = ""
         self._is_closed = False
-        """Its end has been told, and nothing that comes is read any more."""
+        """Whether its end has been told, and nothing that comes is read any more."""
         self._calls = CallsReader(candidate, seed)
         self._is_thinking = False
         """A thought is open."""

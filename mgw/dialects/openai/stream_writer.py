@@ -101,7 +101,7 @@ class _ChoiceState:
         self.citations: list[Citation] = []
         self.ended = False
         self.has_content = False
-        """It has text, a refusal or a call."""
+        """Whether it has text, a refusal or a call."""
         self.images = 0
         self.signature: Signature | None = None
         self.thoughts = ThoughtRenderer()
@@ -121,7 +121,7 @@ class ChatStreamWriter(StreamWriter):
         self._deprecated = context.options.legacy_functions
         self._choices: list[_ChoiceState] = []
         self._held = 0
-        """Characters of open thoughts."""
+        """The number of characters of open thoughts."""
         self._shared_head: bytes | None = None
         """What every chunk begins with; ``None`` before anything began."""
         self._tail = b',"usage":null}\n\n' if context.options.include_usage else b"}\n\n"

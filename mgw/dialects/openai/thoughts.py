@@ -51,7 +51,7 @@ class PlacedThought(Struct, frozen=True):
 
     thinking: Thinking
     offset: int = 0
-    """Characters of ``content`` before it."""
+    """The number of characters of ``content`` before it."""
     calls: int = 0
     """Calls before it."""
 
@@ -237,7 +237,7 @@ class ThoughtRenderer:
 
     def __init__(self) -> None:
         self.held = 0
-        """Characters that are kept for later."""
+        """The number of characters that are kept for later."""
         self._count = 0
         self._texts: list[str] = []
 

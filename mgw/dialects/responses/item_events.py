@@ -275,7 +275,7 @@ class OpenMessage:
         self._log = log
         self._id = log.next_id("message")
         self._parts: list[bytes] = []
-        """Those that have ended."""
+        """The parts that have ended."""
         self._part: _TextPart | _RefusalPart | None = None
         self.text: _TextPart | None = None
         """The part that is open, where it is text."""
@@ -388,7 +388,7 @@ class OpenTextCall:
         self._held: str | None = ""
         """Arguments that may still turn out to be none; ``None``: they are some."""
         self.ended = False
-        """Its text is whole; its item is not ended yet."""
+        """Whether its text is whole; its item is not ended yet."""
         log.begin_item(render_text_call(self._opened, IN_PROGRESS, b""))
 
     def add(self, arguments: str) -> None:

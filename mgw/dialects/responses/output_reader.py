@@ -100,9 +100,9 @@ class _Reading:
         self.id = item_id
         self.done = False
         self.begin = 0
-        """Characters of the answer before its text."""
+        """The number of characters of the answer before its text."""
         self.said: set[str] = set()
-        """Kinds of parts of a message: text, refusal."""
+        """The kinds of parts of a message: text, refusal."""
         self.has_citations = False
         self.has_logprobs = False
         self.has_text = False

@@ -86,13 +86,13 @@ class OutputWriter:
         self.text: TextRun | None = None
         """The text to which more can be added as it comes: nothing else is open or waits."""
         self._before = 0
-        """Characters of the texts that have ended; places in a text count from its own begin."""
+        """The characters of the texts that have ended; places in a text count from its own begin."""
         self._citations: list[Citation] = []
-        """Those that came before their text."""
+        """The citations that came before their text."""
         self._ids: set[str] = set()
         """The identifiers of the calls."""
         self._awaits_tokens = bool(context.options.echoed.get("top_logprobs"))
-        """Texts wait for their tokens."""
+        """Whether texts wait for their tokens."""
 
     def add_text(self, text: str) -> None:
         """Add text; some."""

@@ -64,7 +64,7 @@ class ResponseRenderer:
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self.model = context.model
-        """As the upstream reports it, once it has."""
+        """The model that the upstream reports, once it has."""
 
     def render_begun(self) -> bytes:
         """Return the object of a response that has begun; its usage is not known yet."""

@@ -93,11 +93,11 @@ class Source(Enum):
     """Where a tool is declared, which says what becomes of a second one of its name."""
 
     REQUEST = auto()
-    """It is refused."""
+    """A second tool of its name is refused."""
     ADDITIONAL = auto()
-    """It is reported."""
+    """A second tool of its name is reported."""
     FOUND = auto()
-    """It has been found again, and nothing is lost."""
+    """A second tool of its name is the same one, found again: nothing is lost."""
 
 
 class _Group(Struct):

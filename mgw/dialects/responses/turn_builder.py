@@ -60,11 +60,11 @@ class TurnBuilder:
         self._waiting: set[str] = set()
         """The calls of that turn which have no result yet."""
         self._before: list[tuple[Role, list[Part]]] = []
-        """Messages that have to go before that turn."""
+        """The messages that have to go before that turn."""
         self._results: list[Part] = []
-        """Those of that turn."""
+        """The results of that turn."""
         self._held: list[tuple[Role, list[Part]]] = []
-        """Messages that may have to go before that turn."""
+        """The messages that may have to go before that turn."""
         self._signature: Signature | None = None
         """The signature of the next call or image."""
         self._calls: dict[str, tuple[ToolResult, str] | None] = {}
