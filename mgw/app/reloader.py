@@ -67,7 +67,7 @@ class Reloader:
         if self._gateway.serving.stopping:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
         elif self.is_reloading:
-            self._again = True
+            self._again = True  # the file may have changed since it was read: once more, however many ask
         else:
             self._begin()
 

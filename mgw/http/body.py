@@ -109,7 +109,7 @@ class ChunkedRequestBody:
             match = _SIZE_LINE.fullmatch(line)
             if match is None:
                 raise malformed("a chunk does not begin with its size")
-            self._left = int(match[1], 16)
+            self._left = int(match[1], 16)  # at most 16 digits: a server that counts in 64 bits agrees
             self._extras += len(line) - len(match[1])
             self._expected = _Expected.CHUNK_END if self._left else _Expected.TRAILER
         elif self._expected is _Expected.CHUNK_END:
@@ -120,7 +120,7 @@ class ChunkedRequestBody:
             self.ended = True
         elif _TRAILER_LINE.fullmatch(line) is None:
             raise malformed("a trailer is not a header line")
-        else:
+        else:  # RFC 9110 6.5.1: dropped, as a trailer could pass for a header that nobody has checked
             self._extras += len(line)
         if self._extras > MAX_CHUNK_EXTRAS:
             raise malformed("the chunk extensions and trailers are too long")

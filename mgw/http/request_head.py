@@ -220,7 +220,7 @@ def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | Non
         return True, None
     if length is None:
         return False, None
-    if not length.isdigit():
+    if not length.isdigit():  # int() alone takes -1, +1, 1_0 and blanks, and others frame differently
         raise malformed("the content length is not a number")
     count = int(length)
     return count > 0, count

@@ -150,7 +150,7 @@ class ResponseReader:
         if fault is not None:
             self._stop(fault)
             return b""
-        if status < 200:
+        if status < 200:  # RFC 9110 15.2: 100, 102 and 103 come before the response, any number of times
             self._count_headless(cut)
             return data[cut:]
         lines = judge_lines(raw)
@@ -172,7 +172,10 @@ class ResponseReader:
         self._is_headless = False
         self.head = head
         options, is_1_1 = head.connection_options, head.raw.startswith(_HTTP_1_1)
+        # Not the parser's should_keep_alive(): once a message is complete, which one without a body is now,
+        # it has forgotten the headers, and says that a 204 with ``Connection: close`` stays open.
         self.reusable = b"close" not in options and (is_1_1 or b"keep-alive" in options)
+        # RFC 9112 6.3: these end with their head, whatever Content-Length says; a 304 has that of the 200.
         if self._method == b"HEAD" or head.status in _NO_CONTENT or head.content_length == 0:
             self._end(has_more=end < len(data))
             return b""

@@ -110,7 +110,7 @@ class ResponseHeadBuilder:
         if name == b"content-length":
             self.framing = BodyFraming.CONTENT_LENGTH
             self.length = int(value)
-            return self._status != HTTPStatus.NO_CONTENT  # RFC 9110 8.6
+            return self._status != HTTPStatus.NO_CONTENT  # RFC 9110 8.6: never in a 204; a 304 may have it
         if name == b"connection":
             self.close = self.close or b"close" in value.lower()
             self._upgrades = b"upgrade" in value.lower()

@@ -40,7 +40,7 @@ class ResourceTree(Klein):
 
     def __init__(self) -> None:
         super().__init__()
-        self.url_map.merge_slashes = False
+        self.url_map.merge_slashes = False  # else // is answered with a 308 to another path, in HTML
         self.url_map.converters["rest"] = Rest
 
     def __get__(self, instance: Any, owner: object) -> ResourceTree:  # Any: whatever has a tree

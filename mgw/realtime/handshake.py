@@ -214,7 +214,7 @@ class ClientHandshake:
         :raises HandshakeError: it does not switch protocols as it should.
         """
         try:
-            self._protocol.data = head
+            self._protocol.data = head  # no byte behind it: Autobahn would take frames that are ours to relay
             self._protocol.processHandshake()
         except Exception as error:  # Autobahn reads headers as UTF-8, and they may be anything
             raise HandshakeError("answered the handshake with a head that cannot be read") from error

@@ -173,5 +173,6 @@ def _pattern_of(template: str, route: Route) -> re.Pattern[str]:
             pieces += (before, model)
         else:
             pieces += (before, rest if match[0] == "{path}" else one)
+    # A colon that is percent-encoded begins a verb too: it must not pass as a part of the model's name.
     pieces.append(re.escape(template[position:]).replace(":", "(?::|%3[Aa])"))
     return re.compile("".join(pieces))

@@ -94,6 +94,7 @@ class Pool:
             if idle[connection] > settled_since:
                 return None
             del idle[connection]
+            # The kernel may hold an end, or bytes, that the reactor has not read yet: peek before it is lent.
             if connection.check_idle():
                 return connection
         return None
@@ -213,7 +214,7 @@ class Pool:
             return
         self._slots -= 1
         if not self._slots:
-            empty_waiters, self._empty_waiters = self._empty_waiters, []
+            empty_waiters, self._empty_waiters = self._empty_waiters, []  # first: one may wait again at once
             for empty_waiter in empty_waiters:
                 empty_waiter.callback(None)
 

@@ -66,7 +66,8 @@ class TlsDialler:
     def __init__(self, tcp: Dialler, host: str, context: SSLContext | None = None) -> None:
         self.tcp = tcp
         self._identity = _identity_of(host)
-        named = isinstance(self._identity, DNS_ID)  # RFC 6066 3: an address is not sent
+        # RFC 6066 3: SNI holds no address.  ``host`` is ``::1`` without brackets: with them it is no address.
+        named = isinstance(self._identity, DNS_ID)
         context = client_context(None) if context is None else context
         self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
         self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
@@ -210,6 +211,8 @@ def _find_name_problem(certificate: bytes | None, identity: DNS_ID | IPAddress_I
         matches = verify_service_identity(patterns, [identity], [])
     except VerificationError:
         return "that is not valid for its host name"
-    except Exception:  # no names at all, one that cannot be read, a bug in the library: all the same to us
+    except Exception:
+        # Not VerificationError alone: a certificate without names, or with one that cannot be read (``*``),
+        # raises CertificateError, and the handshake would go on with nobody's name checked.
         return "without readable names (subjectAltName)"
     return None if matches else "that is not valid for its host name"

@@ -139,6 +139,7 @@ class UsageTable:
         finally:
             connection.set_progress_handler(None, 0)
         with suppress(sqlite3.Error):  # the log has grown by a whole index
+            # Only TRUNCATE gives the space back.  A reader in its way is no error: the row says so, unread.
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return statements[0]
 

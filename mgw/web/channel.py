@@ -396,6 +396,7 @@ class GatewayChannel(ClosingChannel, Protocol):
             receiver.on_body_end()
 
     def _update_reading(self) -> None:
+        # While reading is paused, epoll does not tell that the client has left: check_progress asks.
         wanted = not self._body_paused and len(self._input) <= MAX_HELD
         if wanted is not self._reading:
             self._reading = wanted

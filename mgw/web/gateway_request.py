@@ -190,6 +190,7 @@ def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
     async def endpoint(request: GatewayRequest) -> None:
         server_request = request.server_request
         body = server_request.take_body()
+        # In memory: a request of Twisted's would put 100,000 bytes and more into a temporary file.
         request.body, request.content = body, BytesIO(body)
         request.response_channel.start = server_request.response.start
         headers = request.responseHeaders

@@ -246,6 +246,7 @@ class WebServer:
     ) -> RequestReceiver | None:
         """Take a request whose head is known, and was found in order."""
         head_key, _, content_length, values = key
+        # A head is remembered with the key or token that let it in, and must not outlive either.
         if known.caller.known_until is not None and known.is_past(self.wall()):
             self.generation.memo.forget_head(head_key)
             return None

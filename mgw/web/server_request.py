@@ -153,6 +153,7 @@ class ServerRequest:
         :raises GatewayError: ``BODY_TOO_LARGE``.
         """
         length, head = self.content_length, self.known.head
+        # Before the 100: a client that waits for it would send a body that is refused all the same.
         if length is not None and length > self.known.max_body_bytes:
             self.check_length(length)
         if head.expects_continue and head.has_body:
@@ -252,9 +253,8 @@ class ServerRequest:
             Reason.DRAINING, "the gateway has shut down; try another instance", retry_after=1.0
         )
         if self.exchange is not None:
-            self.exchange.refused(
-                error
-            )  # before the cancellation, which would settle it as left by the client
+            # Before the cancellation, which would settle it as left by the client.
+            self.exchange.refused(error)
         if self._work is None:
             self.channel.close_after()
         else:

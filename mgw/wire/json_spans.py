@@ -184,7 +184,7 @@ class _KeyFinder:
             return None if self._decode(body).value is UNSET else body
         except ValidationError:
             raise _no_object_error() from None
-        except DecodeError:
+        except DecodeError:  # perhaps only half of a surrogate pair, which clients cut emoji into
             neutral = neutralize_surrogates(body)
         try:
             return None if self._decode(neutral).value is UNSET else neutral

@@ -142,4 +142,5 @@ def _parameters(raw_query: bytes | None) -> list[tuple[bytes, str, bytes]]:
 def _decode(raw: bytes) -> str:
     if not _ENCODED(raw):
         return raw.decode("utf-8", "replace")
+    # The plus first: it is a blank in queries, and itself in paths.  Later, %2B would become a blank too.
     return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8", "replace")
