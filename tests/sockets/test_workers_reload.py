@@ -151,7 +151,7 @@ def test_a_reload_starts_workers_and_has_others_end_in_order(workers: Workers, u
         dismissed = [workers.pids[1], workers.pids[2]]
         reload(gateway, configuration(upstream, "gpt-3", workers=1), 3)
         wait_until(lambda: not alive(dismissed[0]), "one worker to end")
-        assert gateway.metric('mgw_workers{state="draining"}') == 1
+        wait_until(lambda: gateway.metric('mgw_workers{state="draining"}') == 1, "its end to be counted")
         assert models_of_workers(workers, upstream, (0,)) == ["gpt-3"]
         go_on.set()
         assert client.read_response().status == 200
