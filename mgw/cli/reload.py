@@ -17,7 +17,7 @@ from typing import Final
 
 from mgw.app.check import find_problems, read_or_tell, reader_of
 from mgw.cli.output import write_rows
-from mgw.cli.running import Gateway, Processes, find_gateways
+from mgw.cli.running import Processes, RunningGateway, find_gateways
 from mgw.ops.reload_status import ReloadPhase, ReloadStatus
 
 _STEP_SECONDS: Final = 0.05
@@ -74,7 +74,7 @@ def _find() -> Processes:
         raise ReloadError(f"running gateways can be found on Linux only; {_BY_HAND}") from None
 
 
-def choose(found: Processes, file: str | None, pid: int | None) -> Gateway:
+def choose(found: Processes, file: str | None, pid: int | None) -> RunningGateway:
     """Return the gateway that is meant.
 
     :raises ReloadError: there is none, or more than one.
@@ -96,7 +96,7 @@ def choose(found: Processes, file: str | None, pid: int | None) -> Gateway:
     return gateway
 
 
-def _is_same(file: str, gateway: Gateway) -> bool:
+def _is_same(file: str, gateway: RunningGateway) -> bool:
     """Whether a gateway uses this file; names in a container mean other files."""
     if gateway.is_contained:
         return False
@@ -119,7 +119,7 @@ def _nothing(found: Processes, file: str | None, pid: int | None) -> str:
     return f"{sentence}; to start one: mgw run {file or ''}".rstrip()
 
 
-def _table(gateways: Sequence[Gateway]) -> str:
+def _table(gateways: Sequence[RunningGateway]) -> str:
     rows = [
         [
             str(gateway.pid),
@@ -131,7 +131,7 @@ def _table(gateways: Sequence[Gateway]) -> str:
     return write_rows("table", ("pid", "file", "address"), rows).rstrip("\n")
 
 
-def _has_valid_file(gateway: Gateway) -> bool:
+def _has_valid_file(gateway: RunningGateway) -> bool:
     """Check the file as the gateway will read it, and print what is wrong with it."""
     environ = gateway.environment()
     folder = gateway.folder()
@@ -148,7 +148,7 @@ def _has_valid_file(gateway: Gateway) -> bool:
     return not problems
 
 
-def _reload(gateway: Gateway, seconds: float) -> ReloadStatus:
+def _reload(gateway: RunningGateway, seconds: float) -> ReloadStatus:
     """Ask the gateway to reload, and wait until it has.
 
     :raises ReloadError: it did not; the text says why.
@@ -177,7 +177,7 @@ def _reload(gateway: Gateway, seconds: float) -> ReloadStatus:
     )
 
 
-def _statuses(gateway: Gateway, seconds: float) -> Iterator[ReloadStatus]:
+def _statuses(gateway: RunningGateway, seconds: float) -> Iterator[ReloadStatus]:
     """Yield what the gateway says of itself, until the time is over.
 
     :raises ReloadError: it has ended.

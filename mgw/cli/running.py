@@ -31,7 +31,7 @@ _COMMANDS: Final = re.compile(
 
 
 @dataclass(slots=True)
-class Gateway:
+class RunningGateway:
     """A running gateway."""
 
     pid: int
@@ -89,7 +89,7 @@ class Concealed:
 class Processes:
     """What was found."""
 
-    gateways: list[Gateway] = field(default_factory=list)
+    gateways: list[RunningGateway] = field(default_factory=list)
     concealed: list[Concealed] = field(default_factory=list)
 
 
@@ -122,7 +122,7 @@ def _look_at(pid: int, proc: Path, found: Processes) -> None:
         found.gateways.append(gateway)
 
 
-def _gateway_of(pid: int, process: int, folder: Path) -> Gateway | None:
+def _gateway_of(pid: int, process: int, folder: Path) -> RunningGateway | None:
     """Return a process as a gateway, if it is one.
 
     :raises PermissionError: that is not for this user to know.
@@ -133,7 +133,7 @@ def _gateway_of(pid: int, process: int, folder: Path) -> Gateway | None:
         status = read_status(descriptor) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
         if status is not None and status.pid == numbers[-1]:  # else a gateway has forked it
             is_contained = len(numbers) > 1
-            return Gateway(pid, process, descriptor, status, is_contained, folder.parent)
+            return RunningGateway(pid, process, descriptor, status, is_contained, folder.parent)
         os.close(descriptor)
     return None
 

@@ -17,7 +17,7 @@ import pytest
 
 from mgw.cli.reload import ReloadError, choose
 from mgw.cli.reload import _reload as ask_to_reload
-from mgw.cli.running import Gateway, find_gateways
+from mgw.cli.running import RunningGateway, find_gateways
 from mgw.ops.reload_status import ReloadPhase
 from tests.support.commands import MGW, run_mgw
 from tests.support.fork_server import start_program
@@ -211,7 +211,7 @@ def test_a_gateway_that_ends_meanwhile_is_reported(
     gateway: GatewayProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (found,) = [one for one in find_gateways().gateways if one.pid == gateway.process.pid]
-    monkeypatch.setattr(Gateway, "ask_to_reload", lambda self: os.kill(self.pid, signal.SIGKILL))
+    monkeypatch.setattr(RunningGateway, "ask_to_reload", lambda self: os.kill(self.pid, signal.SIGKILL))
     with pytest.raises(ReloadError, match="exited before it was reloaded; see its log"):
         ask_to_reload(found, WAIT_SECONDS)
     gateway.process.wait(WAIT_SECONDS)
