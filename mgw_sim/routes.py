@@ -41,7 +41,7 @@ from mgw_sim.platform.files import FILE_HANDLERS
 from mgw_sim.platform.resources import handler_for
 
 _Handlers = dict[tuple[str, str], Handler]
-"""By method and path, below the version."""
+"""The handlers by method and path, below the version."""
 _OPENAI_HANDLERS: Final[_Handlers] = {
     **FILE_HANDLERS,
     **RESPONSE_HANDLERS,

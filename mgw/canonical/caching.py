@@ -14,7 +14,7 @@ from mgw.canonical.conversation import CacheMark, Conversation, Tool, ToolResult
 
 _ENCODER = Encoder()
 MOST_MARKS = 4
-"""Of Anthropic's (prompt caching reference)."""
+"""The most cache marks that Anthropic takes (prompt caching reference)."""
 SYSTEM = "system"
 TOOLS = "tools"
 

@@ -49,7 +49,7 @@ BEGIN: Final = "(The conversation begins with the assistant.)"
 CONTINUE: Final = "Go on from exactly where you stopped."
 """The user's message behind a history that ends with the assistant, where the model refuses that."""
 SEVERAL: Final = ""
-"""In place of a participant's name: the message joins turns of several."""
+"""The participant's name in a message that joins turns of several."""
 NO_RESULT: Final = "No result was recorded for this call."
 """The result of a call that the history leaves without one."""
 
@@ -322,7 +322,7 @@ class _History:
 
 _PAIRED: Final = frozenset({ToolCall, ToolResult})
 Position = tuple[int, int]
-"""Of a part: the number of its turn, and its number therein."""
+"""The position of a part: the number of its turn, and its number therein."""
 
 
 class _Identifier(Struct, gc=False):

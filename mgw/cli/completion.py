@@ -14,7 +14,7 @@ from typing import Final
 from mgw.cli.example import shipped_files
 
 FILES: Final = MappingProxyType({"bash": "bash/mgw", "zsh": "zsh/_mgw", "fish": "fish/mgw.fish"})
-"""By shell, below ``etc/completion``: each has the name by which its shell looks for it."""
+"""The file for each shell, below ``etc/completion``, with the name by which the shell looks for it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

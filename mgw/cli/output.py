@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 Cell = str | int | float | None
 """``None``: nobody knows."""
 _LARGE: Final = 100
-"""From here on, two decimals are enough for people."""
+"""The value from which on two decimals are enough for people."""
 FORMATS: Final = ("table", "csv", "json")
 
 

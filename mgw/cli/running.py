@@ -23,7 +23,7 @@ from mgw.ops.reload_status import LINK, ReloadStatus, read_status
 
 PROC: Final = Path("/proc")
 _MAX_BYTES: Final = 1024 * 1024
-"""Of a command line, an environment or a status, which the kernel bounds as well."""
+"""The most that is read of a command line, an environment or a status, which the kernel bounds as well."""
 _COMMANDS: Final = re.compile(
     rb"\0(?:[^\0]*/)?mgw\0run\0|\0-m\0mgw\.cli\.main\0run\0|\0(?:[^\0]*/)?twistd\0.*\0mgw\0", re.DOTALL
 )

@@ -40,7 +40,7 @@ TITLES: Final = MappingProxyType(
 )
 """The columns of a table, and their titles: as many as fit into 120 characters."""
 QUIET: Final = ("rejected", "unpriced", "uncounted")
-"""Those that a table leaves out where all are 0."""
+"""The columns that a table leaves out where all are 0."""
 _WORDS: Final = MappingProxyType(
     {"key": "`key_hash`, the hash of the provider's key", "status": f"status: {', '.join(Outcome)}"}
 )

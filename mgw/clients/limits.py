@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from mgw.clients.window import Entry, SlidingWindow
 
 BUSY_SECONDS: Final = 1.0
-"""After which a client may try again that has too many requests in flight."""
+"""The seconds after which a client may try again that has too many requests in flight."""
 
 
 class Limits(Struct, frozen=True):

@@ -121,7 +121,7 @@ CERT_VARIABLE: Final = "GATEWAY_TLS_CERT"
 KEY_VARIABLE: Final = "GATEWAY_TLS_KEY"
 
 SYSTEM: Final = "/var/lib/mgw"
-"""For a process that knows no home either."""
+"""The directory for a process that knows no home either."""
 
 
 def state_directory(environ: Mapping[str, str]) -> str:

@@ -76,7 +76,7 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("translation", "voices", ANY): "{alloy: Kore}",
     }
 )
-"""By their places; values in the notation of YAML for one line."""
+"""The examples by their places; values in the notation of YAML for one line."""
 
 LISTS: Final[Mapping[Path, str]] = MappingProxyType(
     {
@@ -102,7 +102,7 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("trusted_proxies",): '["10.0.0.0/8"]',
     }
 )
-"""As above."""
+"""The examples of lists by their places, in the same notation."""
 
 
 def example_of(path: Path, examples: Mapping[Path, str]) -> str | None:

@@ -199,7 +199,7 @@ HeaderName = Annotated[
     AfterValidator(str.lower),
     WithJsonSchema(HEADER_NAME),
 ]
-"""In lower case."""
+"""A header's name in lower case."""
 HeaderValue = Annotated[
     str,
     expect("a string (in quotes if YAML would read it as a number)"),
@@ -240,7 +240,7 @@ AliasTargets = Annotated[
     WrapValidator(_alias_targets),
     WithJsonSchema({"anyOf": [TARGET, {"type": "array", "items": TARGET, "minItems": 1}]}),
 ]
-"""In the order in which they are tried."""
+"""The targets of an alias, in the order in which they are tried."""
 OnOff = Annotated[bool, expect("true or false")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of seconds above 0")]
 Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of minutes above 0")]

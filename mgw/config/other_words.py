@@ -94,7 +94,7 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
         ("fleet", "redis"): _all("url", "address", "uri"),
     }
 )
-"""By the place of the block; the words are in lower case."""
+"""The words by the place of the block, in lower case."""
 
 
 def meant_by(word: str, above: Path) -> str | None:

@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 """The keys and list positions that lead to a value."""
 
 ANY: Final = "*"
-"""In a pattern: any one key."""
+"""In a pattern, any one key."""
 
 SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("edge_auth", "keys"),

@@ -47,7 +47,7 @@ from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
-"""In the path of an address of Gemini on Vertex AI."""
+"""A part of the path of an address of Gemini on Vertex AI."""
 
 
 class AuthMode(StrEnum):

@@ -22,7 +22,7 @@ from mgw.nouns.secret import Secret
 _CREDENTIAL_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
 """Headers in which hosts take a credential beside those that the gateway knows."""
 _SCHEME: Final = re.compile(r"[A-Za-z]{1,32} +(.+)")
-"""Of ``Authorization``; what stands behind it may be repeated alone."""
+"""The scheme of ``Authorization``; what stands behind it may be repeated alone."""
 _MARK: Final = "-----"
 """Begins and ends the lines around a key in PEM (RFC 7468), which are the same for all keys."""
 

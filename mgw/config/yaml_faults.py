@@ -15,7 +15,7 @@ import yaml
 from mgw.config.problems import FIRST, Mark
 
 _UTF_16: Final = ("\udcff\udcfe", "\udcfe\udcff", "\ufffe")
-"""Its byte order marks, as bytes that are no UTF-8 are kept."""
+"""The byte order marks of UTF-16, as bytes that are no UTF-8 are kept."""
 _QUOTES: Final = frozenset({"'", '"'})
 _NO_INDENT: Final = frozenset({"'<block mapping start>'", "'<block sequence start>'", "'-'", "'?'"})
 

@@ -34,7 +34,7 @@ _log: Final = Logger()
 
 Work = Callable[[sqlite3.Connection], None]
 MAX_WORK: Final = 16
-"""So many pieces wait for the thread; parts keep theirs while there are more."""
+"""The most pieces that wait for the thread; parts keep theirs while there are more."""
 
 
 class MemoryPart(Protocol):

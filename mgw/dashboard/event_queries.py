@@ -32,7 +32,7 @@ SECONDS: Final = 20.0
 MAX_QUERIES: Final = 8
 """How many may wait, the one that runs included."""
 INSTRUCTIONS: Final = 1_000_000
-"""So many of SQLite's, some ten milliseconds, between two looks at the time."""
+"""The instructions of SQLite between two looks at the time, which take some ten milliseconds."""
 BUSY_SECONDS: Final = 1.0
 _CACHE_KIB: Final = 16 * 1024
 """What a month's hours are sorted in; with less, SQLite writes parts of them to a temporary file."""

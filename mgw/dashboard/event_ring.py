@@ -22,7 +22,7 @@ from mgw.wire.sse import escape_line_ends
 
 MAX_EVENTS: Final = 1000
 MAX_TEXT_BYTES: Final = 4 * 1024 * 1024
-"""Of all events that are held as text; beyond it the oldest go."""
+"""The most text that is held of all events; beyond it the oldest go."""
 MAX_DROPPED_CHARS: Final = 1024
 """A record with more than this in the names of its dropped fields becomes text at once."""
 _RELEASED_AT_ONCE: Final = 32

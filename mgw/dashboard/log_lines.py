@@ -25,7 +25,7 @@ from mgw.usage.event import timestamp
 
 MAX_LINES: Final = 1000
 MAX_CHARS: Final = 1024 * 1024
-"""Of all lines together; beyond it the oldest go."""
+"""The most characters of all lines together; beyond it the oldest go."""
 TOLD_CHARS: Final = 64 * 1024
 """About so much is told in one turn of the reactor."""
 DEFAULT_LINES: Final = 100

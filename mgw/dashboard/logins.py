@@ -23,7 +23,7 @@ from mgw.dashboard.login_flow import WAYS, FlowKind, FlowState, LoginFlow, kinds
 from mgw.nouns.errors import GatewayError, Reason
 
 MAX_FLOWS: Final = 32
-"""Of more, the first that has ended makes room; where none has, no other begins."""
+"""The most flows; the first that has ended makes room for another, and where none has, no other begins."""
 KEPT_SECONDS: Final = 600.0
 """How long the end of a flow can be looked at."""
 

@@ -27,7 +27,7 @@ Json = dict[str, Any]  # Any: JSON
 MAX_MODELS: Final = 1_000
 """How many entries of the catalog are shown."""
 MAX_COMPARISONS: Final = 100_000
-"""Of a model with a row, in one answer: about a tenth of a second."""
+"""The most comparisons of a model with a row in one answer, which take about a tenth of a second."""
 _NAMES: Final = ("match", "provider")
 Price = dict[str, float]
 

@@ -45,9 +45,9 @@ _MAX_CURSOR_CHARS: Final = 1024
 _CHECKSUM_BYTES: Final = 6
 _PURPOSE: Final = b"mgw-cursor"
 MAX_PAGE_BYTES: Final = 2 * 1024 * 1024
-"""Of the events: a page ends with the one that goes beyond it."""
+"""The most bytes of events in a page, which ends with the one that goes beyond it."""
 ADVICE: Final = "choose a shorter time range, or use `mgw requests`, which has no time limit"
-"""For a query that takes too long."""
+"""The advice for a query that takes too long."""
 
 
 @dataclass(frozen=True, slots=True)

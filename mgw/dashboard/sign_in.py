@@ -22,12 +22,12 @@ MAX_FAILURES: Final = 10
 """How many sign-ins of one client may fail in :data:`WINDOW_SECONDS`."""
 WINDOW_SECONDS: Final = 60.0
 MAX_CLIENTS: Final = 1_000
-"""Of how many clients failures are counted; the one that came first is forgotten then."""
+"""The most clients whose failures are counted; the one that came first is forgotten then."""
 
 _MOST_FIELDS: Final = 16
 _FORM: Final = b"application/x-www-form-urlencoded"
 _TO_PAGE: Final = b"../ui"
-"""From ``/ui/login``; relative, since a proxy may serve us below a path."""
+"""The page as seen from ``/ui/login``; relative, since a proxy may serve us below a path."""
 _TO_PAGE_AFTER_FAILURE: Final = b"../ui#failed"
 _WRONG: Final = "this key does not give access to the dashboard"
 

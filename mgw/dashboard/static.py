@@ -33,7 +33,7 @@ TYPES: Final = MappingProxyType(
         ".txt": b"text/plain; charset=utf-8",
     }
 )
-"""By the ending of a name; files of other endings are not served."""
+"""The media types by the ending of a name; files of other endings are not served."""
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -34,9 +34,9 @@ from mgw.dashboard.usage_spans import MINUTE, open_spans
 from mgw.usage.usage_read import KEYS, MAX_KEY_BYTES, OTHER, Key, Period, UsageReader, open_period, read_sums
 
 ADVICE: Final = "choose a shorter time range, or use `mgw usage`, which has no time limit"
-"""For a query that takes too long."""
+"""The advice for a query that takes too long."""
 ROWS: Final = 5000
-"""With more sums than that, one for each step and key, those of most keys are added up by SQLite."""
+"""The most sums, one for each step and key; SQLite adds up those of most keys where there are more."""
 _BOUNDED: Final = f"CASE WHEN length(CAST({{0}} AS BLOB)) > {MAX_KEY_BYTES} THEN '{OTHER}' ELSE {{0}} END"
 _NAMED: Final = f"CASE WHEN {{{{0}}}} IS NULL OR {{{{0}}}} IN temp.{{}} THEN {{{{0}}}} ELSE '{OTHER}' END"
 _NO_KEY: Final = Key("", "NULL", "NULL")

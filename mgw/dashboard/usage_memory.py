@@ -25,13 +25,13 @@ from mgw.usage.usage_rollup import LABELS
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS
 
 MAX_WAITING: Final = 128
-"""With so many rows of a minute and its labels, they are handed over."""
+"""The rows of a minute and its labels at which they are handed over."""
 MAX_EVENTS: Final = 4096
-"""With so many events in them, too."""
+"""The events in them at which they are handed over, too."""
 MAX_KEPT: Final = 8
-"""So many times more of both may wait while the thread is busy; then they are lost."""
+"""How many times more of both may wait while the thread is busy; then they are lost."""
 _MILLISECONDS: Final = 60_000
-"""In a minute."""
+"""The milliseconds of a minute."""
 _INDEX: Final = {name: index for index, name in enumerate(SUMS)}
 _TOKENS, _MINUTES, _COST = _INDEX["tokens_in"], _INDEX["session_minutes"], _INDEX["cost_usd"]
 _UNPRICED, _UNCOUNTED = _INDEX["unpriced"], _INDEX["uncounted"]

@@ -24,7 +24,7 @@ MAX_POINTS_BY_KEY: Final = 400
 """Where each point has as many rows as there are keys: an answer has 8,400 at most, some 2.5 MB."""
 DEFAULT_SECONDS: Final = 3600
 USUAL_POINTS: Final = 100
-"""At most so many points has a series whose step nobody asked for."""
+"""The most points of a series whose step nobody asked for."""
 _DAY: Final = 86_400
 _ROUND_STEPS: Final = (
     *(1, 2, 5, 10, 15, 30),

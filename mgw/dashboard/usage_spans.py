@@ -30,7 +30,7 @@ MAX_SPANS: Final = 16
 """The names of so many minutes and hours are remembered; others are read again."""
 _LOOSE_ROWS: Final = 64
 _ROW_BYTES: Final = 64
-"""Beside its text, of which a letter has two or less."""
+"""The size of a row beside its text, of which a letter has two bytes or less."""
 _MINUTE_CHARS: Final = len("2026-01-31T12:05")
 _READ: Final = f"SELECT {', '.join(COLUMN_NAMES[1:])} FROM {HOURS} WHERE hour = ?"  # noqa: S608 (names of ours, as below)
 _DELETE: Final = f"DELETE FROM {HOURS} WHERE hour = ?"  # noqa: S608

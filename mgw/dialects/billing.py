@@ -26,7 +26,7 @@ _NANODOLLARS_PER_DOLLAR: Final = Decimal(10**9)
 _NANODOLLARS_PER_TICK: Final = Decimal("0.1")
 _MILLISECONDS_PER_SECOND: Final = Decimal(1000)
 _MOST: Final = 2**53
-"""It fits into every sink."""
+"""The largest number, which fits into every sink."""
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 _DECIMAL: Final = Decoder(Decimal)
 _ABSENT: Final = frozenset({b"", b"null"})

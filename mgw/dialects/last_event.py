@@ -21,7 +21,7 @@ from msgspec import Struct
 from mgw.nouns.vocabulary import DialectName
 
 _TAIL: Final = 64
-"""As much of the pieces before is kept as a mark may need."""
+"""The bytes of the pieces before that are kept, which a mark may need."""
 _LARGE: Final = 64 * 1024
 _LINE_BEGIN: Final = b"\n"
 _EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")

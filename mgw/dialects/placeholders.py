@@ -17,7 +17,7 @@ ANSWER_IN_JSON: Final = "Answer with a JSON object."
 BEGIN_STRICT: Final = "…"
 """What the user says before a history that begins with the assistant, where a chat template refuses that."""
 BETWEEN: Final = "\n\n"
-"""Between texts that were apart and become one."""
+"""The text between texts that were apart and become one."""
 
 
 def describe_omission(media: Media) -> str:

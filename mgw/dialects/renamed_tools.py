@@ -107,7 +107,7 @@ _ANSWERS: Final = MappingProxyType(
         ),
     }
 )
-"""In whole answers, and in the events of streams."""
+"""The names in whole answers, and in the events of streams."""
 RENAMING: Final = frozenset(_REQUESTS)
 """Dialects in which tools can be renamed."""
 

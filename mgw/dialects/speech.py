@@ -234,7 +234,7 @@ _STOCK: Final[Mapping[Family, Mapping[str, str]]] = MappingProxyType(
         Family.GEMINI: _stock(TO_OPENAI, TO_GEMINI),
     }
 )
-"""By the family of the provider."""
+"""The formats by the family of the provider."""
 
 
 def voice_for(family: Family, asked: str, overrides: Mapping[Family, Mapping[str, str]]) -> str:

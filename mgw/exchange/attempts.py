@@ -59,7 +59,7 @@ _NOT_BEGUN: Final = frozenset({429, 503, 529})
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 MAX_REASON_BYTES: Final = 16 * 1024
-"""So much of a body says why."""
+"""The most bytes of a body that are searched for the reason."""
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
 
 

@@ -37,7 +37,7 @@ _CHARSET: Final = re.compile(rb'charset\*?[0-9*]*[ \t]*=[ \t"]*([^\s";,]*)', re.
 _LIKE_ASCII: Final = frozenset(
     {b"utf-8", b"utf8", b"us-ascii", b"ascii", b"iso-8859-1", b"latin1", b"windows-1252"}
 )
-"""In which a body of JSON says the same as in UTF-8, but for letters that are in no key."""
+"""The encodings in which JSON says the same as in UTF-8, but for letters that are in no key."""
 _RAW_OR_WRAPPED: Final = b"deflate"
 """Some take it for a bare stream, some for one of zlib's: it is sent on as the gateway has read it."""
 

@@ -21,7 +21,7 @@ from mgw.wire.nested_strings import NestedString
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
 
 _DEPLOYMENT = "deployment"
-"""Of a query: what Azure calls a session's model in its older API."""
+"""The parameter of a query in which Azure's older API has a session's model."""
 MODEL = "model"
 """The parameter that names the model, where the query does."""
 MAX_MODEL_CHARS = 4096

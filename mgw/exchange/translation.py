@@ -89,7 +89,7 @@ MAX_OBJECTS: Final = 100_000
 MAX_VALUES: Final = 400_000
 """The same of all values, whatever they are."""
 _MANY_OBJECTS: Final = 2_000
-"""So many take a few milliseconds."""
+"""The number of objects that take a few milliseconds."""
 _REWRITTEN: Final = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
 """The dialects of translated requests that profiles may change."""
 _NEVER: Final = ThroughResponses.NEVER  # to look a member up takes three times as long

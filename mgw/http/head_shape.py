@@ -22,11 +22,11 @@ from mgw.http.response_head import (
 )
 
 MAX_SHAPES: Final = 64
-"""As many of a provider's are kept; the one that was not asked for longest goes first."""
+"""The most shapes that are kept of a provider; the one that was not asked for longest goes first."""
 MOST_TRIED: Final = 6
-"""So many are compared with a head: whole responses, streams and refusals, of two kinds of servers."""
+"""The most shapes that a head is compared with: responses, streams and refusals of two kinds of servers."""
 LEARN_AFTER: Final = 3
-"""So many heads of a shape are read line by line: an expression takes a millisecond to make."""
+"""The heads of a shape that are read line by line first: an expression takes a millisecond to make."""
 _MAX_BYTES: Final = 8 * 1024
 _VALUE: Final = rb"[!-~\x80-\xff][\t -~\x80-\xff]*"
 _LENGTH: Final = rb"[0-9]{1,15}"

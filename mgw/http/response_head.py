@@ -41,7 +41,7 @@ NOTED: Final = MappingProxyType(
 )
 """The attribute of :class:`ResponseHead` that takes the value of a header, by the header's name."""
 _JOINED: Final = frozenset({CONNECTION, TRANSFER_ENCODING})
-"""Of these all values count; of the others the first."""
+"""The headers of which all values count; of the others the first does."""
 
 
 class ResponseHead(Struct):

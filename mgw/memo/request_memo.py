@@ -26,11 +26,11 @@ is what is sent for it and for each of a few models: ten or twenty megabytes at 
 MAX_SEEN: Final = 4096
 """How many heads are remembered as seen once."""
 MAX_MODELS: Final = 8
-"""For how many models, and how many translated heads, it is remembered what is sent for one head."""
+"""The most models, and translated heads, for which it is remembered what is sent for one head."""
 MAX_MODEL_CHARS: Final = 256
 MAX_PATH_BYTES: Final = 1024
 MAX_TARGETS: Final = 512
-"""With all that is sent there, which clients may make long, they take thirty megabytes at the most."""
+"""The most targets: with all that is sent there, which may be long, they take at most thirty megabytes."""
 MAX_SENT: Final = 8
 """How many heads are kept for each target: the lines of one client and one library are nearly always the
 same."""

@@ -143,7 +143,7 @@ def text_dialect(family: Family) -> DialectName:
 
 
 UNSAID: Final = Family.OPENAI
-"""Whose a request is that says nothing of it."""
+"""The family of a request that says nothing of it."""
 KEY_HEADERS: Final = frozenset[bytes]().union(*(row.key_headers for row in FAMILIES.values()))
 """What carries a client's credential in any family."""
 

@@ -21,7 +21,7 @@ FIRST_MESSAGE_BYTES: Final = 1024 * 1024
 FIRST_MESSAGE_SECONDS: Final = 10.0
 """The first message of Gemini's sessions has to come within this time (contract 10.3)."""
 MAX_WAITING_BYTES: Final = 64 * 1024
-"""So much is read behind the first message while the provider is dialled; then reading is paused."""
+"""The most that is read behind the first message while the provider is dialled; then reading is paused."""
 
 
 class Sender(Protocol):

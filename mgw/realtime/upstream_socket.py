@@ -35,7 +35,7 @@ from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
 from mgw.wire.headers import RawHeaders, response_headers
 
 MAX_REFUSAL_BYTES: Final = 64 * 1024
-"""So much of the body of a refusal is kept; the rest is cut off."""
+"""The most that is kept of the body of a refusal; the rest is cut off."""
 LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 _SWITCHING: Final = b"HTTP/1.1 101 "

@@ -45,7 +45,7 @@ from mgw.upstream.tls import CertificateNameError, describe_tls_error
 ANSWER_SECONDS: Final = 0.25
 """How long somebody waits for a decision."""
 CONNECT_SECONDS: Final = 3.0
-"""For the connection and the handshake, each."""
+"""The limit for the connection and for the handshake, each."""
 HEARTBEAT_SECONDS: Final = 3.0
 MIN_RETRY_SECONDS: Final = 0.1
 MAX_RETRY_SECONDS: Final = 5.0

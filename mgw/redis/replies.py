@@ -18,10 +18,10 @@ from msgspec import Struct
 
 MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_ELEMENTS: Final = 100_000
-"""Of a reply, in all its arrays."""
+"""The most elements of a reply, in all its arrays."""
 MAX_DEPTH: Final = 8
 MAX_HOSTS: Final = 10_000
-"""Of a fleet: with more, the share of each would be nothing."""
+"""The most hosts of a fleet: with more, the share of each would be nothing."""
 MAX_WAIT_MS: Final = 121_000
 """Until a limit admits again: a window, and another where Redis' clock was set back."""
 MAX_REST_MS: Final = 366 * 24 * 3600 * 1000

@@ -23,7 +23,7 @@ from mgw.redis.replies import read_beat, read_begun, read_cooldowns, read_count
 T = TypeVar("T")
 
 HOST_MS: Final = 12_000
-"""After which a host that has said nothing counts as dead."""
+"""The time after which a host that has said nothing counts as dead."""
 WINDOW_MS: Final = 60_000
 FINE_MS: Final = 10
 """The width of a bucket, where there are at most :data:`FINE_LIMIT` of them."""

@@ -10,7 +10,7 @@ from mgw.nouns.vocabulary import DialectName, Family, Modality
 from mgw.routing.route import ModelAt, Resource, Route, Treatment, routes_of
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
-"""For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""
+"""The limit of audio to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""
 
 _MODEL: Final = (("model",),)
 _AUTHOR: Final = (("svg", "model"),)

@@ -23,7 +23,7 @@ _session: Final = partial(
 _INTERACTION_MODELS: Final = tuple(
     (*above, *below) for above in ((), ("events", None)) for below in (("model",), ("interaction", "model"))
 )
-"""Of an event that creates an interaction; a message is one event, or has several."""
+"""The models in an event that creates an interaction; a message is one event, or has several."""
 _openai: Final = partial(_session, dialect=DialectName.OPENAI)
 _responses: Final = partial(
     _session, dialect=DialectName.OPENAI_RESPONSES, body_models=(("model",),), model_at=ModelAt.MESSAGE

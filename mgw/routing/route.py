@@ -205,7 +205,7 @@ MODEL_LIST: Final[Path] = ("models", None)
 """OpenRouter's list of models, the next of which is asked where one before it fails."""
 
 MESSAGE_MODELS: Final[tuple[Path, ...]] = (MODEL_LIST, ("fallbacks", None, "model"), ("tools", None, "model"))
-"""Of a message of Anthropic's: the models to fall back to, and those of tools such as the advisor."""
+"""The models that a message of Anthropic's falls back to, and those of tools such as the advisor."""
 
 
 class Resource(Struct, frozen=True):

@@ -152,7 +152,7 @@ PRICES = {
 }
 LOW_IMAGE, IMAGE_BASE, IMAGE_TILE, TILE_PIXELS = 85, 85, 170, 512
 UNSEEN_IMAGE = 765
-"""As one of 1024 x 1024 pixels."""
+"""The price of an image that is not looked at: that of one of 1024 x 1024 pixels."""
 _JPEG_CHARS = 88_000  # a JPEG's size stands behind its metadata, which may have 64 kB
 
 

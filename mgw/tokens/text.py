@@ -26,7 +26,7 @@ from math import exp
 from typing import NamedTuple
 
 MAX_READ_CHARS = 131_072
-"""Of more text than this, evenly spread blocks are read: an estimate must not hold up the other clients."""
+"""The characters that are read of a longer text, in blocks evenly spread: others must not wait for it."""
 BLOCK_CHARS = 1_024
 
 

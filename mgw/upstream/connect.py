@@ -33,7 +33,7 @@ from mgw.upstream.tls import CertificateNameError, TlsDialler, describe_tls_erro
 from mgw.upstream.tunnel import ProxyRefusedError, ProxyUnreachableError, TunnelDialler
 
 ATTEMPT_SECONDS: Final = 0.1
-"""Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
+"""The pause between two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
 
 

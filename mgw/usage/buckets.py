@@ -39,7 +39,7 @@ _BITS: Final = 64
 _FIRST: Final = 0x100
 """The character of one event in the first bucket; the characters of each power of two follow one another."""
 _POWERS: Final = 32
-"""With more events than the last power has, its character stands there several times."""
+"""The powers that have a character; with more events than the last, its character stands several times."""
 _END: Final = _FIRST + _POWERS * BUCKETS
 _UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _BYTES: Final = _BITS // 8 * BUCKETS

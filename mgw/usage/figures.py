@@ -43,15 +43,15 @@ _CONSUMES_COLUMNS: Final = ("provider", "modality", "route")
 IS_UNPRICED: Final = (
     f"cost_usd IS NULL AND (status = '{Outcome.OK}' OR session_minutes IS NOT NULL) AND {_CONSUMES}"
 )
-"""In SQL."""
+"""Whether an event has no price although it should, in SQL."""
 UNPRICED_COLUMNS: Final = ("cost_usd", "status", "session_minutes", *_CONSUMES_COLUMNS)
 IS_UNCOUNTED: Final = (
     f"stream = 1 AND status = '{Outcome.OK}' AND tokens_in IS NULL AND tokens_out IS NULL AND {_CONSUMES}"
 )
-"""In SQL."""
+"""Whether a stream has no counts although it should, in SQL."""
 UNCOUNTED_COLUMNS: Final = ("stream", "status", "tokens_in", "tokens_out", *_CONSUMES_COLUMNS)
 IS_TIMED: Final = f"transport = 'http' AND status = '{Outcome.OK}'"
-"""In SQL: whether the times of an event count."""
+"""Whether the times of an event count, in SQL."""
 TIMED_COLUMNS: Final = ("transport", "status")
 
 

@@ -36,7 +36,7 @@ from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, Channe
 from mgw.web.interfaces import ChannelContext, RequestReceiver, UpgradedConnection
 
 MAX_HELD: Final = 64 * 1024
-"""So many bytes behind a request may wait for its response; beyond that the channel stops reading."""
+"""The most bytes behind a request that wait for its response; beyond that the channel stops reading."""
 
 _HELD_BODY: Final = SizedRequestBody(1)
 """Stands for a body that has come and was not taken yet."""

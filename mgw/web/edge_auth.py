@@ -354,7 +354,7 @@ _UNKNOWN: Final = MappingProxyType(
         )
     }
 )
-"""By what carried the first of them: strangers may ask often, and this costs no call."""
+"""The refusals by what carried the first of them: strangers may ask often, and this costs no call."""
 
 
 def _named(character: bytes) -> str:

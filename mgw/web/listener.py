@@ -54,7 +54,7 @@ _log: Final = Logger()
 _CHECKS_PER_STALL: Final = 4
 """A stalled client is found at most a quarter of the limit too late."""
 _CHECKED_AT_ONCE: Final = 100
-"""So many channels are checked at once, which takes less than a millisecond."""
+"""The channels that are checked at once, which takes less than a millisecond."""
 _CHECK_PAUSE: Final = 0.02
 """The pause between two slices in seconds: 5,000 channels are checked in a second."""
 

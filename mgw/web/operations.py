@@ -32,7 +32,7 @@ ROOT_BODY: Final = b'{"service":"mgw"}'
 _ON: Final = frozenset({"1", "true"})
 
 RenderMetrics = Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
-"""From ``Accept`` to the content type and the parts of the text."""
+"""The rendering of metrics: from ``Accept`` to the content type and the parts of the text."""
 
 
 @dataclass(frozen=True, slots=True)

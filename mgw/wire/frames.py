@@ -42,7 +42,7 @@ _WITHIN_A_MESSAGE: Final = _CONTROLS | {0, FINAL_BIT}
 
 _CLOSE_CODES: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
 HEAD_BYTES: Final = 128
-"""So far a message is looked into, to see whether it is of interest: most say their type first."""
+"""The bytes of a message that are searched for a sign that it is of interest: most say their type first."""
 _OPENING_BRACE: Final = ord("{")
 
 

@@ -62,9 +62,9 @@ _LONGEST_KEY: Final = 256
 """Up to there a reader may end a key at a NUL, and take it for one of a path."""
 _NO_TEXT: Final = "\ufffd"
 _SHORT_MEMBERS: Final = 32
-"""To pass over so many takes as long as a value."""
+"""The short members that take as long to pass over as a value."""
 _NAME_BYTES: Final = 256
-"""To read a name of so many bytes takes as long as a value."""
+"""The bytes of a name that take as long to read as a value."""
 
 
 def find_unambiguous_strings(

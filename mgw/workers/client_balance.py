@@ -16,12 +16,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 MAX_WORKERS: Final = 256
 PAUSE_SECONDS: Final = 0.002
-"""For each client more than another has, since that one may have to wait for a CPU first."""
+"""The pause for each client more than another has, since that one may have to wait for a CPU first."""
 LONGEST_PAUSE: Final = 0.02
 LEAST_LEAD: Final = 1
-"""So many clients more than another are none too many."""
+"""The lead over another worker that is not too large."""
 LEAD_SHARE: Final = 16
-"""Nor is this part of what the other has."""
+"""The part of another worker's clients that is not too large a lead either."""
 _ABSENT: Final = 0
 
 

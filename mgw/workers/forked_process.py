@@ -31,7 +31,7 @@ MAX_MESSAGE_BYTES: Final = 64
 BUG_EXIT_CODE: Final = 70
 """What a worker exits with that ended by an exception (``EX_SOFTWARE`` of ``sysexits.h``)."""
 OOM_SCORE: Final = 100
-"""In thousandths of the memory there is: that much sooner the kernel ends a worker than the supervisor."""
+"""How much sooner the kernel ends a worker than the supervisor, in thousandths of the memory there is."""
 
 _REACTOR: Final = "twisted.internet.reactor"
 _STANDARD_STREAMS: Final = (0, 1, 2)

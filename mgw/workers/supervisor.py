@@ -32,14 +32,14 @@ FIRST_DELAY: Final = 0.5
 """Seconds; it doubles with each worker of a slot that ends so soon."""
 LONGEST_DELAY: Final = 30.0
 LOST_SECONDS: Final = 2.0
-"""For a process whose channel is closed to exit by itself, or for a channel whose process has exited."""
+"""The limit for a process to exit whose channel is closed, or for a channel whose process has exited."""
 KILL_SECONDS: Final = 5.0
-"""Between SIGTERM and SIGKILL."""
+"""The time between SIGTERM and SIGKILL."""
 STOP_GRACE_SECONDS: Final = 5.0
 """What workers get beyond the time that they drain in."""
 PING_SECONDS: Final = 5.0
 STUCK_PINGS: Final = 12
-"""So many pings without an answer, a minute, and the worker is taken to be stuck."""
+"""The pings without an answer, for a minute, after which a worker is taken to be stuck."""
 _STUCK_KILL_SECONDS: Final = 1.0
 
 _log: Final = Logger()

@@ -59,4 +59,4 @@ BAD_FRAMES: Final[Mapping[str, bytes]] = {
     "length": struct.pack("!BBH", _FINAL | TEXT, 126, 2) + b"{}",  # 5.2: the shortest form is the only one
     "close-length": render_frame(CLOSE, b"\x03"),  # 5.5.1: nothing, or a whole code
 }
-"""By the value of ``sim-bad-frame``."""
+"""The damaged frames by the value of ``sim-bad-frame``."""

@@ -52,7 +52,7 @@ TICK_SECONDS: Final = 2.0
 LEAD_SECONDS: Final = 300.0
 """How long before its end a token is refreshed, at the latest a fifth of its life before."""
 SPREAD: Final = 0.5
-"""By how much of that time a refresh may begin earlier, so that not all accounts begin at once."""
+"""The part of that time by which a refresh may begin earlier, so that not all accounts begin at once."""
 MARGIN_SECONDS: Final = 10.0
 """A token whose end is nearer than this, or than half of its life, is no longer sent."""
 LOCK_TRY_SECONDS: Final = 0.25

@@ -87,7 +87,7 @@ class _Message(Struct, Generic[Block], frozen=True):
 
 _DECODER: Final = Decoder(_Message[ContentBlock], strict=False)
 _RAW_DECODER: Final = Decoder(_Message[Raw], strict=False)
-"""For a message with a block that cannot be read."""
+"""The decoder for a message with a block that cannot be read."""
 _BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
 _UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))

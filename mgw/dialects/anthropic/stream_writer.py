@@ -52,7 +52,7 @@ from mgw.wire.sse import render_event
 
 KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 MAX_BLANK: Final = 32_768
-"""So many characters of white space are believed to be text."""
+"""The most characters of white space that are believed to be text."""
 
 _ENCODER: Final = Encoder()
 _MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'

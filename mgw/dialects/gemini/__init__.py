@@ -50,7 +50,7 @@ _MODEL_PLACES: Final = (
     ("events", None, "model"),
     ("events", None, "interaction", "model"),
 )
-"""Of the messages of Gemini Live, and of interactions over a WebSocket."""
+"""The models in the messages of Gemini Live, and of interactions over a WebSocket."""
 DIALECT: Final = Dialect(
     DialectName.GEMINI,
     error_body,

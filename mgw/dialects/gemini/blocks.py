@@ -60,7 +60,7 @@ _METADATA: Final = frozenset(
 _SKIP_VALUES: Final = frozenset({SKIP_VALIDATOR, "context_engineering_is_the_way_to_go"})
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 UNSIGNED: Final = Signature(Family.GEMINI, "")
-"""Beside a thought that nobody signed, so that no other family gets it as one of its own."""
+"""The signature of a thought that nobody signed, so that no other family gets it as one of its own."""
 _ENCODER: Final = Encoder()
 
 

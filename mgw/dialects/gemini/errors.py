@@ -111,7 +111,7 @@ _STATUSES: Final = MappingProxyType(
         "DATA_LOSS": 500,
     }
 )
-"""And the other way round."""
+"""HTTP statuses by the name of a code, the other way round."""
 _MESSAGE_KEYS: Final = ("message", "detail", "error_description", "faultstring", "msg")
 """Where the message of an error stands."""
 _ERROR_KEYS: Final = ("error", "fault")

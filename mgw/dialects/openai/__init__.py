@@ -73,7 +73,7 @@ _RESPONSE_PLACES: Final = (
     ("tools", None, "model"),
     ("tools", None, "svg", "model"),
 )
-"""Of what asks for a response; hosts that speak Responses have lists of models."""
+"""The models of what asks for a response; hosts that speak Responses have lists of models."""
 _MODEL_PLACES: Final = (
     *_RESPONSE_PLACES,
     *(("response", *place) for place in _RESPONSE_PLACES),
@@ -83,7 +83,7 @@ _MODEL_PLACES: Final = (
     ("session", "delegation", "responses", "model"),
     ("session", "delegation", "decisions", "model"),
 )
-"""Of the messages of Responses, of the Realtime API and of the Live API."""
+"""The models in the messages of Responses, of the Realtime API and of the Live API."""
 _SESSION: Final = SessionMessages(
     b'"usage"',
     update_session_usage,

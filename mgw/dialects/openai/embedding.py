@@ -28,9 +28,9 @@ from mgw.dialects.dialect import (
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 
 MAX_INPUTS: Final = 2048
-"""As OpenAI's reference has it for ``input``."""
+"""The most inputs, which OpenAI's reference states for ``input``."""
 MAX_TITLE_CHARS: Final = 4096
-"""Of a title, or the name of a task, which go with each input."""
+"""The most characters of a title, or of the name of a task, which go with each input."""
 _ENCODER: Final = Encoder()
 
 

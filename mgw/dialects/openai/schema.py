@@ -48,7 +48,7 @@ _MAX_PROPERTIES: Final = 5_000
 _MAX_ENUM_VALUES: Final = 1_000
 """Values of all enumerations together."""
 _MAX_CHARACTERS: Final = 120_000
-"""Of names of properties and definitions, and of values of ``enum`` and ``const``."""
+"""The most characters in names of properties and definitions, and in values of ``enum`` and ``const``."""
 _LONG_ENUM: Final = 250
 _LONG_ENUM_CHARACTERS: Final = 15_000
 

@@ -37,7 +37,7 @@ from mgw.dialects.signatures import is_altered, tag_signature, untag_signature
 from mgw.nouns.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
-"""Beside the thoughts of hosts that sign nothing."""
+"""The signature of the thoughts of hosts that sign nothing."""
 _ENCRYPTED: Final = "reasoning.encrypted"
 _TEXT: Final = "reasoning.text"
 

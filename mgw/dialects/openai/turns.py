@@ -71,7 +71,7 @@ _STRICT: Final = HistoryPolicy(
     begin=BEGIN_STRICT,
 )
 _STRICT_NINE: Final = structs.replace(_STRICT, call_ids=NINE_ID)
-"""For Mistral's templates."""
+"""The policy for Mistral's templates."""
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """What the reference takes for ``messages[].name``."""
 

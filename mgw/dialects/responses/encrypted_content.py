@@ -19,7 +19,7 @@ from mgw.dialects.signatures import Digest, TagKind, open_tag, tag_preceding, ta
 from mgw.nouns.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
-"""Beside thoughts that nobody signed, as those of hosts that speak chat."""
+"""The signature of thoughts that nobody signed, as those of hosts that speak chat."""
 _SEPARATOR: Final = "."
 
 

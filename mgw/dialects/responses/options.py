@@ -70,7 +70,7 @@ _ECHOED: Final = (
 """What the answer repeats as it was sent; ``tools``, too, as far as they are not left out."""
 _OPENED: Final = frozenset({"reasoning", "text", "tool_choice"})
 _COPIED_LEVELS: Final = 3
-"""So deep a parser goes into any of them."""
+"""The depth to which a parser goes into any of them."""
 
 
 class ConfigurationUpdate(Struct):

@@ -47,7 +47,7 @@ from mgw.dialects.responses.reasoning_items import sign_thought
 
 _ENCODER: Final = Encoder()
 _MAX_ITEMS: Final = 4096
-"""As many are read; an answer has some dozens."""
+"""The most items that are read; an answer has some dozens."""
 _INCOMPLETE: Final = MappingProxyType(
     {
         "max_output_tokens": StopReason.LENGTH,

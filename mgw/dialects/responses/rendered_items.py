@@ -61,10 +61,10 @@ _CALL_ID: Final = re.compile(r".{1,64}", re.DOTALL)
 """What Responses take for ``call_id``: "a string with maximum length 64"."""
 _POLICY: Final = HistoryPolicy(_CALL_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
 _STRICT: Final = replace(_POLICY, joins_neighbours=True, begins_with_user=True, begin=BEGIN_STRICT)
-"""For hosts that put the items through a chat template (contract 8.29)."""
+"""The policy for hosts that put the items through a chat template (contract 8.29)."""
 _STRICT_NINE: Final = replace(_STRICT, call_ids=NINE_ID)
 _SEED: Final = "history"
-"""Of the identifiers of messages, which are the same in every request: prompts share their beginnings."""
+"""The seed of the identifiers of messages, the same in every request: prompts share their beginnings."""
 
 
 def render_items(

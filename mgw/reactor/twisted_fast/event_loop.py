@@ -34,7 +34,7 @@ from twisted.python.log import callWithLogger, err
 from mgw.reactor.twisted_fast.tcp_transport import MAX_ACCEPTS, TcpTransport, accept_clients
 
 MAX_EVENTS: Final = 256
-"""In one turn, so that timers need not wait for thousands of connections."""
+"""The most events in one turn, so that timers need not wait for thousands of connections."""
 
 MAX_POLLS: Final = 100
 """Before the reactor looks by itself for what else there is to do."""
@@ -47,7 +47,7 @@ _CONNECTIONS: Final[frozenset[Any]] = frozenset(
 )
 """The transports that are read directly; TLS lies on top of them."""
 _MOST_TURNS: Final = 20
-"""In which the trial must be over: other connections may have events too."""
+"""The turns in which the trial must be over: other connections may have events too."""
 _QUESTION: Final = b"?"
 
 

@@ -27,7 +27,7 @@ from twisted.python.failure import Failure
 from mgw.reactor.transport import RelayTransport
 
 MAX_ACCEPTS: Final = 8
-"""In one turn: a request that is opened takes as long as ten chunks, and chunks do not wait for many."""
+"""The most connections accepted in one turn: opening a request takes as long as ten chunks, which wait."""
 
 _log: Final = Logger()
 _SPARED: Final = frozenset({"logstr", "repstr", "hostname"})
