@@ -2,4 +2,4 @@
 
 __version__ = "0.4.0"
 DISTRIBUTION = "mgw-gateway"
-"""Its name for pip; ``mgw`` on PyPI is another project."""
+"""The name for pip; ``mgw`` on PyPI is another project."""

@@ -167,7 +167,7 @@ class Recorder:
         return request
 
     def shorten(self, request: RecordedRequest) -> None:
-        """Its answer is made: no more of its body is needed than what is to be shown."""
+        """Keep no more of a request's body than is to be shown: its answer is made."""
         if not self.keeps_bodies:
             request.shorten()
 

@@ -98,7 +98,7 @@ def _gemini_routes(version: str) -> Iterator[Route]:
 
 
 def _websocket_routes() -> Iterator[Route]:
-    """Those that a client gets to by an upgrade."""
+    """Yield the routes that a client gets to by an upgrade."""
     none = BodyKind.NOTHING
     yield Route(Family.OPENAI, WEBSOCKET, "/v1/realtime", realtime, none)
     yield Route(Family.OPENAI, WEBSOCKET, "/v1/responses", responses_websocket, none)

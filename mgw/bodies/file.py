@@ -41,7 +41,7 @@ class SpoolFile:
     run: ThreadRunner = field(repr=False)
     clock: IReactorTime = field(repr=False)
     reservation: Reservation = field(repr=False)
-    """Its room on the disk, released when the file is gone."""
+    """The body's room on the disk, released when the file is gone."""
     report: Callable[[OSError], None] = field(repr=False)
     """Told what the disk says."""
     size: int = 0

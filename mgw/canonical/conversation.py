@@ -241,9 +241,9 @@ class ImageShape(Struct, frozen=True):
     """What images of the answer are to look like."""
 
     aspect_ratio: str | None = None
-    """Such as ``16:9``."""
+    """The proportions, such as ``16:9``."""
     size: str | None = None
-    """Such as ``2K``."""
+    """The size, such as ``2K``."""
 
 
 NO_SHAPE: Final = ImageShape()

@@ -39,7 +39,7 @@ class DashboardSettings(Settings):
         "the same machine.",
         default=(),
     )
-    """Those of the environment included."""
+    """The keys, those of the environment included."""
     keys_env: Omittable[Variable] = setting(
         "Environment variable that contains more keys, separated by commas or white space"
     )

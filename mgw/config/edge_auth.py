@@ -185,7 +185,7 @@ class EdgeAuthSettings(Settings):
     keys: ListOf[EdgeKey] = setting(
         "Gateway keys", "A mapping gives a key a name, models and limits.", default=()
     )
-    """Those of the environment included; each named one has its digest, and once it is known its key."""
+    """The keys, with those of the environment; a named one has its digest, and its key once that is known."""
     keys_env: Omittable[Variable] = setting(
         "Environment variable that contains more keys, separated by commas or white space"
     )

@@ -102,7 +102,7 @@ HeaderSource = Annotated[
         }
     ),
 ]
-"""As a file states it; :func:`settle_hooks` reads the variables."""
+"""The value of a header as a file states it; :func:`settle_hooks` reads the variables."""
 WebhookUrl = Annotated[
     str,
     expect("an http:// or https:// address"),

@@ -50,7 +50,7 @@ from mgw.config.settings_base import (
 )
 
 DETAIL: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
-"""In the value of a header: what the store knows of the account under this name."""
+"""A placeholder in the value of a header: what the store knows of the account under this name."""
 _DETAIL_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PATH: Final = re.compile(r"/[A-Za-z0-9._~/-]*")
 MAX_TEXT_CHARACTERS: Final = 256 * 1024
@@ -60,7 +60,7 @@ class CloakMode(StrEnum):
     """When requests are made to look like those of the vendor's own client."""
 
     AUTO = "auto"
-    """Unless they come from it."""
+    """Those that come from another client."""
     ALWAYS = "always"
     NEVER = "never"
 

@@ -332,7 +332,7 @@ class Provider(Settings):
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
-        """Those that are on."""
+        """Return the capabilities that are on."""
         return self.own_capabilities.of(self.kind)
 
     @cached_property

@@ -101,7 +101,7 @@ def _order(key: str | None) -> tuple[bool, str]:
 
 
 def _in_order(groups: Keyed) -> Iterable[str | None]:
-    """Those with most requests first, then the rest and what has no key."""
+    """Return the keys with most requests first, then the rest and what has no key."""
     names = ranked({key: row[0] or 0 for key, row in groups.items() if key is not None})
     return chain(names, (key for key in (OTHER, None) if key in groups))
 

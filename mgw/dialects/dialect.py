@@ -359,8 +359,8 @@ class Dialect(Struct, frozen=True):
     stream_events: StreamEvents
     """What the events of its streams mean while they pass."""
     client: ClientSide | None = None
-    """Its clients' side of a translation; ``None``: they are not translated."""
+    """The clients' side of a translation; ``None``: they are not translated."""
     provider: ProviderSide | None = None
-    """Its providers' side of a translation; ``None``: nobody is asked in it."""
+    """The providers' side of a translation; ``None``: nobody is asked in it."""
     session: SessionMessages | None = None
     """The messages of its realtime sessions; ``None``: it has none."""

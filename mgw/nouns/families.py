@@ -61,7 +61,7 @@ class FamilyRow(Struct, frozen=True):
     has_speech: bool = False
     """It has speech of its own, with voices of its own (contract 4.7, 4.25)."""
     takes_breakpoints: bool = False
-    """Its requests say what is to be cached."""
+    """Whether the family's requests say what is to be cached."""
 
 
 _BOTH: Final = frozenset({AUTHORIZATION, b"x-api-key"})

@@ -41,7 +41,7 @@ def _say_lost(name: str, sink: Sink, before: int) -> int:
 
 @dataclass(slots=True)
 class OpenSinks:
-    """Those of a process."""
+    """The sinks of a process."""
 
     journal: Journal
     tools: SinkTools

@@ -112,7 +112,7 @@ class OpenRequest(Protocol):
 
     @property
     def known(self) -> KnownHead:
-        """Its head."""
+        """The head of the request."""
         ...
 
     @property
@@ -122,7 +122,7 @@ class OpenRequest(Protocol):
 
     @property
     def exchange(self) -> Exchange | None:
-        """Its exchange, unless it leaves no usage event."""
+        """The request's exchange, unless it leaves no usage event."""
         ...
 
     @property
