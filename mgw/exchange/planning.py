@@ -55,7 +55,7 @@ def plan_known(
     :raises GatewayError: as :func:`plan_for` does.
     """
     route, memo = exchange.route, exchange.generation.memo
-    findings = memo.findings.get(request.head_key)
+    findings = memo.findings.get(request.head_number)
     is_known = request.is_uncoded and route.is_remembered and (findings is not None or memo.targets)
     if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None

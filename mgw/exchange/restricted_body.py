@@ -74,7 +74,7 @@ def read_small_restricted(exchange: Exchange, request: ClientRequest, body: byte
     """
     if len(body) > SMALL_BYTES:
         return None
-    findings = exchange.generation.memo.findings.get(request.head_key)
+    findings = exchange.generation.memo.findings.get(request.head_number)
     if findings is None or not findings.is_unambiguous:
         _check_head(exchange, request, has_body=bool(body))
     opened = _read(exchange.route, request, body, body)
@@ -111,7 +111,7 @@ def _check_head(exchange: Exchange, request: ClientRequest, *, has_body: bool) -
     check_query(exchange.route, request.raw_query)
     if has_body:
         _check_media(exchange.route, request)
-        findings = exchange.generation.memo.findings.get(request.head_key)
+        findings = exchange.generation.memo.findings.get(request.head_number)
         if findings is not None:
             findings.is_unambiguous = True
 

@@ -351,7 +351,7 @@ class TranslationBuilder:
         """Return the head to send, which is remembered with the client's."""
         target, request, memo = self.target, self.request, self.exchange.generation.memo
         key = target.provider.name, rendered.target, rendered.headers, accept
-        findings = memo.findings.get(request.head_key)
+        findings = memo.findings.get(request.head_number)
         known = None if findings is None else findings.translated.get(key)
         if known is not None:
             return known

@@ -38,10 +38,10 @@ class ClientRequest(Struct, frozen=True, eq=False):
     """The indices of the headers that differ between requests of which all else is the same."""
     values: tuple[bytes, ...] = ()
     """What stands in those headers, in their order."""
-    head_key: bytes = b""
-    """The key under which :class:`~mgw.memo.request_memo.RequestMemo` keeps the head, or nothing.
+    head_number: int = 0
+    """The number that :class:`~mgw.memo.request_memo.RequestMemo` gave the head as it kept it; 0: it did not.
 
-    Requests that share a key differ in :attr:`values` alone."""
+    Requests that share a number differ in :attr:`values` alone."""
 
     @property
     def content_codings(self) -> list[bytes]:

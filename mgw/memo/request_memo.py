@@ -81,9 +81,10 @@ class RequestMemo:
         time; :data:`MAX_HEADS`, with :data:`MAX_KEYS_BYTES` of keys.  :data:`MAX_SEEN` hashes of heads that
         came once are kept, and all forgotten when there are more.
     ``findings``
-        Under the same key, and forgotten with the head: what is sent for it, for :data:`MAX_MODELS` models
-        and as many translations, and whether it is unambiguous for clients that may use some models only.
-        The first ones stay: clients may invent models.
+        Under a number that the head gets as it is kept, and forgotten with it: what is sent for it, for
+        :data:`MAX_MODELS` models and as many translations, and whether it is unambiguous for clients that may
+        use some models only.  The first ones stay: clients may invent models.  A head that is kept anew gets
+        another number: what requests still find that came before it was forgotten may hold a key.
     ``targets``
         Where requests go, under route, path, query and model (:data:`TargetKey`): heads that never came
         before have these in common.  Not where a header has a say in it (platform rows, content codings), nor
@@ -120,7 +121,7 @@ class RequestMemo:
     find_head: Callable[[bytes], KnownHead | None] = field(init=False)
     """Returns a head by its key; whether its moment has passed is for the caller to look at."""
     heads: dict[bytes, KnownHead] = field(default_factory=dict)
-    findings: dict[bytes, HeadFindings] = field(default_factory=dict)
+    findings: dict[int, HeadFindings] = field(default_factory=dict)
     targets: dict[TargetKey, KnownTarget | Target] = field(default_factory=dict)
     sent: dict[KnownTarget, dict[SentLines, UpstreamHead]] = field(default_factory=dict)
     shapes: dict[str, HeadShapes] = field(default_factory=dict)
@@ -128,6 +129,8 @@ class RequestMemo:
     _seen: set[int] = field(default_factory=set)
     _keys_bytes: int = 0
     """How long the keys of all heads are together."""
+    _numbers: int = 0
+    """How many heads have been kept so far."""
 
     def __post_init__(self) -> None:
         self.find_head = self.heads.get  # the dictionary's own: one call less for every request
@@ -156,14 +159,16 @@ class RequestMemo:
         self._keys_bytes += len(key)
         while len(self.heads) >= MAX_HEADS or (self.heads and self._keys_bytes > MAX_KEYS_BYTES):
             self.forget_head(next(iter(self.heads)))
-        request = replace(request, varying=varying, values=values, head_key=key)
+        self._numbers = number = self._numbers + 1
+        request = replace(request, varying=varying, values=values, head_number=number)
         self.heads[key] = replace(known, client_request=request, repeated=RepeatedHead.of_key(key))
-        self.findings[key] = HeadFindings()
+        self.findings[number] = HeadFindings()
 
     def forget_head(self, key: bytes) -> None:
         """Forget a head, and what was found while its requests were served."""
-        if self.heads.pop(key, None) is not None:
-            del self.findings[key]
+        known = self.heads.pop(key, None)
+        if known is not None:
+            del self.findings[known.client_request.head_number]
             self._keys_bytes -= len(key)
 
     def forget_heads(self) -> None:
@@ -177,14 +182,14 @@ class RequestMemo:
         self, request: ClientRequest, model: str | None, known: KnownTarget, sent: UpstreamHead
     ) -> None:
         """Remember what is sent for the head of a request and a model, for a few of them."""
-        findings = self.findings.get(request.head_key)
+        findings = self.findings.get(request.head_number)
         short = model is None or len(model) <= MAX_MODEL_CHARS
         if findings is not None and short and len(findings.relayed) < MAX_MODELS:
             findings.relayed[model] = known, sent
 
     def keep_translated(self, request: ClientRequest, key: TranslatedKey, sent: UpstreamHead) -> None:
         """Remember a head that is sent for a translated request, for a few of them."""
-        findings = self.findings.get(request.head_key)
+        findings = self.findings.get(request.head_number)
         short = len(sent.upstream_target) <= MAX_MODEL_CHARS
         if findings is not None and short and len(findings.translated) < MAX_MODELS:
             findings.translated[key] = sent

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
+from typing import TypeVar
 
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from mgw.clients.client import Client
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.exchange.rewritten_urls import LIFETIME_SECONDS, upload_token
 from mgw.memo.known_head import Caller
 from mgw.memo.request_memo import MAX_KEYS_BYTES
@@ -20,10 +24,16 @@ from tests.memory.web.test_admission import known, serve, twice, upstream_heads
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE
-from tests.support.pipelines import CHAT
+from tests.support.pipelines import CHAT, answered
 from tests.support.web_servers import WebServerHarness
 
 UNTIL = 60.0
+DIGEST_KEY = "key-that-is-known-by-its-digest"
+WITH_DIGEST = (
+    f"{THREE_FAMILIES}edge_auth: {{enabled: true, "
+    f"keys: [edge, {{name: a, sha256: {sha256(DIGEST_KEY.encode()).hexdigest()}}}]}}\n"
+)
+T = TypeVar("T")
 
 
 class EndingGate(EdgeGate):
@@ -48,6 +58,22 @@ class EndingGate(EdgeGate):
             raise GatewayError(Reason.EDGE_KEY, "the key has ended")
         caller = super().admit(family, headers, raw_query, vouched, carried)
         return replace(caller, known_until=self.until)
+
+
+class Threads:
+    """Where work waits until somebody says that it is done."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], None]] = []
+
+    def run(self, work: Callable[[], T], /) -> Deferred[T]:
+        done: Deferred[T] = Deferred()
+        self.work.append(lambda: done.callback(work()))
+        return done
+
+    def finish(self) -> None:
+        while self.work:
+            self.work.pop(0)()
 
 
 def ending(until: float) -> tuple[WebServerHarness, EndingGate]:
@@ -93,15 +119,32 @@ def test_a_head_that_is_past_when_it_comes_is_checked_each_time() -> None:
 
 
 def test_a_head_with_a_key_that_is_known_by_its_digest_goes_no_further_once_the_key_is_known() -> None:
-    key = "key-that-is-known-by-its-digest"
-    digest = sha256(key.encode()).hexdigest()
-    text = f"{THREE_FAMILIES}edge_auth: {{enabled: true, keys: [edge, {{name: a, sha256: {digest}}}]}}\n"
-    data = post(CHAT, KEY, JSON, f"X-Title: {key}", path=PATH)
-    harness = twice(text, data)
+    data = post(CHAT, KEY, JSON, f"X-Title: {DIGEST_KEY}", path=PATH)
+    harness = twice(WITH_DIGEST, data)
     assert known(harness, data) is not None
-    serve(harness, post(CHAT, f"x-api-key: {key}", JSON, path=PATH))
+    serve(harness, post(CHAT, f"x-api-key: {DIGEST_KEY}", JSON, path=PATH))
     serve(harness, data)
-    assert key.encode() not in upstream_heads(harness)[-1]
+    assert DIGEST_KEY.encode() not in upstream_heads(harness)[-1]
+
+
+def test_what_a_request_finds_that_came_before_the_key_was_known_is_used_by_none_behind_it() -> None:
+    title = f"X-Title: {DIGEST_KEY}"
+    data = post(CHAT, KEY, JSON, title, path=PATH)
+    harness, threads = twice(WITH_DIGEST, data), Threads()
+    harness.server.offload = threads.run
+    large = CHAT.replace(b"[]", b"[%b]" % (b" " * SEARCHED_BYTES))
+    harness.connect()
+    harness.channel.dataReceived(post(large, KEY, JSON, title, path=PATH))
+    assert threads.work  # it was let in, and waits for a thread
+    serve(harness, post(CHAT, f"x-api-key: {DIGEST_KEY}", JSON, path=PATH))
+    for _ in range(2):
+        serve(harness, data)
+    assert known(harness, data) is not None
+    threads.finish()
+    harness.connection.send(answered())
+    harness.connection.close()
+    serve(harness, data)
+    assert DIGEST_KEY.encode() not in upstream_heads(harness)[-1]
 
 
 def test_a_head_that_is_kept_anew_takes_its_room_once() -> None:
