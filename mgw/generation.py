@@ -145,6 +145,7 @@ class Generation:
     def retire(self) -> None:
         """No new request comes: close when those under way are done."""
         self._retired = True
+        self.memo.close()
         if not self.in_use:
             self._close()
 

@@ -70,8 +70,8 @@ class RequestMemo:
     requests with the memory and without, and compares every byte.
 
     Each generation has one.  So whatever follows from the configuration (routes, keys, limits, aliases,
-    providers, prices) needs no place in a key: **a reload forgets everything**, and what requests that began
-    before the reload still write is read by nobody who comes after it.
+    providers, prices) needs no place in a key: **a reload forgets everything** (:meth:`close`), though requests
+    that began before it may go on with their generation for hours.
 
     What is kept, under which key, and how much of it; where there is no more room, the oldest makes room:
 
@@ -117,7 +117,7 @@ class RequestMemo:
     """
 
     is_on: bool = True
-    """Whether anything is kept: a test compares."""
+    """Whether anything is kept: not behind :meth:`close`, nor where a test compares."""
     find_head: Callable[[bytes], KnownHead | None] = field(init=False)
     """Returns a head by its key; whether its moment has passed is for the caller to look at."""
     heads: dict[bytes, KnownHead] = field(default_factory=dict)
@@ -177,6 +177,15 @@ class RequestMemo:
         self.findings.clear()
         self._seen.clear()
         self._keys_bytes = 0
+
+    def close(self) -> None:
+        """Forget everything, and keep nothing more: no request comes any more that could use it."""
+        self.is_on = False
+        self.forget_heads()
+        self.targets.clear()
+        self.sent.clear()
+        self.shapes.clear()  # connections that are still open have theirs
+        self.labels.clear()
 
     def keep_relayed(
         self, request: ClientRequest, model: str | None, known: KnownTarget, sent: UpstreamHead

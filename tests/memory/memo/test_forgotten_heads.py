@@ -20,7 +20,7 @@ from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate, Upload
 from mgw.wire.headers import RawHeaders
-from tests.memory.web.test_admission import known, serve, twice, upstream_heads
+from tests.memory.web.test_admission import known, reload, serve, twice, upstream_heads
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE
@@ -145,6 +145,20 @@ def test_what_a_request_finds_that_came_before_the_key_was_known_is_used_by_none
     harness.connection.close()
     serve(harness, data)
     assert DIGEST_KEY.encode() not in upstream_heads(harness)[-1]
+
+
+def test_a_configuration_that_no_new_request_begins_with_remembers_nothing() -> None:
+    harness = twice()
+    harness.connect()
+    harness.send(WHOLE)
+    memo = harness.generation.memo
+    assert memo.heads
+    assert memo.targets
+    reload(harness, THREE_FAMILIES)
+    assert harness.generation.in_use
+    harness.connection.send(answered())
+    assert not harness.generation.in_use
+    assert not any((memo.heads, memo.findings, memo.targets, memo.sent, memo.shapes, memo.labels))
 
 
 def test_a_head_that_is_kept_anew_takes_its_room_once() -> None:
