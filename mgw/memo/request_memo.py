@@ -22,7 +22,7 @@ from mgw.usage.record import MAX_SHARED_CHARS, ExchangeLabels, labels_of
 MAX_HEADS: Final = 512
 MAX_KEYS_BYTES: Final = 512 * 1024
 """How long the keys of all heads may be together.  What is known of a head is several times as long, and so
-is what is sent for it and for each of a few models: ten or twenty megabytes at the most."""
+is what is sent for it and for each of a few models: thirty megabytes at the most, where the lines are short."""
 MAX_SEEN: Final = 4096
 """How many heads are remembered as seen once."""
 MAX_MODELS: Final = 8
@@ -30,11 +30,14 @@ MAX_MODELS: Final = 8
 MAX_MODEL_CHARS: Final = 256
 MAX_PATH_BYTES: Final = 1024
 MAX_TARGETS: Final = 512
-"""The most targets: with all that is sent there, which may be long, they take at most thirty megabytes."""
+"""The most targets: with all that is sent there, which may be long, they take at most 45 megabytes."""
 MAX_SENT: Final = 8
 """How many heads are kept for each target: the lines of one client and one library are nearly always the
 same."""
 MAX_SENT_BYTES: Final = 2048
+MAX_SENT_LINES: Final = 32
+"""How many lines a head may have to be kept with a target: a line takes about 130 bytes, however short it is,
+and SDKs send about fifteen that go upstream."""
 MAX_LABELS: Final = 512
 """How many labels are kept for exchanges to come: a client can make up any number of models."""
 
@@ -92,13 +95,13 @@ class RequestMemo:
         that the request is translated.  Clients share them, so what one may use is checked each time.
     ``sent``
         With each target, and forgotten with it, the heads that are sent there, under the client's lines in
-        them: :data:`MAX_SENT`, of at most :data:`MAX_SENT_BYTES`.
+        them: :data:`MAX_SENT`, of at most :data:`MAX_SENT_LINES` and :data:`MAX_SENT_BYTES`.
     ``shapes``
         The shapes of the heads that each provider answers with, by its name
         (:class:`~mgw.http.head_shape.HeadShapes` says how many).
     ``labels``
-        What usage events say of a route, a target, a credential's hash and a client, under these; those last
-        asked for, :data:`MAX_LABELS`.  The labels hold their own texts for the log and their price.
+        What usage events say of a route, a target, a credential's hash and a client, under these:
+        :data:`MAX_LABELS`.  The labels hold their own texts for the log and their price.
 
     What is forgotten before a reload:
 
@@ -234,7 +237,9 @@ class RequestMemo:
     def keep_sent(self, known: KnownTarget, lines: SentLines, head: UpstreamHead) -> None:
         """Remember a head that goes to a target, if that is kept and the head is of a usual size."""
         sent = self.sent.get(known)
-        if sent is None or sum([len(name) + len(value) for name, value in lines]) > MAX_SENT_BYTES:
+        if sent is None or len(lines) > MAX_SENT_LINES:
+            return
+        if sum([len(name) + len(value) for name, value in lines]) > MAX_SENT_BYTES:
             return
         _make_room(sent, MAX_SENT)
         sent[lines] = head

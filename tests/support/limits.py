@@ -337,6 +337,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dialects.metering._MAX_SHAPED_BYTES",
         "mgw.memo.request_memo.MAX_SENT",
         "mgw.memo.request_memo.MAX_SENT_BYTES",
+        "mgw.memo.request_memo.MAX_SENT_LINES",
         "mgw.memo.request_memo.MAX_PATH_BYTES",
         "mgw.memo.request_memo.MAX_MODEL_CHARS",
         "mgw.memo.request_memo.MAX_MODELS",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.memo.request_memo import MAX_LABELS, RequestMemo
+from mgw.exchange.upstream_head import known_target_of
+from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import UpstreamHead
+from mgw.memo.request_memo import MAX_LABELS, MAX_SENT_LINES, RequestMemo
 from mgw.routing.resolve import Target
 from mgw.routing.routes import ROUTES
 from mgw.usage.record import MAX_SHARED_CHARS
@@ -55,3 +58,19 @@ def test_each_provider_has_its_own_shapes() -> None:
     memo = RequestMemo()
     assert memo.shapes_of("main") is memo.shapes_of("main")
     assert memo.shapes_of("main") is not memo.shapes_of("host")
+
+
+def sent_heads(lines: int) -> int:
+    """Return how many heads of so many lines are kept with a target."""
+    memo = RequestMemo()
+    request = ClientRequest(b"POST", b"/v1/chat/completions", None, [], None, "/v1", None, is_plain=True)
+    known = known_target_of(CHAT, MAIN, request, None)
+    memo.keep_target(CHAT, request, known)
+    headers = [(b"Accept", b"a")] * lines
+    memo.keep_sent(known, tuple(headers), UpstreamHead(b"POST", MAIN.provider, b"/", headers))
+    return len(memo.sent[known])
+
+
+def test_a_head_of_many_short_lines_is_not_kept_since_each_takes_many_times_its_bytes() -> None:
+    assert sent_heads(MAX_SENT_LINES) == 1
+    assert sent_heads(MAX_SENT_LINES + 1) == 0
