@@ -36,7 +36,7 @@ from mgw import __version__
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.nouns.secret import Secret
-from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
+from mgw.reactor.treq_arguments import ExactURL, TimeLimit, as_reactor, headers_of
 
 REQUEST_SECONDS: Final = 20.0
 """How long a request may take, its response included (contract 3.15)."""
@@ -188,7 +188,7 @@ class TokenClient:
             raise _located(error, request.url) from None
 
     async def _ask(self, request: EndpointRequest, name: str, seconds: float) -> JsonResponse:
-        deadline = self._clock.seconds() + seconds
+        limit = TimeLimit(self._clock)
         try:
             response = await self._http.request(
                 request.method,
@@ -196,7 +196,7 @@ class TokenClient:
                 headers=headers_of((*_USUAL_HEADERS, *request.headers)),
                 data=request.data,
                 timeout=seconds,
-                reactor=as_reactor(self._clock),
+                reactor=as_reactor(limit),
                 allow_redirects=False,
             )
             body = await response.content()
@@ -204,7 +204,7 @@ class TokenClient:
             forget_frames(failure)  # of all these errors: they hold the secrets of the request
             body = None
         except CancelledError as failure:
-            if self._clock.seconds() < deadline:
+            if not limit.has_run_out:
                 raise  # by whoever waits for the response, and not by treq's timer
             forget_frames(failure)
             raise TokenRequestError(

@@ -7,11 +7,11 @@ stand in a query, such as ``[``.  For a URL of hyperlink's own type it asks for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hyperlink import EncodedURL
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 
 
@@ -48,6 +48,26 @@ def headers_of(pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
     return headers
 
 
-def as_reactor(clock: IReactorTime) -> Any:  # Any: treq names a type with more interfaces than it uses
+class TimeLimit:
+    """The clock of one request's ``timeout``, which knows whether that has run out.
+
+    treq cancels a request whose time is up, as does whoever waits for it no longer: a cancellation does not
+    say which of them it is from, and nor does the time of day, since a service may stop at any moment.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self.has_run_out = False
+
+    def callLater(self, seconds: float, cancel: Callable[[], None]) -> IDelayedCall:
+        """Cancel when the time is up, as treq asks for."""
+        return self._clock.callLater(seconds, self._run_out, cancel)
+
+    def _run_out(self, cancel: Callable[[], None]) -> None:
+        self.has_run_out = True
+        cancel()
+
+
+def as_reactor(clock: IReactorTime | TimeLimit) -> Any:  # Any: treq names a type of more than it uses
     """Return what measures treq's ``timeout``; without it treq would import the global reactor."""
     return clock

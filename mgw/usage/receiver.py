@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.client import ResponseFailed
 
 from mgw.nouns.errors import GatewayError, forget_frames
-from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
+from mgw.reactor.treq_arguments import ExactURL, TimeLimit, as_reactor, headers_of
 from mgw.usage.outbox import Result, Verdict
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024
@@ -51,7 +51,7 @@ class Receiver:
 
         Redirects are not followed.  Cancelling closes the connection.
         """
-        deadline = self.clock.seconds() + self.seconds
+        limit = TimeLimit(self.clock)
         try:
             response = await self.http.request(
                 "POST",
@@ -59,7 +59,7 @@ class Receiver:
                 headers=headers_of(headers),
                 data=body,
                 timeout=self.seconds,
-                reactor=as_reactor(self.clock),
+                reactor=as_reactor(limit),
                 allow_redirects=False,
             )
             return Answer(response.code, await response.content())
@@ -67,7 +67,7 @@ class Receiver:
             forget_frames(error)  # of all these errors: their frames hold the events
             return Answer(response.code, None)
         except CancelledError as error:
-            if self.clock.seconds() < deadline:
+            if not limit.has_run_out:
                 raise  # by whoever waits for the result, and not by treq's timer
             forget_frames(error)
             return Result(Verdict.RETRY, f"no answer within {self.seconds:g} s")

@@ -200,9 +200,10 @@ def test_a_fault_of_the_endpoint_is_told_as_such(hosts: TokenHosts, status: int,
     assert said in failure_of(waiting).message
 
 
-def test_a_redirect_is_not_followed(hosts: TokenHosts) -> None:
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(hosts: TokenHosts, status: int) -> None:
     waiting = asked(hosts)
-    hosts.newest().answer({"access_token": "t"}, 302, "Location: http://other.example/canary\r\n")
+    hosts.newest().answer({"access_token": "t"}, status, "Location: http://other.example/canary\r\n")
     assert "redirect" in failure_of(waiting).message
     assert list(hosts.endpoints) == ["http://idp.example"]
 
@@ -264,9 +265,16 @@ def test_a_response_that_breaks_off_is_an_error(hosts: TokenHosts) -> None:
     assert "cannot be reached" in failure_of(waiting).message
 
 
-def test_a_request_that_is_cancelled_closes_its_connection(hosts: TokenHosts) -> None:
-    waiting = asked(hosts)
-    waiting.cancel()
+@pytest.mark.parametrize("moment", [0, REQUEST_SECONDS])
+def test_a_request_that_is_cancelled_closes_its_connection(hosts: TokenHosts, moment: float) -> None:
+    begun: list[Deferred[TokenResponse]] = []
+
+    def stop() -> None:
+        begun[0].cancel()
+
+    hosts.clock.callLater(moment, stop)  # before the request's own limit has its turn
+    begun.append(waiting := asked(hosts))
+    hosts.clock.advance(moment)
     with pytest.raises(CancelledError):
         result_of(waiting)
     assert hosts.newest().connection.aborted

@@ -80,11 +80,16 @@ def test_the_time_is_that_of_the_whole_answer(sent: bytes) -> None:
     assert connection.aborted
 
 
-def test_whoever_cancels_is_not_told_of_a_time_limit() -> None:
-    hosts = TokenHosts()
-    done = posted(hosts)
-    hosts.clock.advance(SECONDS - 1)
-    done.cancel()
+@pytest.mark.parametrize("moment", [SECONDS - 1, SECONDS])
+def test_whoever_cancels_is_not_told_of_a_time_limit(moment: float) -> None:
+    hosts, begun = TokenHosts(), list[Deferred[Answer | Result]]()
+
+    def stop() -> None:
+        begun[0].cancel()
+
+    hosts.clock.callLater(moment, stop)  # before the request's own limit has its turn
+    begun.append(done := posted(hosts))
+    hosts.clock.advance(moment)
     with pytest.raises(CancelledError):
         result_of(done)
     assert hosts.newest(ORIGIN).connection.aborted
