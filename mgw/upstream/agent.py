@@ -40,6 +40,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import UNKNOWN_LENGTH, IAgent, IBodyProducer, IClientRequest, IResponse
 from zope.interface import implementer
 
+from mgw.bodies.buffer import BodyBuffer
 from mgw.config.proxy import ProxyAddress
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.address import address_of
@@ -240,7 +241,7 @@ class _ReceivedBody:
         """Why the body is not whole; ``None``: it is."""
         self._response = response
         self._max_bytes = max_bytes
-        self._pieces: list[bytes] = []
+        self._body = BodyBuffer()
         self._size = 0
 
     def on_body_data(self, data: bytes) -> None:
@@ -250,11 +251,11 @@ class _ReceivedBody:
             self._response.cancel()
             self._end(MessageLengthError(f"the body exceeds {self._max_bytes} bytes"))
         else:
-            self._pieces.append(data)
+            self._body.append(data)
 
     def on_body_end(self) -> None:
         """It is whole."""
-        self.content = b"".join(self._pieces)
+        self.content = self._body.take()
         self._end(None)
 
     def on_body_error(self, error: GatewayError) -> None:
@@ -263,7 +264,7 @@ class _ReceivedBody:
 
     def _end(self, error: Exception | None) -> None:
         self.error = error
-        self._pieces.clear()
+        self._body.clear()
         self.ended.callback(None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import tracemalloc
 from dataclasses import dataclass, field
 
 import pytest
@@ -117,6 +118,23 @@ def test_a_body_has_a_limit_and_a_larger_one_closes_the_connection(
             result_of(response.content())
     else:
         assert result_of(response.content()) == body
+
+
+def test_a_body_that_drips_takes_no_more_memory_than_it_has_bytes(world: World) -> None:
+    client, pieces = client_over(UpstreamAgent(world.upstream_at, 1_000_000)), 20_000
+    waiting = client.get(URL)
+    connection = world.connection()
+    connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+    tracemalloc.start()
+    try:
+        for at in range(pieces):
+            connection.send(b"%05d" % at)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * 5 * pieces
+    connection.close()
+    assert result_of(result_of(waiting).content()) == b"".join(b"%05d" % at for at in range(pieces))
 
 
 def test_no_coding_is_asked_for_and_none_is_undone(world: World, client: HTTPClient) -> None:
