@@ -6,22 +6,33 @@ to tell the client, as it is with every other error of the gateway.
 
 Klein's own resource is not what runs this.  It leaves each request, its headers and its body in a reference
 cycle (45 objects, by a closure that names itself), answers and logs a path that is not UTF-8 by itself, looks
-at the name of the host, and cannot be awaited.  The map leaves 8 objects in a cycle for each look, none of
-which knows the request.
+at the name of the host, and cannot be awaited.  A look at the map leaves 8 objects in a cycle, none of which
+knows the request: what it finds is remembered, so that a request like an earlier one leaves none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from traceback import clear_frames
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from twisted.web.server import Request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.routing import BaseConverter
 
 from mgw.nouns.errors import GatewayError, forget_frames
+
+MOST_PATHS: Final = 256
+"""How many paths a tree remembers with what it found for them; beyond it all are forgotten."""
+MOST_CHARACTERS: Final = 256
+"""How long a path may be that is remembered."""
+
+_Found = tuple[str, Mapping[str, Any]] | Callable[[], HTTPException]  # Any: what converters return
+"""An endpoint and its arguments, or what makes the error that says that there is none."""
 
 
 class Rest(BaseConverter):
@@ -42,6 +53,8 @@ class ResourceTree(Klein):
         super().__init__()
         self.url_map.merge_slashes = False  # else // is answered with a 308 to another path, in HTML
         self.url_map.converters["rest"] = Rest
+        self.remembered: dict[tuple[str, str], _Found] = {}
+        """What was found for a path and a method."""
 
     def __get__(self, instance: Any, owner: object) -> ResourceTree:  # Any: whatever has a tree
         """Return the tree of an instance, which should keep it: each look makes another."""
@@ -54,10 +67,12 @@ class ResourceTree(Klein):
         :raises HTTPException: no endpoint has the path, or none of those has the method; unless an error
             handler of the tree says something else.
         """
-        method = request.method.decode("ascii")
+        asked = path, request.method.decode("ascii")
         try:
-            rule, arguments = self.url_map.bind("").match(path, method, return_rule=True)
-            served = self.execute_endpoint(rule.endpoint, request, **arguments)
+            found = self.remembered.get(asked) or self._find(*asked)
+            if not isinstance(found, tuple):
+                raise found()
+            served = self.execute_endpoint(found[0], request, **found[1])
             if isinstance(served, Deferred):
                 await served.addErrback(_without_frames)
             return
@@ -68,6 +83,26 @@ class ResourceTree(Klein):
                 raise
             failure = Failure(error)
         self.execute_error_handler(handler, request, failure)
+
+    def _find(self, path: str, method: str) -> _Found:
+        """Ask the map for a path and a method, and remember what it says."""
+        found = self._look(path, method)
+        if len(path) <= MOST_CHARACTERS:
+            if len(self.remembered) >= MOST_PATHS:
+                self.remembered.clear()
+            self.remembered[path, method] = found
+        return found
+
+    def _look(self, path: str, method: str) -> _Found:
+        if path.startswith("//"):  # the map would take it for a path with one slash less
+            return NotFound
+        try:
+            rule, arguments = self.url_map.bind("").match(path, method, return_rule=True)
+        except MethodNotAllowed as error:
+            return partial(MethodNotAllowed, error.valid_methods)
+        except NotFound:
+            return NotFound
+        return rule.endpoint, arguments
 
 
 def _without_frames(failure: Failure) -> Failure:

@@ -6,7 +6,6 @@ import gc
 import json
 from hashlib import sha256
 from os import urandom
-from types import CellType
 
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
@@ -453,8 +452,6 @@ def test_a_body_without_a_key_is_refused_and_is_no_bug(body: bytes) -> None:
     assert gateway.ask("/v1/dashboard/oauth/x", BEARER, method="POST", body=body).status in (400, 404)
 
 
-WERKZEUG_S = "StateMachineMatcher.match.<locals>._match"
-"""The function of a map that names itself: each of two looks leaves that, its cells and what they hold."""
 CASES = {
     "an answer": (PATH, [BEARER], "GET", 200),
     "no key": (PATH, [], "GET", 401),
@@ -468,24 +465,18 @@ CASES = {
 
 
 @pytest.mark.parametrize(("path", "headers", "method", "status"), CASES.values(), ids=CASES)
-def test_a_request_is_in_no_reference_cycle(path: str, headers: list[str], method: str, status: int) -> None:
+def test_a_request_leaves_no_reference_cycle(path: str, headers: list[str], method: str, status: int) -> None:
     gateway = DashboardHarness(OWN_KEYS)
     gateway.ask(path, *headers, method=method)
     while gc.collect():  # what other tests have left open is closed by the first, and gone after the second
         pass
     gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         for _ in range(5):
             assert gateway.ask(path, *headers, method=method).status == status
         gateway.connect()
-        gc.collect()
-        left = [one for one in gc.garbage if not isinstance(one, (CellType, tuple, set, list))]
-        assert {getattr(one, "__qualname__", one) for one in left} <= {WERKZEUG_S}
-        assert len(gc.garbage) <= 5 * 2 * 9
+        assert gc.collect() == 0
     finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
         gc.enable()
 
 

@@ -13,7 +13,7 @@ from twisted.web.server import Request
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.reactor.resource_tree import ResourceTree
+from mgw.reactor.resource_tree import MOST_CHARACTERS, MOST_PATHS, ResourceTree
 from tests.support.deferreds import refusal_of, result_of
 
 
@@ -73,11 +73,66 @@ def test_the_endpoint_of_a_path_runs_on_the_object_that_has_the_tree(path: str, 
     assert (pages.called, other.called) == (called, [])
 
 
-@pytest.mark.parametrize("path", ["/one/", "//one/", "/two", "/things/", "/things/a/b", "/things//a"])
+@pytest.mark.parametrize(
+    "path", ["/one/", "//one", "//one/", "///one", "/two", "/things/", "/things/a/b", "/things//a"]
+)
 def test_a_slash_more_is_another_path_and_leads_nowhere(path: str) -> None:
     pages = Pages()
     assert refusal_of(pages.serve(path)).message == "not here"
     assert pages.called == []
+
+
+@pytest.mark.parametrize("path", ["/one", "/things/a", "/below/a/b"])
+def test_a_path_that_was_found_is_not_looked_for_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = Pages()
+    result_of(pages.serve(path))
+    monkeypatch.setattr(pages.tree.url_map, "bind", None)
+    result_of(pages.serve(path))
+    first, second = pages.called
+    assert first == second
+
+
+@pytest.mark.parametrize("path", ["/two", "//one", "/one/"])
+def test_a_path_that_leads_nowhere_is_not_looked_for_again(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = Pages()
+    first = refusal_of(pages.serve(path))
+    monkeypatch.setattr(pages.tree.url_map, "bind", None)
+    second = refusal_of(pages.serve(path))
+    assert first is not second
+    assert first.message == second.message == "not here"
+
+
+def test_a_method_that_a_path_does_not_take_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages, said = Pages(), []
+    for _ in range(2):
+        with pytest.raises(MethodNotAllowed) as raised:
+            result_of(pages.serve("/one", b"PUT"))
+        said.append((raised.value, sorted(raised.value.valid_methods or ())))
+        monkeypatch.setattr(pages.tree.url_map, "bind", None)
+    assert said[0][0] is not said[1][0]
+    assert said[0][1] == said[1][1] == ["GET", "HEAD"]
+
+
+def test_what_was_found_is_for_one_path_and_one_method() -> None:
+    pages = Pages()
+    result_of(pages.serve("/things/a"))
+    result_of(pages.serve("/things/b"))
+    assert pages.called == ["a", "b"]
+    with pytest.raises(MethodNotAllowed):
+        result_of(pages.serve("/things/a", b"PUT"))
+    assert refusal_of(pages.serve("/things/a/b")).message == "not here"
+
+
+def test_only_so_many_and_so_long_paths_are_remembered() -> None:
+    pages = Pages()
+    long = "/things/".ljust(MOST_CHARACTERS + 1, "a")
+    for path in [f"/things/{n}" for n in range(MOST_PATHS * 3)] + [long, long[:-1]]:
+        result_of(pages.serve(path))
+    remembered = {path for path, _ in pages.tree.remembered}
+    assert len(remembered) <= MOST_PATHS
+    assert remembered & {long, long[:-1]} == {long[:-1]}
 
 
 def test_an_error_without_a_handler_is_raised_as_it_is() -> None:
