@@ -21,8 +21,8 @@ from mgw.usage.record import MAX_SHARED_CHARS, ExchangeLabels, labels_of
 
 MAX_HEADS: Final = 512
 MAX_KEYS_BYTES: Final = 512 * 1024
-"""How long the keys of all heads may be together.  What is known of a head is several times as long, and so
-is what is sent for it and for each of a few models: thirty megabytes at the most, where the lines are short."""
+"""How long the keys of all heads may be together.  What is known of a head is several times as long, and
+so is what is sent for it and for each of a few models: thirty megabytes at the most, with short lines."""
 MAX_SEEN: Final = 4096
 """How many heads are remembered as seen once."""
 MAX_MODELS: Final = 8
@@ -73,8 +73,8 @@ class RequestMemo:
     requests with the memory and without, and compares every byte.
 
     Each generation has one.  So whatever follows from the configuration (routes, keys, limits, aliases,
-    providers, prices) needs no place in a key: **a reload forgets everything** (:meth:`close`), though requests
-    that began before it may go on with their generation for hours.
+    providers, prices) needs no place in a key: **a reload forgets everything** (:meth:`close`), though
+    requests that began before it may go on with their generation for hours.
 
     What is kept, under which key, and how much of it; where there is no more room, the oldest makes room:
 

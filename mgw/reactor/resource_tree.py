@@ -77,8 +77,8 @@ class ResourceTree(Klein):
                 await served.addErrback(_without_frames)
             return
         except Exception as error:
-            found = (handler for kinds, handler in self._error_handlers if isinstance(error, tuple(kinds)))
-            handler = next(found, None)
+            fitting = (handler for kinds, handler in self._error_handlers if isinstance(error, tuple(kinds)))
+            handler = next(fitting, None)
             if handler is None:
                 raise
             failure = Failure(error)

@@ -63,7 +63,7 @@ def test_each_provider_has_its_own_shapes() -> None:
 def sent_heads(lines: int) -> int:
     """Return how many heads of so many lines are kept with a target."""
     memo = RequestMemo()
-    request = ClientRequest(b"POST", b"/v1/chat/completions", None, [], None, "/v1", None, is_plain=True)
+    request = ClientRequest(b"POST", b"/v1/chat/completions", None, [], None, "/v1", None, is_uncoded=True)
     known = known_target_of(CHAT, MAIN, request, None)
     memo.keep_target(CHAT, request, known)
     headers = [(b"Accept", b"a")] * lines
