@@ -353,8 +353,9 @@ class ServerRequest:
         self._ended = True
         if self._gathered is not None:
             self._gathered.clear()
-        if self._spooled is not None:
-            self._spooled.close()
+        spooled, self._spooled = self._spooled, None  # which knows us, too
+        if spooled is not None:
+            spooled.close()
         if self._reservation.held:
             self._reservation.release_all()
         self.server.on_request_end(self, status)

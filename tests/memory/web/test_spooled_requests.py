@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
+from bench.memory.measure import collector_off
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
 from mgw.usage.event import Outcome
+from mgw.web.server_request import ServerRequest
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.web_servers import WebServerHarness
@@ -135,3 +138,15 @@ def test_audio_has_a_limit_of_its_own_below_the_configured_one() -> None:
     harness.send(f"{head}Content-Length: {size + 1}\r\n\r\n".encode())
     assert harness.status() == 413
     assert str(size) in harness.body()["error"]["message"]
+
+
+@pytest.mark.parametrize("size", [1_000, 1_500_000])
+def test_nothing_of_an_upload_is_left_to_the_collector(size: int) -> None:
+    harness = WebServerHarness()
+    with collector_off():
+        for _ in range(3):
+            send_in_pieces(harness, upload(BODY[:size]))
+            harness.connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        assert held(harness) == (0, 0, 0)
+        left = [one for one in gc.get_objects() if isinstance(one, ServerRequest)]
+        assert not [one for one in left if one.server is harness.server]
