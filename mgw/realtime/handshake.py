@@ -4,10 +4,6 @@ Autobahn reads and writes over a transport in memory, and is let go of when the 
 protocols would cost 14 KiB a session, and frames pass as the bytes that they are (:mod:`mgw.realtime.relay`).
 Neither side is offered or granted an extension: with the reserved bits in use the same bytes could mean two
 things.  Autobahn has no time limit here; whoever shakes hands has.
-
-What Autobahn sets up for a connection takes it 700 calls, most of them for log lines that nobody reads, and
-is the same for every handshake.  It is done once for each side, on a protocol that stays as it then is; each
-handshake is a copy of that one (:func:`_copy_of`).
 """
 
 from __future__ import annotations
@@ -17,21 +13,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-import autobahn.twisted.websocket
-import autobahn.websocket.protocol
 import txaio
-from autobahn.twisted.websocket import (
-    WebSocketClientFactory,
-    WebSocketClientProtocol,
-    WebSocketServerFactory,
-    WebSocketServerProtocol,
-)
+from autobahn.twisted.websocket import WebSocketClientFactory, WebSocketServerFactory
 from autobahn.websocket.types import ConnectingRequest
-from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.realtime.autobahn_fast import ClientProtocol, Mold, ServerProtocol
 from mgw.wire.headers import RawHeaders
 
 txaio.use_twisted()  # type: ignore[no-untyped-call]  # Autobahn's, as is all that follows
@@ -47,92 +35,12 @@ _VERSION_HEADER: Final = b"sec-websocket-version"
 _HANDSHAKE_HEADERS: Final = frozenset({b"sec-websocket-key", _VERSION_HEADER, _OFFER})
 _MOST_FACTORIES: Final = 64
 """How many lists of subprotocols are kept: clients choose them."""
-_IGNORE: Final = "".format
-"""Takes any arguments and does nothing with them, in C: what is ignored costs no call of Python."""
 _CLOCK: Final = Clock()
 """A clock that stands still, since Autobahn asks for one and nothing is timed."""
-_ADDRESS: Final = IPv4Address("TCP", "127.0.0.1", 0)
 
 
 class HandshakeError(Exception):
     """The other side's half of a handshake is not one; the text says so in general words."""
-
-
-class _Transport:
-    """Hears that Autobahn gives a handshake up."""
-
-    is_closed = False
-
-    def write(self, data: bytes) -> None:
-        """Autobahn writes by ``sendData``, which is another one here."""
-
-    def loseConnection(self) -> None:
-        self.is_closed = True
-
-    def abortConnection(self) -> None:
-        self.is_closed = True
-
-    def unregisterProducer(self) -> None:
-        pass
-
-    def getPeer(self) -> IPv4Address:
-        return _ADDRESS
-
-    def getHost(self) -> IPv4Address:
-        return _ADDRESS
-
-
-_AUTOBAHN: Final[tuple[Any, ...]] = (autobahn.twisted.websocket, autobahn.websocket.protocol)
-for _module in _AUTOBAHN:
-    # Autobahn has names and values colored for its log lines before it asks whether anybody wants them.
-    _module.hltype = _module.hlval = _IGNORE
-
-
-class _SilentLog:
-    """A log in place of Autobahn's, which would tell headers, and so keys."""
-
-    trace = debug = info = warn = error = critical = failure = staticmethod(_IGNORE)
-
-
-class _Unheard:
-    """A Deferred that nobody waits for, for the end of a handshake and of a connection."""
-
-    callback = staticmethod(_IGNORE)
-
-
-_SEND: Final[Any] = getattr(WebSocketClientProtocol, "_actuallyStartHandshake", None)
-"""What ``startHandshake`` does, but for the text about the connection that it has for a log, in 400 calls."""
-
-
-class _ServerProtocol(WebSocketServerProtocol):
-    """Waits for a decision once a request turns out to be a handshake."""
-
-    log = _SilentLog()
-    onOpen: Any = staticmethod(_IGNORE)  # Any: as above
-    decision: Deferred[tuple[str | None, dict[str, str]]] | None = None
-
-    def onConnect(self, _: object) -> Any:  # Any: Autobahn takes a Deferred, too
-        self.decision = Deferred()
-        return self.decision
-
-
-class _ClientProtocol(WebSocketClientProtocol):
-    """Sends a request once it has one."""
-
-    log = _SilentLog()
-    onConnect: Any = staticmethod(_IGNORE)  # Any: as above
-    onOpen: Any = staticmethod(_IGNORE)
-    asked: ConnectingRequest | None = None
-
-    def startHandshake(self) -> Any:  # Any: as above
-        if self.asked is None:  # the one that is copied
-            return None
-        if _SEND is None:
-            return super().startHandshake()  # type: ignore[no-untyped-call]  # Autobahn's
-        return _SEND(self, self.asked)
-
-    def onConnecting(self, _: object) -> ConnectingRequest | None:
-        return self.asked
 
 
 class ServerHandshake:
@@ -154,7 +62,7 @@ class ServerHandshake:
         if versions != [_VERSION]:
             message = "the gateway supports WebSocket version 13 only: send Sec-WebSocket-Version: 13"
             raise GatewayError(Reason.ONLY_WEBSOCKET, message)
-        self._protocol: Any = _copy_of(_SERVER)  # Any: as above
+        self._protocol: Any = SERVER.take()  # Any: as above
         self._protocol.data = b"\r\n".join((*lines, b"", b""))
         self._protocol.processHandshake()
         if self._protocol.decision is None or not all(map(_IS_TOKEN, offered)):
@@ -192,7 +100,7 @@ class ClientHandshake:
     def __init__(
         self, host: str, port: int, target: bytes, headers: RawHeaders, subprotocols: Sequence[str]
     ) -> None:
-        protocol: Any = _copy_of(_CLIENT)  # Any: as above
+        protocol: Any = CLIENT.take()  # Any: as above
         protocol.factory = _client_factory(tuple(subprotocols))
         protocol.asked = _ConnectingRequest(
             host=host,
@@ -249,30 +157,17 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _copy_of(connected: Any) -> Any:  # Any: as above
-    """Return a protocol that is as one whose connection was just made; what it sends is in ``written``.
-
-    The copies share what a handshake only reads, so nothing may be put into an object that ``connected``
-    holds: a copy gets its own of all that a handshake changes.
-    """
-    protocol: Any = object.__new__(type(connected))  # Any: as above
-    written: list[bytes] = []
-    vars(protocol).update(vars(connected), transport=_Transport(), written=written, sendData=written.append)
+def _build_server() -> Any:  # Any: as above
+    protocol: Any = ServerProtocol()  # Any: as above
+    protocol.factory = _ServerFactory(reactor=_CLOCK, server=None)
+    protocol.factory.setProtocolOptions(openHandshakeTimeout=0, webStatus=False)
     return protocol
 
 
-def _connected(protocol: Any, factory: Any) -> Any:  # Any: as above
-    """Return a protocol of a factory whose connection was made, to be copied."""
-    protocol.factory = factory
-    protocol.makeConnection(_Transport())
-    protocol.is_open = protocol.is_closed = _Unheard()
+def _build_client() -> Any:  # Any: as above
+    protocol: Any = ClientProtocol()  # Any: as above
+    protocol.factory = _client_factory(())
     return protocol
-
-
-def _build_server_factory() -> Any:  # Any: as above
-    factory = _ServerFactory(reactor=_CLOCK, server=None)
-    factory.setProtocolOptions(openHandshakeTimeout=0, webStatus=False)
-    return factory
 
 
 @lru_cache(maxsize=_MOST_FACTORIES)
@@ -283,5 +178,17 @@ def _client_factory(subprotocols: tuple[str, ...]) -> Any:  # Any: as above
     return factory
 
 
-_SERVER: Final = _connected(_ServerProtocol(), _build_server_factory())
-_CLIENT: Final = _connected(_ClientProtocol(), _client_factory(()))
+def _shake_hands() -> None:
+    """Have one side shake hands with the other."""
+    client = ClientHandshake("localhost", 80, b"/", [], ("a",))
+    lines = [line.partition(b": ") for line in client.request.split(b"\r\n")[1:-2]]
+    server = ServerHandshake([(name, value) for name, _, value in lines])
+    if client.finish(server.accept("a", [])) != "a":
+        raise HandshakeError("chose another subprotocol")
+    server.close()
+
+
+SERVER: Final = Mold(_build_server)
+CLIENT: Final = Mold(_build_client)
+for _mold in (SERVER, CLIENT):
+    _mold.check(_shake_hands)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Callable, Generator
+from functools import partial
 from hashlib import sha1
 from typing import Final
 
+import autobahn.twisted.websocket
+import autobahn.util
+import autobahn.websocket.protocol
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.realtime import handshake
-from mgw.realtime.handshake import ClientHandshake, HandshakeError, ServerHandshake
+from mgw.realtime import autobahn_fast
+from mgw.realtime.handshake import CLIENT, SERVER, ClientHandshake, HandshakeError, ServerHandshake
 from mgw.wire.headers import RawHeaders
 from tests.support.calls import count_calls
 
@@ -62,7 +69,7 @@ def test_the_provider_is_asked_in_these_bytes() -> None:
 
 
 def test_the_provider_is_asked_alike_by_autobahns_own_longer_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshake, "_SEND", None)
+    monkeypatch.setattr(autobahn_fast, "_SEND", None)
     client = ask("a", "b")
     assert client.request.replace(key_of(client), b"KEY") == REQUEST
     assert client.finish(switched(key_of(client), b"b")) == "b"
@@ -111,6 +118,111 @@ def test_a_handshake_that_was_rejected_leaves_the_next_one_alone() -> None:
         ask().finish(switched(KEYS[0]))
     client = ask()
     assert client.finish(switched(key_of(client))) is None
+
+
+def a_client(*subprotocols: bytes, key: bytes = KEYS[0], chosen: str | None = None) -> Play:
+    """A client asks, and is answered."""
+    try:
+        server = ServerHandshake(asked(key, *subprotocols))
+    except GatewayError as error:
+        return error.reason
+    yield
+    response = server.accept(chosen, [(b"X-Key", key)])
+    yield
+    server.close()
+    return response
+
+
+def a_client_that_leaves() -> Play:
+    """A client asks, and leaves before it is answered."""
+    server = ServerHandshake(asked(KEYS[0], b"a"))
+    yield
+    server.close()
+    return None
+
+
+def a_provider(*subprotocols: str, answer: Callable[[bytes], bytes]) -> Play:
+    """A provider is asked, and answers."""
+    client = ask(*subprotocols)
+    yield
+    try:
+        chosen = client.finish(answer(key_of(client)))
+    except HandshakeError as error:
+        return str(error)
+    yield
+    return chosen, client.request.replace(key_of(client), b"KEY")
+
+
+Play = Generator[None, None, object]
+PLAYS: Final[tuple[Callable[[], Play], ...]] = (
+    lambda: a_client(b"a", b"b", chosen="b"),
+    lambda: a_client(key=KEYS[1]),
+    lambda: a_client(b"c", key=KEYS[1], chosen="c"),
+    lambda: a_client(key=b"short"),
+    lambda: a_client(b"a", b"a"),
+    a_client_that_leaves,
+    lambda: a_provider("a", "b", answer=lambda key: switched(key, b"a")),
+    lambda: a_provider("b", answer=lambda key: switched(key, b"b")),
+    lambda: a_provider(answer=switched),
+    lambda: a_provider("b", answer=lambda key: switched(key, b"a")),
+    lambda: a_provider(answer=lambda _: switched(KEYS[0])),
+    lambda: a_provider(answer=lambda _: b"HTTP/1.1 101 \xff\r\n\r\n"),
+    lambda: a_provider(answer=lambda key: switched(key)[:-2] + b"Sec-WebSocket-Extensions: x\r\n\r\n"),
+)
+
+
+def outcomes(turns: list[int]) -> list[object]:
+    """Return how each play ends, of which those that ``turns`` name go on by one step."""
+    plays, ends = [play() for play in PLAYS], dict[int, object]()
+    for at in [*turns, *(at for at in range(len(PLAYS)) for _ in range(4))]:
+        if at not in ends:
+            try:
+                next(plays[at])
+            except StopIteration as ended:
+                ends[at] = ended.value
+    return [ends[at] for at in range(len(PLAYS))]
+
+
+@given(st.lists(st.integers(0, len(PLAYS) - 1), max_size=3 * len(PLAYS)))
+def test_handshakes_that_interleave_end_as_each_of_them_does_alone(turns: list[int]) -> None:
+    assert outcomes(turns) == outcomes([])
+
+
+def test_no_handshake_changes_what_the_others_have_too() -> None:
+    for mold in (SERVER, CLIENT):
+        assert mold.is_copied
+        mold.check(lambda: outcomes([*range(len(PLAYS))] * 3))
+        assert mold.is_copied
+
+
+def raising() -> None:
+    raise ValueError
+
+
+@pytest.mark.parametrize("change", ["a thing", "an attribute", "an error"])
+def test_protocols_are_not_copied_where_handshakes_would_share_what_they_change(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = outcomes([])
+    for mold in (SERVER, CLIENT):
+        monkeypatch.setattr(mold, "is_copied", True)
+        shared = mold.take()
+        changes: dict[str, Callable[[], object]] = {
+            "a thing": partial(shared.send_queue.append, 1),
+            "an attribute": partial(setattr, shared.trafficStats, "incomingOctetsAppLevel", 9),
+            "an error": raising,
+        }
+        mold.check(changes[change])
+        shared.send_queue.clear()
+        assert not mold.is_copied
+        assert mold.take().send_queue is not mold.take().send_queue
+    assert outcomes([]) == expected
+
+
+def test_autobahn_itself_stays_as_it_is() -> None:
+    for module in (autobahn.twisted.websocket, autobahn.websocket.protocol):
+        assert module.hltype is autobahn.util.hltype
+        assert module.hlval is autobahn.util.hlval
 
 
 def test_both_handshakes_take_few_calls() -> None:
