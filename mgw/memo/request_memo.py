@@ -90,9 +90,10 @@ class RequestMemo:
         another number: what requests still find that came before it was forgotten may hold a key.
     ``targets``
         Where requests go, under route, path, query and model (:data:`TargetKey`): heads that never came
-        before have these in common.  Not where a header has a say in it (platform rows, content codings), nor
-        where model or path are long; :data:`MAX_TARGETS`.  A bare :class:`~mgw.routing.resolve.Target` means
-        that the request is translated.  Clients share them, so what one may use is checked each time.
+        before have these in common, and sessions, whose heads hold a random key.  Not where a header has a
+        say in it (platform rows, content codings), nor where model or path are long; :data:`MAX_TARGETS`.  A
+        bare :class:`~mgw.routing.resolve.Target` means that the request is translated.  Clients share them,
+        so what one may use is checked each time.
     ``sent``
         With each target, and forgotten with it, the heads that are sent there, under the client's lines in
         them: :data:`MAX_SENT`, of at most :data:`MAX_SENT_LINES` and :data:`MAX_SENT_BYTES`.

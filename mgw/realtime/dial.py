@@ -20,10 +20,11 @@ from mgw.exchange.attempts import (
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.response import FullResponse
-from mgw.exchange.target_resolution import check_allowed
-from mgw.exchange.upstream_head import upstream_target
+from mgw.exchange.target_resolution import check_allowed, resolve_model
+from mgw.exchange.upstream_head import known_target_of, upstream_target
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import KnownTarget
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import overwritten
 from mgw.realtime.connect_socket import connect_socket
@@ -35,6 +36,22 @@ from mgw.wire.headers import RawHeaders, retry_after_of
 _UNAUTHORIZED: Final = 401
 _OF_BODIES: Final = frozenset({b"accept", b"accept-encoding", b"content-type", b"content-encoding"})
 """Headers that speak of a body, of which a handshake has none."""
+
+
+def target_of(exchange: Exchange, request: ClientRequest, asked: str | None) -> Target:
+    """Return where a session goes whose request names the model: the very same as for one like it before.
+
+    :raises GatewayError: as :func:`~mgw.exchange.target_resolution.resolve_model` does.
+    """
+    route, memo = exchange.route, exchange.generation.memo
+    known = memo.find_target(route, request, asked)
+    if isinstance(known, KnownTarget):
+        exchange.asked_model, exchange.target = asked, known.target
+        check_allowed(exchange, known.target)
+        return known.target
+    target = resolve_model(exchange, request, asked)
+    memo.keep_target(route, request, known_target_of(route, target, request, None))
+    return target
 
 
 async def dial(
@@ -115,7 +132,7 @@ async def _dial_target(
         exchange.credential = credential
         exchange.attempts += 1
         headers = _headers(exchange, request, target, credential)
-        address, path = upstream.address, upstream_target(exchange.route, target, request)
+        address, path = upstream.address, _path_of(exchange, request, target)
         handshake = ClientHandshake(address.host, address.port, path, headers, subprotocols)
         answer = await connect_socket(upstream, handshake, exchange.wheel)
         if isinstance(answer, SwitchedUpstream):
@@ -133,6 +150,14 @@ async def _dial_target(
             return _without_secrets(answer, target, credential)
         renewed = renewed or status == _UNAUTHORIZED
         credential = another
+
+
+def _path_of(exchange: Exchange, request: ClientRequest, target: Target) -> bytes:
+    """Return the path and the query of the handshake."""
+    known = exchange.generation.memo.find_target(exchange.route, request, target.asked_model)
+    if isinstance(known, KnownTarget) and known.target is target:
+        return known.upstream_target
+    return upstream_target(exchange.route, target, request)
 
 
 def full_response(refusal: UpstreamRefusal) -> FullResponse:

@@ -204,13 +204,13 @@ class Session:
 
     async def _open_by_request(self, handshake: ServerHandshake) -> None:
         """Open a session whose model is known from the request."""
-        from mgw.realtime.dial import dial, full_response  # as above
+        from mgw.realtime.dial import dial, full_response, target_of  # as above
         from mgw.realtime.upstream_socket import SwitchedUpstream
 
         exchange, request = self.exchange, self.request
         in_query = exchange.route.model_at is ModelAt.QUERY
         asked = query_value(request.raw_query, MODEL) if in_query else request.path_model
-        target = resolve_model(exchange, request, asked)
+        target = target_of(exchange, request, asked)
         waiting = self.sessions.take_slot(self)
         if waiting is not None:
             await waiting

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
@@ -19,7 +19,7 @@ from mgw.config.proxy import ProxyAddress
 from mgw.http.head_shape import HeadShapes
 from mgw.http.request_head import render_request_head
 from mgw.nouns.errors import GatewayError
-from mgw.upstream.address import Address, address_of
+from mgw.upstream.address import address_of
 from mgw.upstream.connect import describe_connect_error, dialler_to, proxy_name_of
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
 from mgw.upstream.connection_request import ConnectionRequest
@@ -63,7 +63,11 @@ class Upstream:
         max_connections: int | None = None,
     ) -> None:
         self.name = name
-        self._address = address = address_of(base_url)
+        self.address: Final = address_of(base_url)
+        """The base address."""
+        self.limits: Final = limits
+        """How long the provider may take."""
+        address = self.address
         self._host = address.host_header
         proxy_name = proxy_name_of(endpoint)
         self._pool = Pool(
@@ -76,34 +80,21 @@ class Upstream:
             ),
             max_connections=max_connections,
         )
+        self.dialler: Final = self._pool.dialler
+        """What makes connections that belong to no pool."""
 
     def __repr__(self) -> str:
-        return f"<Upstream {self.name} at {self._address.origin}>"
+        return f"<Upstream {self.name} at {self.address.origin}>"
 
     @property
     def base_path(self) -> bytes:
         """The path of the base address, without a slash at its end."""
-        return self._address.path
+        return self.address.path
 
     @property
     def origin(self) -> str:
         """The base address without its path."""
-        return self._address.origin
-
-    @property
-    def address(self) -> Address:
-        """The base address."""
-        return self._address
-
-    @property
-    def limits(self) -> UpstreamLimits:
-        """How long the provider may take."""
-        return self._pool.limits
-
-    @property
-    def dialler(self) -> Dialler:
-        """Makes connections that belong to no pool."""
-        return self._pool.dialler
+        return self.address.origin
 
     def use_shapes(self, head_shapes: HeadShapes) -> None:
         """Have the next connections learn the shapes of the provider's heads here, and read by them."""
