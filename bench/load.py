@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.machines import resident_bytes, tree_cpu_seconds
 from bench.processes import HERE, LOAD_CORE, Server, pinned
+from tests.support.wires import sized_request
 
 EDGE_KEY = "bench-edge-key"
 PATHS = {
@@ -81,32 +82,6 @@ class Memory:
     failed: float = 0.0
 
 
-def body(wire: str, model: str, size: int, *, stream: bool = False) -> bytes:
-    """A request of exactly ``size`` bytes, as the vendors' SDKs order its fields."""
-    options = _STREAMING[wire] if stream else {}
-    without_words = len(json.dumps(_asking(wire, model, "") | options))
-    words = "lorem ipsum dolor sit amet " * (size // 27 + 1)
-    return json.dumps(_asking(wire, model, words[: size - without_words]) | options).encode()
-
-
-_STREAMING: dict[str, dict[str, object]] = {
-    "chat": {"stream": True, "stream_options": {"include_usage": True}},
-    "anthropic": {"stream": True},
-    "gemini": {},
-}
-
-
-def _asking(wire: str, model: str, text: str) -> dict[str, object]:
-    terse = "You are terse."
-    if wire == "gemini":
-        contents = [{"role": "user", "parts": [{"text": text}]}]
-        return {"systemInstruction": {"parts": [{"text": terse}]}, "contents": contents}
-    user = {"role": "user", "content": text}
-    if wire == "anthropic":
-        return {"model": model, "max_tokens": 1024, "system": terse, "messages": [user]}
-    return {"model": model, "messages": [{"role": "system", "content": terse}, user]}
-
-
 def _path(server: Server, model: str, *, stream: bool) -> str:
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
     return PATHS[server.wire].format(model=server.model_prefix + model, method=method)
@@ -128,7 +103,7 @@ def _result(line: str | bytes) -> dict[str, float]:
 @cache
 def _body_file(folder: Path, wire: str, prefix: str, kib: int) -> Path:
     path = folder / f"body-{wire}-{prefix.strip('/')}-{kib}k.json"
-    path.write_bytes(body(wire, f"{prefix}bench-{kib}k", kib * 1024))
+    path.write_bytes(sized_request(wire, f"{prefix}bench-{kib}k", kib * 1024))
     return path
 
 
@@ -167,7 +142,7 @@ def unary(
 
 
 def _streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
-    asking = body(server.wire, server.model_prefix + model, 1024, stream=True).decode()
+    asking = sized_request(server.wire, server.model_prefix + model, 1024, stream=True).decode()
     to = (str(server.port), _path(server, model, stream=True), END_MARKS[server.wire])
     return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), _key_line(server), asking)
 

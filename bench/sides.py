@@ -15,7 +15,7 @@ from bench.load import EDGE_KEY, unary
 from bench.processes import LOAD_CORE, Bench, DidNotStartError, Server, free_port
 from bench.results import progress
 from bench.rivals import NotInstalledError, start_decoding_relay, start_litellm, start_portkey
-from bench.translation.wires import WIRES
+from tests.support.wires import WIRES
 
 MANY = 1000
 """Aliases, or gateway keys, of a gateway that has many."""

@@ -20,13 +20,13 @@ from typing import Any, Final
 
 from twisted.internet.epollreactor import EPollReactor
 
-from bench.memory.cases import StreamCase, cases
-from bench.memory.gateway import EDGE_KEY
-from bench.memory.reactor import LinesAtOnce
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.ops.logs import LogFile
 from mgw.reactor.twisted_fast.event_loop import EventLoop
+from tests.support.in_memory.cases import StreamCase, cases
+from tests.support.in_memory.gateway import EDGE_KEY
+from tests.support.in_memory.reactor import LinesAtOnce
 
 _CONFIG: Final = """
 listen: "127.0.0.1:{port}"

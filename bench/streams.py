@@ -19,14 +19,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.load import EDGE_KEY, PATHS, body
+from bench.load import EDGE_KEY, PATHS
 from bench.machines import description, resident_bytes
 from bench.processes import bound_run, serving_gateway
 from bench.sides import PREFIXES
-from bench.translation.talk import Assistant
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, WIRES, stream
 from tests.support.raw_client import RawClient, chunk, request
 from tests.support.raw_upstream import STREAM_HEAD, Script, Turn, start_upstream
+from tests.support.talks import Assistant
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, WIRES, sized_request, stream
 
 LIMIT_SECONDS: Final = 300
 WARM_STREAMS: Final = 50
@@ -71,7 +71,9 @@ def _kib_per_stream(client: str, provider: str, number: int) -> float:
     model = f"{PREFIXES[provider]}m"
     path = PATHS[client].format(model=model, method="streamGenerateContent?alt=sse")
     asking = request(
-        body(client, model, 256, stream=True), b"Authorization: Bearer " + EDGE_KEY.encode(), path=path
+        sized_request(client, model, 256, stream=True),
+        b"Authorization: Bearer " + EDGE_KEY.encode(),
+        path=path,
     )
     with start_upstream() as upstream, tempfile.TemporaryDirectory(prefix="mgw-bench-") as name:
         upstream.begin(_beginning(provider))

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from functools import cache
 
-from bench.translation.talk import Assistant, chat
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, stream
+from tests.support.talks import Assistant, chat
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, stream
 
 _WIRES = {"openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI}
 _FIRST, _SECOND = b"#1##", b"#2##"

@@ -32,7 +32,7 @@ from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import (
 )
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 
 Json = dict[str, Any]  # Any: JSON of whatever type
 _ANTHROPIC = AnthropicConfig()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 from mgw import __version__
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import (
@@ -24,6 +23,7 @@ from mgw.dialects.models import Models
 from mgw.exchange.passthrough import PassthroughFilter
 from mgw.nouns.vocabulary import DialectName, Kind
 from mgw.wire.json_spans import find_string, replace_string
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 
 Work = Callable[[], bytes]
 

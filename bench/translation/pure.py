@@ -12,9 +12,9 @@ from bench.machines import ROOT
 from bench.processes import PROXY_CORE, environment, pinned
 from bench.results import progress
 from bench.translation.side import ANSWER, REQUEST, STREAM, TEXT_CHARACTERS, key
-from bench.translation.talk import agent, chat, first_lines
 from bench.translation.tally import Tally, differences, of_answer, of_request, of_stream
-from bench.translation.wires import WIRES, answer, request, stream
+from tests.support.talks import agent, chat, first_lines
+from tests.support.wires import WIRES, answer, request, stream
 
 LIMIT_SECONDS = 300
 

@@ -14,7 +14,7 @@ import llm_rosetta
 import orjson
 from llm_rosetta import ConversionPipeline
 
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 
 _NAMES = {CHAT: "openai_chat", ANTHROPIC: "anthropic", GEMINI: "google"}
 

@@ -17,10 +17,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from bench.translation.talk import agent, chat, first_lines
 from bench.translation.tally import Tally, of_answer, of_request, of_stream
 from bench.translation.timing import samples, settle
-from bench.translation.wires import WIRES, answer, request, stream
+from tests.support.talks import agent, chat, first_lines
+from tests.support.wires import WIRES, answer, request, stream
 
 SIDES = {
     "ours": "bench.translation.ours",

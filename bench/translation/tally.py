@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bench.translation.talk import as_json
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI
+from tests.support.talks import as_json
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI
 
 TOLERANCES = {"characters": 0.02, "arguments": 0.2}
 """By how much a count may differ: some put a newline between two texts, or escape what need not be."""

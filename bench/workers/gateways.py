@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.load import EDGE_KEY, body
+from bench.load import EDGE_KEY
 from bench.machines import cpu_seconds
 from bench.processes import (
     USUAL,
@@ -19,6 +19,7 @@ from bench.processes import (
     run_server,
     wait_until_answers,
 )
+from tests.support.wires import CHAT, sized_request
 
 WORKER: Final = "mgw-worker-"
 _START_SECONDS: Final = 30.0
@@ -86,7 +87,7 @@ class Gateways:
 
 def request() -> bytes:
     """Return a request of 1 KiB; its answer has as much."""
-    text = body("chat", "up/bench-1k", 1024)
+    text = sized_request(CHAT, "up/bench-1k", 1024)
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nAccept: application/json\r\n"
         f"Authorization: Bearer {EDGE_KEY}\r\nContent-Type: application/json\r\n"

@@ -8,11 +8,11 @@ from typing import Final, cast
 
 import pytest
 
-from bench.memory.cases import Case, StreamCase, cases
-from bench.memory.gateway import MemoryGateway
-from bench.memory.measure import count_cycles
-from bench.translation.talk import chat
-from bench.translation.wires import ANTHROPIC, CHAT, answer
+from tests.support.in_memory.cases import Case, StreamCase, cases
+from tests.support.in_memory.gateway import MemoryGateway
+from tests.support.in_memory.measure import count_cycles
+from tests.support.talks import chat
+from tests.support.wires import ANTHROPIC, CHAT, answer
 
 SETTINGS: Final = """
 retries: {attempts: 1}

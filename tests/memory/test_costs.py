@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from bench.memory.cases import SessionCase, cases
-from bench.memory.gateway import MemoryGateway
-from bench.memory.measure import calls_by_function, collector_off, count_cycles
-from bench.memory.sessions import close_session, open_session
-from bench.memory.work import Work, work_of
 from tests.support.calls import count_calls
+from tests.support.in_memory.cases import SessionCase, cases
+from tests.support.in_memory.gateway import MemoryGateway
+from tests.support.in_memory.measure import calls_by_function, collector_off, count_cycles
+from tests.support.in_memory.sessions import close_session, open_session
+from tests.support.in_memory.work import Work, work_of
 
 CASES: Final = cases()
 CALLS: Final = {

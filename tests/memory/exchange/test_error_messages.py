@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from bench.memory.measure import collector_off
 from mgw.config.secrets import secrets_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.metering import BlindMeter
@@ -20,6 +19,7 @@ from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from tests.memory.exchange.test_failures import warnings
 from tests.support.configs import config
+from tests.support.in_memory.measure import collector_off
 from tests.support.passing_streams import STREAMS, Stream, chunks, head
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
 

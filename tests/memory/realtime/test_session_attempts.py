@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from bench.memory.measure import collector_off
+from tests.support.in_memory.measure import collector_off
 from tests.support.memory_sessions import RESPONSES, SessionHarness
 from tests.support.raw_sessions import TEXT, frame
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import pytest
 from twisted.internet.defer import Deferred
 
-from bench.memory.measure import collector_off
 from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import LimitReached, Limits, Permit
 from mgw.exchange.exchange import Exchange
@@ -23,6 +22,7 @@ from tests.memory.web.test_named_keys import CHAT, MESSAGES, ask, body, retry_af
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON
+from tests.support.in_memory.measure import collector_off
 from tests.support.memory_sessions import FIRST_MESSAGE, REALTIME, RESPONSES, SessionHarness, closing
 from tests.support.pipelines import answered
 from tests.support.raw_sessions import close_frame, handshake

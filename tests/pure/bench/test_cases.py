@@ -7,9 +7,9 @@ import pytest
 from bench.translation.ours import side
 from bench.translation.pure import wrong
 from bench.translation.side import items
-from bench.translation.talk import Talk, agent, chat
 from bench.translation.tally import differences, of_answer, of_request
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, answer, request
+from tests.support.talks import Talk, agent, chat
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, answer, request
 
 TALKS = [pytest.param(chat(), id="chat"), pytest.param(agent(), id="agent")]
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.memory.measure import collector_off
 from mgw.canonical.conversation import Text, ToolCall, ToolResult
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.openai.request import parse_request
 from mgw.nouns.errors import GatewayError, Reason
 from tests.support.chat_clients import HI, Json, refused, turns
+from tests.support.in_memory.measure import collector_off
 
 
 @pytest.mark.parametrize(

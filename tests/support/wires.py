@@ -5,9 +5,10 @@ Sources: the request, answer and stream types of OpenAI's, Anthropic's and Googl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from bench.translation.talk import Assistant, Call, Results, Talk, User, as_json, fragments
+from tests.support.talks import Assistant, Call, Results, Talk, User, as_json, fragments
 
 CHAT = "chat"
 ANTHROPIC = "anthropic"
@@ -24,6 +25,25 @@ Json = dict[str, object]
 def request(wire: str, talk: Talk, *, stream: bool = False) -> bytes:
     """The request of a client of ``wire``, for any model."""
     return as_json(_REQUESTS[wire](talk) | (_STREAMING[wire] if stream else {})).encode()
+
+
+def sized_request(wire: str, model: str, size: int, *, stream: bool = False) -> bytes:
+    """A short request of exactly ``size`` bytes, as the vendors' SDKs order its fields."""
+    options = _STREAMING[wire] if stream else {}
+    without_words = len(json.dumps(_asking(wire, model, "") | options))
+    words = "lorem ipsum dolor sit amet " * (size // 27 + 1)
+    return json.dumps(_asking(wire, model, words[: size - without_words]) | options).encode()
+
+
+def _asking(wire: str, model: str, text: str) -> Json:
+    terse = "You are terse."
+    if wire == GEMINI:
+        contents = [{"role": "user", "parts": [{"text": text}]}]
+        return {"systemInstruction": {"parts": [{"text": terse}]}, "contents": contents}
+    user = {"role": "user", "content": text}
+    if wire == ANTHROPIC:
+        return {"model": model, "max_tokens": 1024, "system": terse, "messages": [user]}
+    return {"model": model, "messages": [{"role": "system", "content": terse}, user]}
 
 
 def answer(wire: str, talk: Talk) -> bytes:

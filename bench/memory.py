@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import gc
 
-from bench.memory.cases import cases
-from bench.memory.gateway import MemoryGateway
-from bench.memory.measure import calls_by_function, count_cycles, measure
-from bench.memory.work import Work, work_of
+from tests.support.in_memory.cases import cases
+from tests.support.in_memory.gateway import MemoryGateway
+from tests.support.in_memory.measure import calls_by_function, count_cycles, measure
+from tests.support.in_memory.work import Work, work_of
 
 _HEAD = f"{'per request, or per chunk':44} {'us':>8} {'calls':>8} {'left':>8}"
 

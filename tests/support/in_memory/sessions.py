@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Final
 
-from bench.memory.gateway import PORTS, MemoryGateway
-from bench.memory.reactor import MemoryConnection
-from bench.translation.wires import CHAT
 from mgw.wire.whole_frames import render_close
+from tests.support.in_memory.gateway import PORTS, MemoryGateway
+from tests.support.in_memory.reactor import MemoryConnection
+from tests.support.wires import CHAT
 
 _KEY: Final = re.compile(rb"(?i)sec-websocket-key: (\S+)\r\n")
 _MAGIC: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

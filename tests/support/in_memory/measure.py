@@ -12,7 +12,7 @@ from pathlib import Path
 from time import thread_time
 from types import FrameType
 
-from bench.memory.work import Work
+from tests.support.in_memory.work import Work
 
 BATCH = 100
 """Requests or chunks between two turns of the reactor."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.memory.cases import AnyCase, Case, FrameCase, RefusedCase, SessionCase, StreamCase
-from bench.memory.gateway import MemoryGateway
-from bench.memory.reactor import MemoryConnection
-from bench.memory.sessions import OpenSession, close_session, open_session
+from tests.support.in_memory.cases import AnyCase, Case, FrameCase, RefusedCase, SessionCase, StreamCase
+from tests.support.in_memory.gateway import MemoryGateway
+from tests.support.in_memory.reactor import MemoryConnection
+from tests.support.in_memory.sessions import OpenSession, close_session, open_session
 
 TURN_SECONDS = 0.1
 """The time that passes in a turn: whatever is written down later is written then."""

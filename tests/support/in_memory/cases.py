@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bench.load import body
-from bench.memory.gateway import EDGE_KEY
-from bench.translation.talk import Assistant, chat, first_lines, words
-from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, request, stream
 from mgw.wire.whole_frames import TEXT, render_frame
+from tests.support.in_memory.gateway import EDGE_KEY
+from tests.support.talks import Assistant, chat, first_lines, words
+from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, request, sized_request, stream
 
 _PATHS = {CHAT: b"/v1/chat/completions", ANTHROPIC: b"/v1/messages"}
 _PROVIDERS = {CHAT: "up", ANTHROPIC: "claude", GEMINI: "google"}
@@ -108,11 +107,11 @@ def _always(data: bytes) -> Callable[[int], bytes]:
 
 
 def _relayed() -> list[Case]:
-    asked = body("chat", "up/bench-model", 1024)
+    asked = sized_request(CHAT, "up/bench-model", 1024)
     answered = answer(CHAT, replace(chat(), answer=Assistant(words(200, 5))))
     said, said_like_vendors = _answered(answered), _answered(answered, _VENDOR_HEADERS)
     plain = _always(_post(CHAT, asked))
-    with_token = _always(_post(CHAT, body("chat", "tok/bench-model", 1024)))
+    with_token = _always(_post(CHAT, sized_request(CHAT, "tok/bench-model", 1024)))
 
     def traced(number: int) -> bytes:
         return _post(CHAT, asked, more=b"traceparent: 00-%032x-%016x-01\r\n" % (number + 1, number + 1))
@@ -151,7 +150,7 @@ def _translated() -> list[Case]:
 
 
 def _refused() -> list[RefusedCase]:
-    asked = body("chat", "up/bench-model", 1024)
+    asked = sized_request(CHAT, "up/bench-model", 1024)
     unknown = _post(CHAT, asked).replace(_PATHS[CHAT], b"/v1/bench/unknown", 1)
     return [
         RefusedCase("refused, 401", _post(CHAT, asked, key="wrong"), 401),

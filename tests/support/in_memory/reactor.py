@@ -119,7 +119,7 @@ class MemoryReactor(ReactorBase):
         port: int,
         factory: IProtocolFactory,
         timeout: float = 30,
-        bindAddress: tuple[str, int] | None = None,  # noqa: N803  Twisted's name
+        bindAddress: tuple[str, int] | None = None,
     ) -> None:
         """Connect at once."""
         connection = self.connections[port] = MemoryConnection(

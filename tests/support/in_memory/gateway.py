@@ -10,7 +10,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from bench.memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.credentials.provider import CredentialProvider
@@ -18,6 +17,7 @@ from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_request import TokenResponse
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import LogFile
+from tests.support.in_memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
 
 EDGE_KEY = "bench-edge-key"
 PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003, "token": 4004}

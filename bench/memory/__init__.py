@@ -1,1 +1,0 @@
-"""The cost of a request without kernel and rivals: the whole gateway between two ends in memory."""
