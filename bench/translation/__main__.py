@@ -24,7 +24,7 @@ from bench.sides import DIRECTIONS, Sides
 from bench.steps import Found, Step, measure
 from bench.table import Table, number, ratio
 from bench.translation import pure
-from bench.translation.side import ANSWER, READS, REQUEST, STREAM, key
+from bench.translation.side import ANSWER, REQUEST, STREAM, key
 
 LIMIT_SECONDS = 900
 OURS, RIVALS = "ours", ("litellm", "rosetta")
@@ -33,7 +33,6 @@ CASES = (
     ("4 kB", "chat", UNARY, 0),
     ("200 kB", "agent", UNARY, 0),
     ("a chunk", "text", STREAM, 1),
-    ("a chunk, 16 in each read", "text", READS, 1),
     ("a chunk of text and calls", "calls", STREAM, 1),
 )
 SERVED = {"a request of 4 kB": "unary", "a chunk every 10 ms": "paced", "a chunk, at full speed": "flat"}
@@ -99,9 +98,8 @@ def conversions(found: dict[str, pure.Found]) -> Table:
             passing = _passing(found[OURS], case, what, client, provider)
             cells = [number(passing, digits)]
             for name in names:
-                kind = what.replace(READS, STREAM) if name != OURS else what
-                value = _time(found[name], case, kind, client, provider)
-                cells.append(number(value, digits) + _mark(found[name], case, kind, client, provider))
+                value = _time(found[name], case, what, client, provider)
+                cells.append(number(value, digits) + _mark(found[name], case, what, client, provider))
             table.rows.append([f"{title}, {client} → {provider}", *cells])
     return table
 

@@ -68,9 +68,6 @@ class LiteLLM:
         chunks, told = _CHUNKS[provider], _TOLD_STREAM[client]
         return lambda: b"".join(told(chunks(_data(events))))
 
-    def reads(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> None:
-        return None
-
 
 def side() -> LiteLLM:
     litellm.suppress_debug_info = True

@@ -6,7 +6,7 @@ one wire, it is what passing through does: the model is found and replaced, the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from mgw import __version__
 from mgw.dialects import dialect_of
@@ -32,7 +32,6 @@ _KINDS = {CHAT: Kind.OPENAI, ANTHROPIC: Kind.ANTHROPIC, GEMINI: Kind.GEMINI}
 _SEED = "req_0123456789abcdef0123456789abcdef"
 _JSON = b"application/json"
 _EVENTS = b"text/event-stream"
-EVENTS_IN_A_READ = 16
 
 
 class Ours:
@@ -84,9 +83,6 @@ class Ours:
 
         return work
 
-    def reads(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
-        return self.stream(client, provider, asked, list(_joined(events)))
-
 
 def side() -> Ours:
     """Make the side."""
@@ -114,8 +110,3 @@ def _with_model(body: bytes, model: str) -> bytes:
 def _passed(wire: str, content_type: bytes, pieces: list[bytes]) -> bytes:
     passing = PassthroughFilter(dialect_of(_DIALECTS[wire]).meter(content_type))
     return b"".join([*map(passing.feed, pieces), passing.finish()])
-
-
-def _joined(events: list[bytes]) -> Iterator[bytes]:
-    for at in range(0, len(events), EVENTS_IN_A_READ):
-        yield b"".join(events[at : at + EVENTS_IN_A_READ])

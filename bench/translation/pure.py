@@ -12,7 +12,7 @@ from bench.machines import ROOT
 from bench.processes import PROXY_CORE, environment, pinned
 from bench.results import progress
 from bench.translation.side import ANSWER, REQUEST, STREAM, TEXT_CHARACTERS, key
-from bench.translation.tally import Tally, differences, of_answer, of_request, of_stream
+from bench.translation.tally import Tally, differences, of_body, of_stream
 from tests.support.talks import agent, chat, first_lines
 from tests.support.wires import WIRES, answer, request, stream
 
@@ -74,7 +74,7 @@ def _run(name: str, python: Path, to: Path, samples: int, found: Found) -> None:
 def wrong(tallies: dict[str, Tally]) -> dict[str, list[str]]:
     """What outputs have that they should not, or lack."""
     right = wanted()
-    said = {name: differences(right[name.partition(", ")[0]], tally) for name, tally in tallies.items()}
+    said = {name: differences(right[name], tally) for name, tally in tallies.items()}
     return {name: found for name, found in said.items() if found}
 
 
@@ -91,8 +91,8 @@ def _wanted(client: str, provider: str) -> dict[str, Tally]:
     found: dict[str, Tally] = {}
     for talk in (chat(), agent()):
         asked, answered = request(provider, talk), answer(client, talk)
-        found[key(talk.name, client, provider, REQUEST)] = of_request(provider, asked)
-        found[key(talk.name, client, provider, ANSWER)] = of_answer(client, answered)
+        found[key(talk.name, client, provider, REQUEST)] = of_body(asked)
+        found[key(talk.name, client, provider, ANSWER)] = of_body(answered)
     for name, said in (("text", first_lines(chat(), TEXT_CHARACTERS)), ("calls", agent().answer)):
-        found[key(name, client, provider, STREAM)] = of_stream(client, b"".join(stream(client, said)))
+        found[key(name, client, provider, STREAM)] = of_stream(b"".join(stream(client, said)))
     return found

@@ -55,9 +55,6 @@ class Rosetta:
 
         return work
 
-    def reads(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> None:
-        return None
-
 
 def side() -> Rosetta:
     return Rosetta()

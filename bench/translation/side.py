@@ -12,12 +12,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from bench.translation.tally import Tally, of_answer, of_request, of_stream
+from bench.translation.tally import Tally, of_body, of_stream
 from bench.translation.timing import samples, settle
 from tests.support.talks import agent, chat, first_lines
 from tests.support.wires import WIRES, answer, request, stream
@@ -30,7 +29,6 @@ SIDES = {
 REQUEST = "request"
 ANSWER = "answer"
 STREAM = "stream"
-READS = "stream, many events a read"
 TEXT_CHARACTERS = 1600
 """Of the streamed text: 400 chunks of four characters."""
 
@@ -51,9 +49,6 @@ class Side(Protocol):
 
     def stream(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
         """The same in pieces, with one event in each read."""
-
-    def reads(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
-        """The same with many events in each read."""
 
 
 class Item(NamedTuple):
@@ -92,20 +87,19 @@ def _unary(side: Side, client: str, provider: str) -> Iterator[Item]:
         asked = request(client, talk)
         work = side.request(client, provider, asked)
         if work is not None:
-            yield Item(talk.name, client, provider, REQUEST, 1, work, partial(of_request, provider))
+            yield Item(talk.name, client, provider, REQUEST, 1, work, of_body)
         work = side.answer(client, provider, asked, answer(provider, talk))
         if work is not None:
-            yield Item(talk.name, client, provider, ANSWER, 1, work, partial(of_answer, client))
+            yield Item(talk.name, client, provider, ANSWER, 1, work, of_body)
 
 
 def _streams(side: Side, client: str, provider: str) -> Iterator[Item]:
     cases = (("text", chat(), first_lines(chat(), TEXT_CHARACTERS)), ("calls", agent(), agent().answer))
     for name, talk, said in cases:
         asked, events = request(client, talk, stream=True), stream(provider, said)
-        for what, make in ((STREAM, side.stream), (READS, side.reads)):
-            work = make(client, provider, asked, events)
-            if work is not None:
-                yield Item(name, client, provider, what, len(events), work, partial(of_stream, client))
+        work = side.stream(client, provider, asked, events)
+        if work is not None:
+            yield Item(name, client, provider, STREAM, len(events), work, of_stream)
 
 
 def main(name: str, count: int, to: Path) -> None:
