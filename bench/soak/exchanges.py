@@ -117,9 +117,9 @@ class Exchange:
         return f"{'r' if self.scenario == 'again' else ''}{self.provider}/{self.model}"
 
     @property
-    def is_session(self) -> bool:
-        """Whether it is a WebSocket session."""
-        return self.scenario in _SESSIONS
+    def opens_session(self) -> bool:
+        """Whether it is a WebSocket session that the gateway opens."""
+        return self.scenario in _SESSIONS and 101 in self.expected.statuses
 
     @property
     def leaving(self) -> tuple[bytes, int]:
@@ -159,7 +159,7 @@ class Exchange:
 
     def request(self) -> bytes:
         """Return the bytes that the client sends."""
-        if self.is_session:
+        if self.scenario in _SESSIONS:
             return self._upgrade()
         if self.scenario == "hostile":
             return hostile_request(self.number, self._path())

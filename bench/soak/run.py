@@ -9,28 +9,28 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from random import Random
-from threading import Thread
+from threading import RLock, Thread
 from typing import IO
 
 from msgspec import Struct
 from msgspec.json import Decoder
-from twisted.internet import reactor
-from twisted.internet.endpoints import TCP4ClientEndpoint
-from twisted.internet.protocol import Factory
 
 from bench.machines import ROOT, cpu_seconds
-from bench.soak.client import Client, Findings, Seen
+from bench.processes import Server, environment, serving_gateway
+from bench.soak.client import Findings, Seen, run_client
 from bench.soak.exchanges import LIMITED_MODELS, MARK, PROBES, Exchange, drawn
 from bench.soak.watch import Sample, Watch, percentile, summary
 
 RELOAD_SECONDS = 2.0
 WINDOW_SECONDS = 300.0
 """The warm-up of a run by time, and each of the parts that are compared."""
+TURN_SECONDS = 0.05
 SETTLE_SECONDS = 20.0
 """How long the last events of a slice may take."""
 SPARE_FILES = 200
@@ -122,76 +122,66 @@ class Soak:
         self.folder = folder
         self.findings = Findings()
         self.account = Account(self.findings)
+        self._lock = RLock()
+        """Held to change the account, the findings and the number of what is left."""
         self._random = Random(wanted.seed)
         self._number = 0
         self._left = 0
-        self._clients = 0
-        self._port = 0
         self._reloads = 0
-        self._reads: list[bytes] = []
         self._first_files = 0
         self._told: set[str] = set()
 
     def run(self) -> bool:
         """Run all slices; say whether nothing was wrong."""
-        upstream = subprocess.Popen(
-            [sys.executable, "-m", "bench.soak.upstream"],
-            cwd=ROOT,
-            env=_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert upstream.stdout is not None
-        upstream_port = int(upstream.stdout.readline())
-        Thread(target=self._read_problems, args=(upstream.stdout,), daemon=True).start()
-        gateway = self._start(upstream_port)
-        try:
-            self._drive(gateway)
-        finally:
-            reactor.fireSystemEvent("shutdown")
-            gateway.terminate()
-            status = gateway.wait(60)
-            upstream.terminate()
-            upstream.wait(10)
-        self._search_log()
+        limited = json.dumps(LIMITED_MODELS)
+        os.mkfifo(self.folder / "usage.jsonl")
+        with self._provider() as port:
+            with serving_gateway(self.folder, CONFIG, upstream_port=str(port), limited=limited) as gateway:
+                self._drive(gateway)
+            status = gateway.process.returncode
+        self._search_logs()
         if status:
             self.findings.say(f"the gateway ended with {status}")
         self._report()
         return not self.findings.counts
 
-    def _start(self, upstream_port: int) -> subprocess.Popen[bytes]:
-        config = self.folder / "mgw.yaml"
-        config.write_text(
-            CONFIG.format(
-                upstream=upstream_port, again="retries: {attempts: 1}", limited=json.dumps(LIMITED_MODELS)
-            )
-        )
-        twistd = str(Path(sys.executable).with_name("twistd"))
-        with self._log.open("ab") as log:
-            gateway = subprocess.Popen(
-                [sys.executable, twistd, "-n", "--pidfile=", "mgw", "-c", str(config)],
-                cwd=self.folder,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        assert gateway.stdout is not None
-        Thread(target=self._read_events, args=(gateway.stdout,), daemon=True).start()
-        self._port = _port_of(self._log, gateway)
-        return gateway
+    @contextmanager
+    def _provider(self) -> Iterator[int]:
+        """Serve the provider, note what it complains about, and take the events that the gateway writes."""
+        events = os.fdopen(os.open(self.folder / "usage.jsonl", os.O_RDWR), "rb")
+        with subprocess.Popen(
+            [sys.executable, "-m", "bench.soak.upstream"],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as provider:
+            assert provider.stdout is not None
+            port = int(provider.stdout.readline())
+            for pipe, take in ((provider.stdout, self._note_problem), (events, self._take_event)):
+                Thread(target=self._read, args=(pipe, take), daemon=True).start()
+            try:
+                yield port
+            finally:
+                provider.terminate()
 
-    @property
-    def _log(self) -> Path:
-        return self.folder / "gateway.log"
+    def _read(self, pipe: IO[bytes], take: Callable[[bytes], None]) -> None:
+        for line in pipe:
+            with self._lock:
+                take(line)
 
-    def _drive(self, gateway: subprocess.Popen[bytes]) -> None:
-        reactor.startRunning(installSignalHandlers=False)
-        watch = Watch(gateway.pid, self._port)
+    def _note_problem(self, line: bytes) -> None:
+        self.findings.say(f"at the provider: {line.decode().strip()}")
+
+    def _take_event(self, line: bytes) -> None:
+        self.account.take(_EVENT.decode(line))
+
+    def _drive(self, gateway: Server) -> None:
+        watch = Watch(gateway.pid, gateway.port)
         if self.wanted.minutes is not None:
             watch.start()
         start = time.monotonic()
-        while self._has_more(time.monotonic() - start) and gateway.poll() is None:
+        while self._has_more(time.monotonic() - start) and gateway.process.poll() is None:
             began, cpu, first = time.monotonic(), cpu_seconds(gateway.pid), self._number
             self._left = min(self.wanted.slice, self.wanted.exchanges - self._number)
             self._run_slice(gateway)
@@ -209,7 +199,7 @@ class Soak:
                 flush=True,
             )
             self._tell()
-            self._search_log()
+            self._search_logs()
         if self.wanted.minutes is not None:
             self._end_watch(watch)
 
@@ -230,8 +220,7 @@ class Soak:
         watch.stop()
         until = time.monotonic() + SETTLE_SECONDS
         while self.account.probes < watch.answered and time.monotonic() < until:
-            reactor.iterate(0.05)
-            self._take_events()
+            time.sleep(TURN_SECONDS)
         if watch.failed:
             self.findings.say(f"{watch.failed} probes failed")
         if self.account.probes != watch.answered + watch.failed:
@@ -240,31 +229,57 @@ class Soak:
         if compared is not None:
             print(compared.text())
 
-    def _run_slice(self, gateway: subprocess.Popen[bytes]) -> None:
-        for _ in range(self.wanted.clients):
-            self._connect()
+    def _run_slice(self, gateway: Server) -> None:
+        clients = [
+            Thread(target=self._run_client, args=(gateway.port,), daemon=True)
+            for _ in range(self.wanted.clients)
+        ]
+        for client in clients:
+            client.start()
         reload_at = time.monotonic() + self.wanted.reload_seconds
         end_at = inf if self.wanted.minutes is None else time.monotonic() + self.wanted.slice_seconds
-        quiet_since: float | None = None
-        while True:
-            reactor.iterate(0.05)
-            self._take_events()
+        while any(client.is_alive() for client in clients):
+            time.sleep(TURN_SECONDS)
             now = time.monotonic()
             if now >= reload_at and self._left:
-                gateway.send_signal(signal.SIGHUP)
+                gateway.process.send_signal(signal.SIGHUP)
                 self._reloads += 1
                 reload_at = now + self.wanted.reload_seconds
             if now >= end_at:
                 self._left = 0
-            if self._left or self._clients:
-                continue
-            quiet_since = quiet_since or now
-            if self.account.settled:
-                self.account.vague.clear()
-                return
-            if now > quiet_since + SETTLE_SECONDS or gateway.poll() is not None:
-                self._note_missing()
-                return
+        until = time.monotonic() + SETTLE_SECONDS
+        while not self._is_settled() and time.monotonic() < until and gateway.process.poll() is None:
+            time.sleep(TURN_SECONDS)
+        with self._lock:
+            self._note_missing()
+
+    def _is_settled(self) -> bool:
+        with self._lock:
+            return self.account.settled
+
+    def _run_client(self, port: int) -> None:
+        try:
+            run_client(port, self._next, self._saw)
+        except (OSError, ValueError) as error:
+            with self._lock:
+                self.findings.say(f"a client ended: {type(error).__name__}: {error}")
+
+    def _next(self) -> Exchange | None:
+        """Draw the next exchange, and await its event."""
+        with self._lock:
+            if self._left <= 0:
+                return None
+            self._left -= 1
+            self._number += 1
+            exchange = drawn(self._number, self._random)
+            self.account.begin(exchange)
+            return exchange
+
+    def _saw(self, seen: Seen) -> None:
+        problem = seen.problem()
+        if problem is not None:
+            with self._lock:
+                self.findings.note(seen.exchange, problem)
 
     def _note_missing(self) -> None:
         for exchange in self.account.awaited.values():
@@ -276,52 +291,9 @@ class Soak:
         self.account.unnamed.clear()
         self.account.vague.clear()
 
-    def _connect(self) -> None:
-        self._clients += 1
-        factory = Factory.forProtocol(lambda: Client(self._exchanges(), self._saw, self._closed))
-        factory.noisy = False
-        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", self._port, timeout=30)
-        endpoint.connect(factory).addErrback(lambda _: self._closed())
-
-    def _closed(self) -> None:
-        self._clients -= 1
-        if self._left:
-            self._connect()
-
-    def _exchanges(self) -> Iterator[Exchange]:
-        while self._left:
-            self._left -= 1
-            self._number += 1
-            exchange = drawn(self._number, self._random)
-            self.account.begin(exchange)
-            yield exchange
-
-    def _saw(self, seen: Seen) -> None:
-        problem = seen.problem()
-        if problem is not None:
-            self.findings.note(seen.exchange, problem)
-
-    def _read_problems(self, pipe: IO[bytes]) -> None:
-        """Note what the provider complains about."""
-        for line in pipe:
-            self.findings.say(f"at the provider: {line.decode().strip()}")
-
-    def _read_events(self, pipe: IO[bytes]) -> None:
-        held = b""
-        while data := os.read(pipe.fileno(), 1 << 20):
-            lines, newline, held = (held + data).rpartition(b"\n")
-            if newline:
-                self._reads.append(lines)
-
-    def _take_events(self) -> None:
-        reads, self._reads = self._reads, []
-        for lines in reads:
-            for line in lines.split(b"\n"):
-                self.account.take(_EVENT.decode(line))
-
-    def _search_log(self) -> None:
-        """Look for tracebacks, then empty the log: it grows with every request."""
-        text = self._log.read_bytes()
+    def _search_logs(self) -> None:
+        """Look for tracebacks and keys, then empty the log: it grows with every request."""
+        text = b"".join((self.folder / name).read_bytes() for name in ("mgw.log", "gateway.out"))
         if b"Traceback" in text:
             at = text.find(b"Traceback")
             said = text[max(0, at - 200) : at + 1500].decode(errors="replace")
@@ -329,7 +301,7 @@ class Soak:
         for key in (b"soak-edge-key", b"soak-limited-key", b"soak-provider-key"):
             if key in text:
                 self.findings.say("a key in the log")
-        os.truncate(self._log, 0)
+        os.truncate(self.folder / "mgw.log", 0)
 
     def _tell(self) -> None:
         """Say which kinds of problems there were, the first time that each is met."""
@@ -348,35 +320,21 @@ class Soak:
 
 
 _EVENT = Decoder(Event)
-CONFIG = """\
-listen: 127.0.0.1:0
+_KINDS = {"o": "openai", "c": "openai_compat", "a": "anthropic", "g": "gemini"}
+_PROVIDERS = "".join(
+    f"  {prefix}{name}: {{kind: {kind}, api_key: soak-provider-key, {retries}"
+    f'base_url: "http://127.0.0.1:$upstream_port/v1{"beta" if name == "g" else ""}"}}\n'
+    for prefix, retries in (("", ""), ("r", "retries: {attempts: 1}, "))
+    for name, kind in _KINDS.items()
+)
+CONFIG = f"""\
+listen: 127.0.0.1:$port
 providers:
-  o: {{kind: openai, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
-  c: {{kind: openai_compat, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
-  a: {{kind: anthropic, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
-  g: {{kind: gemini, base_url: "http://127.0.0.1:{upstream}/v1beta", api_key: soak-provider-key}}
-  ro: {{kind: openai, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
-  rc: {{kind: openai_compat, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
-  ra: {{kind: anthropic, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key, {again}}}
-  rg: {{kind: gemini, base_url: "http://127.0.0.1:{upstream}/v1beta", api_key: soak-provider-key, {again}}}
+{_PROVIDERS}
 edge_auth:
   enabled: true
-  keys: [{{name: anybody, key: soak-edge-key}}, {{name: limited, key: soak-limited-key, models: {limited}}}]
-hooks: {{jsonl: {{output: stdout}}}}
+  keys: [{{name: anybody, key: soak-edge-key}}, {{name: limited, key: soak-limited-key, models: $limited}}]
+hooks: {{jsonl: {{output: "$temp/usage.jsonl"}}}}
 stream_keepalive: {{interval: 15}}
 observe_dropped_fields: true
 """
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-def _port_of(log: Path, gateway: subprocess.Popen[bytes]) -> int:
-    until = time.monotonic() + 30
-    while time.monotonic() < until and gateway.poll() is None:
-        _, found, rest = log.read_bytes().partition(b"mgw serves http://127.0.0.1:")
-        if found and b"\n" in rest:
-            return int(rest.split()[0])
-        time.sleep(0.01)
-    raise RuntimeError(f"the gateway did not start:\n{log.read_text(errors='replace')}")

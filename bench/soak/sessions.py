@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from tests.support.frames import split_frames
+from tests.support.frames import RawFrame, messages_of, split_frames
 from tests.support.raw_sessions import frame
 
 MOST_MESSAGES: Final = 5
@@ -82,63 +82,64 @@ class ProviderEnd:
     model: str
     whole: int | None
     """How many messages must arrive; unknown where the session may be refused."""
-    messages: int = 0
     problems: list[str] = field(default_factory=list)
-    _message: bytes | None = None
-    _is_closed: bool = False
-    _is_forbidden: bool = False
 
     def read(self, take: Callable[[int], bytes]) -> None:
         """Read frames to the end of the connection, or to a message that makes going on senseless.
 
         :param take: returns so many bytes, or fewer at the end.
         """
-        while not self._is_forbidden and len(head := take(2)) == 2:
-            extended = {126: 2, 127: 8}.get(head[1] & 0x7F, 0)
-            head += take(extended + (4 if head[1] & _MASKED else 0))
-            size = int.from_bytes(head[2 : 2 + extended], "big") if extended else head[1] & 0x7F
-            if head[0] & 0x70 or not head[1] & _MASKED:
-                self.problems.append("a frame with reserved bits, or without a mask")
-            payload = take(size)
-            if len(payload) == size:
-                [one], _ = split_frames(head + payload)
-                self._take(one.first & 0xF, bool(one.first & _FIN), one.payload)
-        if self.whole is not None and self.messages != self.whole:
-            self.problems.append(f"{self.messages} messages of {self.whole} reached the provider")
-
-    def _take(self, opcode: int, final: bool, payload: bytes) -> None:  # noqa: FBT001  as a frame has it
-        if self._is_closed:
+        frames: list[RawFrame] = []
+        while (one := self._frame(take)) is not None:
+            frames.append(one)
+            if b".forbidden" in one.payload:
+                self.problems.append("a message asked for a forbidden model")
+                return
+        closed = [at for at, one in enumerate(frames) if one.first & 0xF == CLOSE]
+        if closed and closed[0] != len(frames) - 1:
             self.problems.append("a frame behind the close frame")
-        elif opcode == CLOSE:
-            self._is_closed = True
-            if len(payload) < 2:
-                self.problems.append("a close frame without a code")
-        elif opcode == PING:
-            if payload != b"are you there":
-                self.problems.append("a ping that no client sent")
-        elif opcode in (TEXT, CONTINUATION) and (opcode == TEXT) == (self._message is None):
-            self._message = (self._message or b"") + payload
-            if final:
-                self._read(self._message)
-                self._message = None
-        else:
-            self.problems.append(f"a frame of opcode {opcode} where it may not be")
+        for one in frames:
+            self._look_at(one)
+        try:
+            messages, _ = messages_of(frames)
+        except AssertionError as error:
+            self.problems.append(str(error))
+            return
+        for number, (_, payload) in enumerate(messages):
+            self._read(number, payload)
+        if self.whole is not None and len(messages) != self.whole:
+            self.problems.append(f"{len(messages)} messages of {self.whole} reached the provider")
 
-    def _read(self, payload: bytes) -> None:
-        if b".forbidden" in payload:
-            self.problems.append("a message asked for a forbidden model")
-            self._is_forbidden = True
+    def _frame(self, take: Callable[[int], bytes]) -> RawFrame | None:
+        """Return the next whole frame; ``None`` at the end."""
+        head = take(2)
+        if len(head) < 2:
+            return None
+        extended = {126: 2, 127: 8}.get(head[1] & 0x7F, 0)
+        head += take(extended + (4 if head[1] & _MASKED else 0))
+        size = int.from_bytes(head[2 : 2 + extended], "big") if extended else head[1] & 0x7F
+        if head[0] & 0x70 or not head[1] & _MASKED:
+            self.problems.append("a frame with reserved bits, or without a mask")
+        found, _ = split_frames(head + take(size))
+        return found[0] if found else None
+
+    def _look_at(self, one: RawFrame) -> None:
+        opcode = one.first & 0xF
+        if opcode == CLOSE and len(one.payload) < 2:
+            self.problems.append("a close frame without a code")
+        elif opcode == PING and one.payload != b"are you there":
+            self.problems.append("a ping that no client sent")
+        elif opcode not in (CONTINUATION, TEXT, CLOSE, PING):
+            self.problems.append(f"a frame of opcode {opcode}")
+
+    def _read(self, number: int, payload: bytes) -> None:
         try:
             said = json.loads(payload)
-        except ValueError:
+            named = said.get("model") or said.get("session", {}).get("model")
+        except (ValueError, AttributeError):
             self.problems.append("a message that is not the client's")
             return
-        if not isinstance(said, dict):
-            self.problems.append("a message that is no object")
-            return
-        named = said.get("model") or said.get("session", {}).get("model")
         if named is not None and named != self.model:
             self.problems.append(f"a message for {named} in the session of {self.model}")
-        if said.get("n") != self.messages:
+        if said.get("n") != number:
             self.problems.append("messages out of order")
-        self.messages += 1

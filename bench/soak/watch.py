@@ -14,7 +14,9 @@ from threading import Thread
 from typing import IO
 
 from bench.machines import ROOT, cpu_seconds, resident_bytes
-from bench.soak.probe import ANSWER_SECONDS, FAILED
+from bench.processes import environment
+from bench.soak.probe import FAILED
+from tests.support.waiting import WAIT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Watch:
         self._probe = subprocess.Popen(
             [sys.executable, "-m", "bench.soak.probe", str(self.port)],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -113,8 +115,8 @@ class Watch:
         if probe is None or reader is None or probe.stdin is None:
             return
         probe.stdin.close()
-        probe.wait(ANSWER_SECONDS + 10)
-        reader.join(ANSWER_SECONDS)
+        probe.wait(WAIT_SECONDS + 10)
+        reader.join(WAIT_SECONDS)
         self._take()
 
     def sample(self, seconds: float) -> Sample:
