@@ -1,13 +1,12 @@
 """Ask with each shape in turn, and say what it cost.
 
-``python -m bench.shapes [--csv FILE] [--table] [PART OF A NAME]``; with ``--table`` the rows of
+``python -m bench.shapes [--table] [PART OF A NAME]``; with ``--table`` the rows of
 ``docs/performance.rst`` come last.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import platform
@@ -22,12 +21,14 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.machines import ROOT
+from bench.machines import cpu_seconds, peak_bytes, reset_peak, resident_bytes
+from bench.processes import environment
 from bench.shapes.client_shapes import SHAPES as OF_CLIENTS
 from bench.shapes.provider_shapes import SHAPES as OF_PROVIDERS
-from bench.shapes.shape import MIB, Shape
+from bench.shapes.shape import Shape
 from bench.table import Table
 from tests.support.raw_upstream import RawUpstream, Script, Turn, start_upstream
+from tests.support.repeated import MIB
 
 LIMIT_SECONDS = 120.0
 MOST_MS = 250.0
@@ -87,7 +88,7 @@ class Gateway:
     upstream: RawUpstream
     process: subprocess.Popen[bytes] = field(init=False)
     port: int = 0
-    resident: float = 0.0
+    resident: int = 0
 
     def __enter__(self) -> Gateway:
         self.start()
@@ -100,7 +101,7 @@ class Gateway:
             [sys.executable, "-m", "bench.shapes.gateway", str(file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env=environment(),
             cwd=self.folder,
         )
         assert self.process.stdout is not None
@@ -113,7 +114,7 @@ class Gateway:
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
         self.upstream.begin(responding(NOTHING))
         ask(self.port, NOTHING, NOTHING.body())
-        self.resident = self.say(b"report")["resident_bytes"]
+        self.resident = resident_bytes(self.process.pid)
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -123,11 +124,11 @@ class Gateway:
         self.process.wait()
         self.control.close()
 
-    def say(self, word: bytes) -> dict[str, float]:
-        self.control.write(word + b"\n")
+    def longest_ms(self) -> float:
+        """Return the longest beat since the last call."""
+        self.control.write(b"longest\n")
         self.control.flush()
-        found: dict[str, float] = json.loads(self.control.readline())
-        return found
+        return float(self.control.readline())
 
 
 def responding(shape: Shape) -> Script:
@@ -163,18 +164,21 @@ def ask(port: int, shape: Shape, body: bytes) -> str:
 
 def measure(gateway: Gateway, shape: Shape) -> Result:
     """Ask once; the process is warm."""
-    body = shape.body()
+    body, pid = shape.body(), gateway.process.pid
     gateway.upstream.begin(responding(shape))
-    gateway.say(b"reset")
+    gateway.longest_ms()
+    reset_peak(pid)
+    resident, cpu = resident_bytes(pid), cpu_seconds(pid)
     status = ask(gateway.port, shape, body)
     time.sleep(0.05)
-    seen = gateway.say(b"report")
+    longest_ms, cpu_ms = gateway.longest_ms(), (cpu_seconds(pid) - cpu) * 1000.0
+    peak = max(0, peak_bytes(pid) - resident)
     gateway.upstream.begin()
     size = shape.counted if shape.counted is not None else len(body)
-    if seen["resident_bytes"] > gateway.resident + 24 * MIB:  # what it keeps would not be counted again
+    if resident_bytes(pid) > gateway.resident + 24 * MIB:  # what it keeps would not be counted again
         gateway.stop()
         gateway.start()
-    return Result(shape.name, size, status, seen["longest_ms"], seen["cpu_ms"], int(seen["peak_bytes"]))
+    return Result(shape.name, size, status, longest_ms, cpu_ms, peak)
 
 
 def table(results: list[Result]) -> str:
@@ -192,7 +196,6 @@ def table(results: list[Result]) -> str:
 def main() -> int:
     """Print a line for each shape; the exit status says whether all keep within the bounds."""
     parser = argparse.ArgumentParser(prog="python -m bench.shapes")
-    parser.add_argument("--csv", type=Path, help="write all results to this file")
     parser.add_argument("--table", action="store_true", help="print the worst results as a table")
     parser.add_argument("part", nargs="?", default="", help="measure only shapes whose name contains this")
     options = parser.parse_args()
@@ -212,9 +215,6 @@ def main() -> int:
                 gateway.stop()
                 gateway.start()
             print(results[-1], flush=True)
-    if options.csv:
-        with options.csv.open("w", newline="") as file:
-            csv.writer(file).writerows([*one.cells(), one.status] for one in results)
     if options.table:
         print(table(results))
     return 0 if all(result.passed for result in results) else 1

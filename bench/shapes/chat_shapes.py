@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.shapes.shape import CHAT, MIB, USER, repeated, shapes, values
+from bench.shapes.shape import CHAT, USER, shapes, values
+from tests.support.repeated import MIB, repeated
 
 _TO_ANTHROPIC, _TO_GEMINI = USER % b"anthropic/m", USER % b"gemini/m"
 _BEFORE_TOOLS = b'{"model":"%b","tools":['

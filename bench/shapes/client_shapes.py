@@ -7,8 +7,9 @@ import zlib
 from collections.abc import Callable
 
 from bench.shapes.chat_shapes import TRANSLATED_CHAT
-from bench.shapes.shape import CHAT, LARGEST, MESSAGES, MIB, USER, Shape, repeated, shapes, values
+from bench.shapes.shape import CHAT, MESSAGES, USER, Shape, shapes, values
 from bench.shapes.translated_shapes import TRANSLATED
+from tests.support.repeated import LARGEST, MIB, repeated
 
 _FORM = (("Content-Type", "multipart/form-data; boundary=b"),)
 

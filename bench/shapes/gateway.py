@@ -1,4 +1,4 @@
-"""The gateway with a watch on its reactor: how much CPU it uses between two turns, and its largest memory.
+"""The gateway with a watch on its reactor: how much CPU it uses between two turns.
 
 A request that is worked on for long keeps all others waiting until the reactor turns again.  What counts is
 the CPU time of the process between two beats of a timer, whichever thread uses it: other processes on the
@@ -11,64 +11,37 @@ import json
 import resource
 import sys
 import time
-from pathlib import Path
 
 from twisted.internet import protocol, reactor
 from twisted.protocols.basic import LineReceiver
 
 BEAT_SECONDS = 0.002
+MOST_BYTES = 8 * 2**30
 
 
-class Watch:
-    """What was seen since the last :meth:`reset`."""
+class Watch(LineReceiver):
+    """Answers each line with the longest beat since the last one, in milliseconds."""
 
-    def __init__(self) -> None:
-        self.reset()
+    delimiter = b"\n"
+
+    def connectionMade(self) -> None:
+        self.last = time.process_time()
+        self.longest = 0.0
         self._beat()
 
-    def reset(self) -> None:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew (proc(5))
-        self.before = memory("VmRSS")
-        self.began = self.last = time.process_time()
+    def lineReceived(self, line: bytes) -> None:
+        self._note()
+        self.sendLine(b"%f" % (self.longest * 1000.0))  # type: ignore[no-untyped-call]  # Twisted's
         self.longest = 0.0
 
-    def report(self) -> dict[str, float]:
-        self.note()
-        return {
-            "longest_ms": self.longest * 1000.0,
-            "cpu_ms": (time.process_time() - self.began) * 1000.0,
-            "resident_bytes": memory("VmRSS"),
-            "peak_bytes": max(0, memory("VmHWM") - self.before),
-        }
-
-    def note(self) -> None:
+    def _note(self) -> None:
         now = time.process_time()
         self.longest = max(self.longest, now - self.last)
         self.last = now
 
     def _beat(self) -> None:
-        self.note()
+        self._note()
         reactor.callLater(BEAT_SECONDS, self._beat)  # type: ignore[attr-defined]  # the installed reactor
-
-
-class Control(LineReceiver):
-    """One word in, one line of JSON out."""
-
-    delimiter = b"\n"
-    watch: Watch
-
-    def lineReceived(self, line: bytes) -> None:
-        if line == b"reset":
-            self.watch.reset()
-        self.sendLine(json.dumps(self.watch.report()).encode())  # type: ignore[no-untyped-call]  # Twisted's
-
-
-def memory(name: str) -> int:
-    """A line of ``/proc/self/status``, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
-    raise LookupError(name)
 
 
 def main() -> None:
@@ -79,13 +52,10 @@ def main() -> None:
     service = GatewayService(read(), read, reactor, None)
     service.privilegedStartService()
     service.startService()
-    limit = 8 * 2**30
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
     def begin() -> None:
-        factory = protocol.ServerFactory()
-        factory.protocol = Control  # type: ignore[assignment]  # a class is a callable
-        Control.watch = Watch()
+        factory = protocol.ServerFactory.forProtocol(Watch)
         port = reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[attr-defined]  # as above
         print(json.dumps([service.gateway.addresses[0], port.getHost().port]), flush=True)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable
 
-from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, repeated, whole
+from bench.shapes.shape import CHAT, HEAD, MESSAGES, Shape, whole
+from tests.support.repeated import MIB, repeated
 
 _STREAM = b"text/event-stream"
 _CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-MIB = 2**20
-LARGEST = 32 * MIB
-"""``max_body_bytes``."""
+from tests.support.repeated import repeated
+
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: %b\r\nConnection: close\r\n%b\r\n"
 REACHED = 418
@@ -41,31 +40,6 @@ class Shape:
 
 Template = bytes | Callable[[], bytes]
 """A body, or a template of one for :func:`repeated`."""
-
-
-def repeated(template: bytes, size: int = LARGEST, most: int = 10**9) -> Callable[[], bytes]:
-    """Return what makes a body in which the unit between ``<<`` and ``>>`` stands as often as there is room.
-
-    :param template: each unit has its number in the place of ``%d``.
-    :param size: of the body, at most, in bytes.
-    :param most: units, at most.
-    """
-    before, _, rest = template.partition(b"<<")
-    unit, _, after = rest.rpartition(b">>")
-
-    def body() -> bytes:
-        if b"%d" not in unit:
-            return before + unit * min(most, (size - len(before) - len(after)) // len(unit)) + after
-        pieces, left = [before], size - len(before) - len(after)
-        for number in range(most):
-            piece = unit.replace(b"%d", b"%d" % number)
-            left -= len(piece)
-            if left < 0:
-                break
-            pieces.append(piece)
-        return b"".join([*pieces, after])
-
-    return body
 
 
 def shapes(path: str, table: dict[str, Template], headers: tuple[tuple[str, str], ...] = ()) -> list[Shape]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.shapes.shape import MESSAGES, MIB, repeated, shapes
+from bench.shapes.shape import MESSAGES, shapes
+from tests.support.repeated import MIB, repeated
 
 _EMBED = "/v1/embeddings"
 _GEMINI = "/v1beta/models/%s:generateContent"

@@ -21,11 +21,13 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from bench.shapes.shape import CHAT, MESSAGES, MIB, repeated
 from mgw.exchange.offload import MOST_WAITING, WorkThreads, run_inline
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, answered
+from tests.support.raw_client import CHAT
+from tests.support.repeated import MIB, repeated
+from tests.support.translation import MESSAGES
 
 MOST_MS = 250.0
 SIZE = 8 * MIB
