@@ -24,10 +24,15 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def process_tree(pid: int) -> list[int]:
+    """A process and those that it has started and that still run."""
+    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return [pid, *(one for child in children for one in process_tree(int(child)))]
+
+
 def tree_cpu_seconds(pid: int) -> float:
     """Processor time of a process and of those that it has started and that still run."""
-    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
-    return cpu_seconds(pid) + sum(tree_cpu_seconds(int(child)) for child in children)
+    return sum(map(cpu_seconds, process_tree(pid)))
 
 
 def resident_bytes(pid: int) -> int:

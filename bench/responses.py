@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from bench.table import Table, number, ratio
 from bench.translation.timing import samples, settle
 from mgw import __version__
 from mgw.canonical.conversation import Conversation, Signature
@@ -127,16 +128,16 @@ def held_bytes(work: Work) -> int:
 def events(family: Family) -> Iterator[ReplyEvent]:
     """Yield an answer: a thought, a text and two calls."""
     yield Began("answer-1", "a-model")
-    for number in range(_PIECES):
-        yield ThinkingAdded(f"thought {number} ")
+    for index in range(_PIECES):
+        yield ThinkingAdded(f"thought {index} ")
     yield ThinkingSigned(Signature(family, "c2lnbmF0dXJl" * 16))
-    for number in range(_PIECES):
-        yield TextAdded(f"word {number} ")
+    for index in range(_PIECES):
+        yield TextAdded(f"word {index} ")
     for call in range(2):
         yield CallBegan(call, f"call_{call}", "exec_command")
         yield ArgumentsAdded(call, '{"cmd": "')
-        for number in range(_PIECES // 4):
-            yield ArgumentsAdded(call, f"ls {number} ")
+        for index in range(_PIECES // 4):
+            yield ArgumentsAdded(call, f"ls {index} ")
         yield ArgumentsAdded(call, '"}')
         yield CallEnded(call)
     yield Counted(TokenUsage(12_000, 2_000, 8_000, 0, 600))
@@ -174,7 +175,7 @@ def main() -> int:
     print(
         f"mgw {__version__}, Python {platform.python_version()}, {platform.processor() or platform.machine()}"
     )
-    print(f"{'provider':15}{'what':10}{'responses':>12}{'chat':>12}{'factor':>9}")
+    table = Table(["provider", "what", "responses", "chat", "factor"])
     worst = 0.0
     for provider in PROVIDERS:
         spent = {}
@@ -183,27 +184,16 @@ def main() -> int:
             pairs = [(samples(ours, 1)[0], samples(theirs, 1)[0]) for _ in range(ROUNDS)]
             spent[what] = [median(one) for one in zip(*pairs, strict=True)]
         spent["both"] = [sum(one) for one in zip(spent["request"], spent["stream"], strict=True)]
-        for what, (ours_took, theirs_took) in spent.items():
-            print(
-                _line(provider, what, f"{ours_took:.0f} us", f"{theirs_took:.0f} us", ours_took / theirs_took)
-            )
         worst = max(worst, spent["both"][0] / spent["both"][1])
-        held = [held_bytes(stream_work(client, provider)) for client in (responses, chat)]
-        print(
-            _line(
-                provider,
-                "memory",
-                f"{held[0] / 1024:.0f} KiB",
-                f"{held[1] / 1024:.0f} KiB",
-                held[0] / held[1],
-            )
-        )
+        held = [held_bytes(stream_work(client, provider)) / 1024 for client in (responses, chat)]
+        for what, two in {
+            **{f"{name}, us": took for name, took in spent.items()},
+            "memory, KiB": held,
+        }.items():
+            table.rows.append([provider.kind, what, *map(number, two), ratio(*two)])
+    print(table.text())
     print(f"the most: {worst:.2f} times chat; {'kept' if worst <= FACTOR else 'MISSED'}: at most {FACTOR}")
     return int(worst > FACTOR)
-
-
-def _line(provider: Provider, what: str, ours: str, theirs: str, factor: float) -> str:
-    return f"{provider.kind:15}{what:10}{ours:>12}{theirs:>12}{factor:9.2f}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.results import Report
 from bench.table import Table
-from bench.workers.gateways import WORKER, Gateway, Gateways, clients_of, request
+from bench.workers.gateways import WORKER, Gateway, Gateways, request
 from bench.workers.paced import Outcome, PacedClient
 
 CONNECTIONS: Final = 32
@@ -35,8 +35,7 @@ class _Round:
     """Seconds for a request, of all processes; ``workers`` is the part of these."""
     workers: float
     busiest: float
-    """The share of the worker that used most; likewise of connections."""
-    most_clients: int
+    """The share of the worker that used most."""
     p50: float
     p99: float
     failed: int
@@ -65,8 +64,6 @@ def measure_cost(report: Report, gateways: Gateways, rounds: int, rate: int) -> 
         f"two cores with 2 workers to one with one process: {ratio:.2f} times as many requests "
         f"(rounds: {', '.join(f'{one:.2f}' for one in sorted(ratios))}; by the least of each: {least:.2f})"
     )
-    most_clients = max(one.most_clients for one in found[_FULL])
-    report.notes.append(f"the busiest worker had up to {most_clients} of {CONNECTIONS} clients")
     report.promise(f"at least {LEAST_RATIO} times as many: {ratio:.2f}", is_kept=ratio >= LEAST_RATIO)
     failed = sum(one.failed for several in found.values() for one in several)
     report.promise(f"no request fails: {failed} did", is_kept=not failed)
@@ -100,18 +97,16 @@ def _round(gateway: Gateway, rate: int) -> _Round:
         time.sleep(_SETTLE)
         after = gateway.cpu()
         names = gateway.processes()
-        clients = [len(clients_of(pid, gateway.server.port)) for pid in gateway.workers_by_pid()]
-    return _summary(outcome, {pid: after[pid] - before[pid] for pid in after}, names, clients)
+    return _summary(outcome, {pid: after[pid] - before[pid] for pid in after}, names)
 
 
-def _summary(outcome: Outcome, used: dict[int, float], names: dict[int, str], clients: list[int]) -> _Round:
+def _summary(outcome: Outcome, used: dict[int, float], names: dict[int, str]) -> _Round:
     answered = len(outcome.seconds)
     of_workers = [seconds for pid, seconds in used.items() if names[pid].startswith(WORKER)]
     return _Round(
         cpu=sum(used.values()) / answered,
         workers=sum(of_workers) / answered,
         busiest=max(of_workers) / sum(of_workers) if of_workers else 1.0,
-        most_clients=max(clients, default=0),
         p50=outcome.percentile(50),
         p99=outcome.percentile(99),
         failed=outcome.failed,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.load import EDGE_KEY
-from bench.machines import cpu_seconds
+from bench.machines import cpu_seconds, process_tree
 from bench.processes import (
     USUAL,
     Bench,
@@ -23,7 +23,6 @@ from tests.support.wires import CHAT, sized_request
 
 WORKER: Final = "mgw-worker-"
 _START_SECONDS: Final = 30.0
-_LISTENING: Final = "0A"
 
 
 @dataclass(slots=True)
@@ -39,19 +38,15 @@ class Gateway:
 
     def processes(self) -> dict[int, str]:
         """Return what each of its processes is called, by pid."""
-        return {pid: _name(pid) for pid in _tree(self.server.pid)}
-
-    def workers_by_pid(self) -> dict[int, str]:
-        """Return the workers alone."""
-        return {pid: name for pid, name in self.processes().items() if name.startswith(WORKER)}
+        return {pid: _name(pid) for pid in process_tree(self.server.pid)}
 
     def cpu(self) -> dict[int, float]:
         """Return the seconds of CPU time that each process has used."""
-        return {pid: cpu_seconds(pid) for pid in _tree(self.server.pid)}
+        return {pid: cpu_seconds(pid) for pid in process_tree(self.server.pid)}
 
     def pss(self) -> float:
         """Return the memory of all processes in MiB; what several share counts once (``Pss``)."""
-        return sum(_pss_kib(pid) for pid in _tree(self.server.pid)) / 1024
+        return sum(_pss_kib(pid) for pid in process_tree(self.server.pid)) / 1024
 
     def pss_by_name(self) -> list[tuple[str, float]]:
         """Return the same of each process."""
@@ -94,29 +89,6 @@ def request() -> bytes:
         f"User-Agent: OpenAI/Python 3.54.0\r\nContent-Length: {len(text)}\r\n\r\n"
     )
     return head.encode() + text
-
-
-def clients_of(pid: int, port: int) -> set[int]:
-    """Return the client's ports of the connections with a server's port that a process has open."""
-    sockets = set()
-    for file in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(file.readlink())
-        except OSError:
-            continue
-        if found := re.fullmatch(r"socket:\[(\d+)\]", target):
-            sockets.add(found[1])
-    clients = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] != _LISTENING and fields[9] in sockets and int(fields[1].rpartition(":")[2], 16) == port:
-            clients.add(int(fields[2].rpartition(":")[2], 16))
-    return clients
-
-
-def _tree(pid: int) -> list[int]:
-    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
-    return [pid, *(one for child in children for one in _tree(int(child)))]
 
 
 def _name(pid: int) -> str:
