@@ -4,7 +4,7 @@ It relays and does nothing else: no key, no metering, no log.  Each message is d
 anew, as by any relay on a library's public interface; masks and UTF-8 are the work of Autobahn's native code.
 It runs in the environment of the benchmarks' rivals.
 
-    python -m bench.realtime.decoding_relay PORT UPSTREAM_PORT
+    python -m bench.decoding_relay PORT UPSTREAM_PORT
 """
 
 # ruff: noqa: FBT001, N803 - these are Autobahn's methods

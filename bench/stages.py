@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from twisted.internet.epollreactor import EPollReactor
 
+from bench.processes import free_port
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
 from mgw.ops.logs import LogFile
@@ -59,7 +60,7 @@ class StreamStages:
         self._reactor: Any = EPollReactor()  # Any: it has more than its interfaces
         self._reactor.running = True
         self._provider = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self._port = _free_port()
+        self._port = free_port()
         numbers = {"port": self._port, "provider": self._provider.getsockname()[1]}
         text = _CONFIG.format(**numbers, key=EDGE_KEY, events=os.devnull)
         config = parse(text, "mgw.yaml", {})
@@ -118,11 +119,6 @@ class StreamStages:
         while len(provider) < self._streams and _is_readable(self._provider):
             provider.append(self._provider.accept()[0])
         return len(provider) == self._streams and _all_readable(provider)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _send(sockets: Sockets, data: bytes) -> None:
