@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.memory.measure import collector_off
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
 from mgw.usage.event import Outcome
 from mgw.web.server_request import ServerRequest
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
+from tests.support.in_memory.measure import collector_off
 from tests.support.web_servers import WebServerHarness
 
 KEY = "x-api-key: edge"
