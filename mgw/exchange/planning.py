@@ -35,7 +35,7 @@ from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrit
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.exchange.upstream_head import known_target_of, relayed_head
 from mgw.memo.client_request import ClientRequest
-from mgw.memo.known_target import UpstreamHead
+from mgw.memo.known_target import KnownTarget, UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import ModelAt, Treatment
@@ -49,8 +49,7 @@ def plan_known(
 ) -> Plan | FullResponse | None:
     """Plan a request like one that came before, or return ``None``; nothing waits.
 
-    Only the body is looked at, and the lines of a head that did not come before; all else is what
-    :func:`plan_for` found.
+    Only the body and the lines of a new head are looked at; all else is what :func:`plan_for` found.
 
     :raises GatewayError: as :func:`plan_for` does.
     """
@@ -59,8 +58,7 @@ def plan_known(
     is_known = request.is_uncoded and route.is_remembered and (findings is not None or memo.targets)
     if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
-    client = exchange.client
-    if client is None or client.fits is None:
+    if exchange.client is None or exchange.client.fits is None:
         found = find_model(body) if route.names_one_model else None
     else:
         opened = read_small_restricted(exchange, request, body)
@@ -71,43 +69,32 @@ def plan_known(
     relayed = None if findings is None else findings.relayed.get(asked)
     if relayed is None:
         target = memo.find_target(route, request, asked)
-        if target is None:
-            return None
-        exchange.asked_model = asked
-        exchange.target = target if isinstance(target, Target) else target.target
-        check_allowed(exchange, exchange.target)
-        if isinstance(target, Target):
-            return _translate_known(exchange, request, target, body)
+        if not isinstance(target, KnownTarget):
+            return None if target is None else _translate_known(exchange, request, target, body)
+        exchange.asked_model, exchange.target = asked, target.target
+        check_allowed(exchange, target.target)
         relayed = target, relayed_head(memo, target, request)
         if findings is not None:
             memo.keep_relayed(request, asked, *relayed)
     known, head = relayed
     if TAG_BYTES in body or (known.takes_list and LIST_MARKER in body):
         return None
-    exchange.asked_model = asked
-    exchange.target = known.target
+    exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:
         body = replace_spans(body, found.spans, known.model_literal)
-    return Passthrough(
-        route,
-        known.target,
-        request,
-        body,
-        known.keepalive_seconds,
-        None,
-        head,
-        reads_errors=exchange.generation.error_messages,
-    )
+    seconds, reads_errors = known.keepalive_seconds, exchange.generation.error_messages
+    return Passthrough(route, known.target, request, body, seconds, None, head, reads_errors=reads_errors)
 
 
 def _translate_known(
     exchange: Exchange, request: ClientRequest, target: Target, body: bytes
 ) -> Plan | FullResponse | None:
+    exchange.asked_model = target.asked_model
+    exchange.target = target
+    check_allowed(exchange, target)
     builder = TranslationBuilder(exchange, request, target, body)
     if builder.is_large:
         return None
-    exchange.asked_model = target.asked_model
-    exchange.target = target
     plan = builder.build()
     builder.record_findings()
     return plan
