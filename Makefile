@@ -148,10 +148,10 @@ bench-shapes: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.shapes --table
 
 soak: $(VENV)/dev.stamp
-	$(BIN)/python -m bench.soak
+	$(BIN)/python -m tests.support.soak
 
 bench-soak: $(VENV)/dev.stamp
-	$(BIN)/python -m bench.soak --minutes $(MINUTES)
+	$(BIN)/python -m tests.support.soak --minutes $(MINUTES)
 
 bench-responses: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.responses

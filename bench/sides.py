@@ -70,7 +70,9 @@ class Sides:
                 progress(f"starting {name}")
                 self._try(name, start)
         gateway = self.servers.get(GATEWAY)
-        for name in wanted & DIRECTIONS.keys() if gateway is not None else ():
+        if gateway is None:
+            return
+        for name in wanted & DIRECTIONS.keys():
             client, provider = DIRECTIONS[name]
             self.servers[name] = replace(gateway, wire=client, model_prefix=PREFIXES[provider])
 

@@ -29,7 +29,7 @@ def test_a_soak_by_time_reports_what_the_gateway_takes_and_compares_its_end_with
 
 
 def soak(*options: str) -> str:
-    command = [sys.executable, "-m", "bench.soak", *options]
+    command = [sys.executable, "-m", "tests.support.soak", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

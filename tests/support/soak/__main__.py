@@ -1,4 +1,4 @@
-"""Soak a gateway: ``python -m bench.soak [--exchanges N | --minutes N] [--clients N] [--seed N]``.
+"""Soak a gateway: ``python -m tests.support.soak [--exchanges N | --minutes N] [--clients N] [--seed N]``.
 
 Mixed exchanges (passed through and translated, whole and streamed, clients that leave, providers that fail in
 many ways, restricted keys that ask for forbidden models, sessions that are cut off anywhere) run through one
@@ -19,13 +19,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.soak.exchanges import PROBES
-from bench.soak.run import Soak, Wanted
+from tests.support.soak.exchanges import PROBES
+from tests.support.soak.run import Soak, Wanted
 
 
 def main() -> int:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="bench.soak", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="tests.support.soak", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--exchanges", type=int, default=1_000_000, help="number of requests (1000000)")
     parser.add_argument("--slice", type=int, default=50_000, help="requests between two checks (50000)")
     parser.add_argument("--clients", type=int, default=48, help="number of clients (48)")

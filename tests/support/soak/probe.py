@@ -1,4 +1,4 @@
-"""The probe of a soak: ``python -m bench.soak.probe PORT`` asks one small question after another.
+"""The probe of a soak: ``python -m tests.support.soak.probe PORT`` asks one small question after another.
 
 It is a process of its own, so that neither the clients of the soak nor their work are in its times.  It
 writes one line for each answer, the microseconds that it took or ``failed``, and ends when its input does.
@@ -10,8 +10,8 @@ import select
 import sys
 import time
 
-from bench.soak.exchanges import PROBES, Exchange
 from tests.support.raw_client import RawClient
+from tests.support.soak.exchanges import PROBES, Exchange
 
 PAUSE_SECONDS = 0.05
 FAILED = "failed"

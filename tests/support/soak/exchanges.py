@@ -1,7 +1,8 @@
 """What is exchanged: every request carries a number, and so does every byte that answers it.
 
 The number and what shall happen stand in the model's name, ``m123.reset``: the provider of the soak
-(:mod:`bench.soak.upstream`) obeys that name and repeats it in its answer, and the usage event repeats it too.
+(:mod:`tests.support.soak.upstream`) obeys that name and repeats it in its answer, and the usage event repeats
+it too.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from bench.soak.hostile import LIMITED_KEY, hostile_message, hostile_request
-from bench.soak.sessions import TEXT, leaving, render_frame
+from tests.support.soak.hostile import LIMITED_KEY, hostile_message, hostile_request
+from tests.support.soak.sessions import TEXT, leaving, render_frame
 
 EDGE_KEY = "soak-edge-key"
 PROVIDER_KEY = "soak-provider-key"
@@ -20,7 +21,7 @@ WIRES = ("openai", "anthropic", "gemini")
 PROVIDERS = {"o": "openai", "c": "openai", "a": "anthropic", "g": "gemini"}
 """The providers of the configuration, and the wire that each speaks."""
 PROBES = 1_000_000_000
-"""The numbers above it are the probe's (:mod:`bench.soak.probe`)."""
+"""The numbers above it are the probe's (:mod:`tests.support.soak.probe`)."""
 MARK = re.compile(rb"m(\d+)\.[a-z0-9]+")
 
 

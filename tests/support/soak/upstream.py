@@ -1,7 +1,7 @@
-"""The provider of the soak: ``python -m bench.soak.upstream`` prints its port, serves until its input ends.
+"""The provider of the soak: it prints its port, and serves until its input ends.
 
-What it does is said by the model's name (:mod:`bench.soak.exchanges`).  Each later line that it prints is a
-problem: something reached it that must not.
+What it does is said by the model's name (:mod:`tests.support.soak.exchanges`).  Each later line that it
+prints is a problem: something reached it that must not.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.soak.answers import failure, failure_event, halves, start_up, unended, whole
-from bench.soak.sessions import ProviderEnd
 from tests.support.raw_client import chunk
 from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Turn, counted, start_upstream
+from tests.support.soak.answers import failure, failure_event, halves, start_up, unended, whole
+from tests.support.soak.sessions import ProviderEnd
 
 LATE_SECONDS = 0.004
 """How long behind the answer an answer comes that nobody asked for."""

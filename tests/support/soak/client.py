@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from bench.soak.answers import halves, whole
-from bench.soak.exchanges import MARK, Exchange
 from tests.support.raw_client import RawClient
+from tests.support.soak.answers import halves, whole
+from tests.support.soak.exchanges import MARK, Exchange
 
 _NAMES_FORBIDDEN = frozenset({"hostile", "wlater", "wquery"})
 """Where a refusal may repeat the name that the client has sent."""

@@ -23,9 +23,9 @@ from msgspec.json import Decoder
 
 from bench.machines import ROOT, cpu_seconds
 from bench.processes import Server, environment, serving_gateway
-from bench.soak.client import Findings, Seen, run_client
-from bench.soak.exchanges import LIMITED_MODELS, MARK, PROBES, Exchange, drawn
-from bench.soak.watch import Sample, Watch, percentile, summary
+from tests.support.soak.client import Findings, Seen, run_client
+from tests.support.soak.exchanges import LIMITED_MODELS, MARK, PROBES, Exchange, drawn
+from tests.support.soak.watch import Sample, Watch, percentile, summary
 
 RELOAD_SECONDS = 2.0
 WINDOW_SECONDS = 300.0
@@ -150,7 +150,7 @@ class Soak:
         """Serve the provider, note what it complains about, and take the events that the gateway writes."""
         events = os.fdopen(os.open(self.folder / "usage.jsonl", os.O_RDWR), "rb")
         with subprocess.Popen(
-            [sys.executable, "-m", "bench.soak.upstream"],
+            [sys.executable, "-m", "tests.support.soak.upstream"],
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,

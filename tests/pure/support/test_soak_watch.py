@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from bench.soak.watch import Sample, percentile, summary
+from tests.support.soak.watch import Sample, percentile, summary
 
 
 def sample(minute: float, memory: int, milliseconds: float) -> Sample:

@@ -15,7 +15,7 @@ from typing import IO
 
 from bench.machines import ROOT, cpu_seconds, resident_bytes
 from bench.processes import environment
-from bench.soak.probe import FAILED
+from tests.support.soak.probe import FAILED
 from tests.support.waiting import WAIT_SECONDS
 
 
@@ -98,7 +98,7 @@ class Watch:
         """Begin to ask."""
         self._cpu = cpu_seconds(self.pid)
         self._probe = subprocess.Popen(
-            [sys.executable, "-m", "bench.soak.probe", str(self.port)],
+            [sys.executable, "-m", "tests.support.soak.probe", str(self.port)],
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,
