@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import Span
 from mgw.wire.nested_strings import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
+from tests.support.dice import Dice, Writer, one_of, sampled_from, written
 from tests.support.laws import examples
 
 REQUESTS: JsonPath = ("requests", None, "model")
@@ -26,8 +27,7 @@ def values(body: bytes, *paths: JsonPath) -> list[str]:
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
 
-SPACE = st.sampled_from(["", "", "", " ", "\r\n\t"])
-PIECES = st.sampled_from(
+PIECES = sampled_from(
     [
         "model",
         r"\"",
@@ -47,37 +47,46 @@ PIECES = st.sampled_from(
         "x" * 100,
     ]
 )
-STRINGS = st.lists(PIECES, max_size=4).map(lambda pieces: f'"{"".join(pieces)}"')
-OTHERS = st.sampled_from(
+
+
+def a_string(dice: Dice) -> str:
+    return f'"{"".join([PIECES(dice) for _ in range(dice.below(5))])}"'
+
+
+OTHERS = sampled_from(
     ["0", "-1.50E+400", "null", "[]", "{ }", '{"model":"a"}', '["a","b"]', r'[["\\"]]', '[{"model":"a"}]']
 )
-VALUES = st.one_of(STRINGS, STRINGS, OTHERS)
-MODELS = st.sampled_from(['"model"', r'"\u006dodel"', r'"mode\u006C"'])
-OTHER_KEYS = (
-    st.sampled_from(['"params"', r'"p\u0061rams"', '"requests"', '"models"', r'"model\\"', '""']) | STRINGS
+VALUES = one_of(a_string, a_string, OTHERS)
+MODELS = sampled_from(['"model"', r'"\u006dodel"', r'"mode\u006C"'])
+OTHER_KEYS = one_of(
+    sampled_from(['"params"', r'"p\u0061rams"', '"requests"', '"models"', r'"model\\"', '""']), a_string
 )
 
 
-def joined(*parts: st.SearchStrategy[str] | str) -> st.SearchStrategy[str]:
-    """The parts in a row, with white space around each."""
-    spaced = [part for one in parts for part in (SPACE, st.just(one) if isinstance(one, str) else one)]
-    return st.tuples(*spaced, SPACE).map("".join)
+def arrays(inner: Writer) -> Writer:
+    return lambda dice: dice.spaced("[", " ,".join([inner(dice) for _ in range(1 + dice.below(4))]), "]")
 
 
-def arrays(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return joined("[", st.lists(inner, min_size=1, max_size=4).map(" ,".join), "]")
+def objects(inner: Writer) -> Writer:
+    keys = (MODELS, OTHER_KEYS)
+
+    def member(dice: Dice) -> str:
+        return dice.spaced(dice.one_of(keys)(dice), ":", dice.spaced(inner(dice)))
+
+    return lambda dice: dice.spaced("{", ",".join([member(dice) for _ in range(1 + dice.below(5))]), "}")
 
 
-def objects(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    member = joined(MODELS, ":", inner) | joined(OTHER_KEYS, ":", inner)
-    return joined("{", st.lists(member, min_size=1, max_size=5).map(",".join), "}")
+REQUEST = objects(one_of(VALUES, objects(VALUES)))
+REQUESTS_WRITTEN = arrays(REQUEST)
 
 
-REQUEST = objects(VALUES | objects(VALUES))
-TOP = joined(
-    '{"requests":', arrays(REQUEST), ",", st.sampled_from(['"params"', '"requests"']), ":", REQUEST, "}"
-)
-DOCUMENTS = st.one_of(objects(VALUES | REQUEST), arrays(REQUEST), TOP, VALUES)
+def a_batch(dice: Dice) -> str:
+    first = dice.spaced('{"requests":', REQUESTS_WRITTEN(dice), ",")
+    key = dice.one_of(['"params"', '"requests"'])
+    return first + dice.spaced(key, ":", REQUEST(dice)) + dice.spaced("}")
+
+
+DOCUMENTS = written(one_of(objects(one_of(VALUES, REQUEST)), REQUESTS_WRITTEN, a_batch, VALUES))
 STEPS = st.sampled_from(["model", "params", "requests", None])
 USUAL: list[JsonPath] = [
     REQUESTS,
@@ -148,7 +157,7 @@ def in_bytes(text: str, span: Span) -> Span:
 
 
 @pytest.mark.slow
-@examples(200)
+@examples(300)
 @given(text=DOCUMENTS, paths=PATHS)
 @example(text='{"a":"%s","model":"x"}' % ("x" * 99), paths=[("model",)])
 @example(text='{"a":[0%s],"model":"x"}' % (',["b"]' * 50), paths=[("model",)])
