@@ -151,7 +151,7 @@ class UpgradeRequest:
     """One request for a WebSocket, and its session."""
 
     __slots__ = (
-        *("_ended", "_memory", "_session", "_subprotocols", "known", "channel", "exchange", "failure"),
+        *("_ended", "_memory", "_session", "known", "channel", "exchange", "failure"),
         *("request_id", "response", "server", "started"),
     )
 
