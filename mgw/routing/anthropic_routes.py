@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
-from mgw.routing.route import MESSAGE_MODELS, ModelAt, Resource, Route, Treatment, UrlRewrite, routes_of
+from mgw.routing.resources import Resource, routes_of
+from mgw.routing.route import MESSAGE_MODELS, ModelAt, Route, Treatment, UrlRewrite
 
 _AGENT: Final = (
     ("model",),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
-from mgw.routing.route import ModelAt, Path, Resource, UrlRewrite, routes_of
+from mgw.routing.resources import Resource, routes_of
+from mgw.routing.route import ModelAt, Path, UrlRewrite
 
 _MODEL: Final = (("model",),)
 _BASE_MODEL: Final = (("baseModel",), ("base_model",))

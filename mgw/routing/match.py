@@ -20,7 +20,8 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES, UNSAID, shown_family
 from mgw.nouns.vocabulary import DialectName, Family
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, group_of
+from mgw.routing.resources import group_of
+from mgw.routing.route import ANY_METHOD, ModelAt, Route
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 

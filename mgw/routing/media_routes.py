@@ -7,7 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.nouns.vocabulary import DialectName, Family, Modality
-from mgw.routing.route import ModelAt, Resource, Route, Treatment, routes_of
+from mgw.routing.resources import Resource, routes_of
+from mgw.routing.route import ModelAt, Route, Treatment
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
 """The limit of audio to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
-from mgw.routing.route import ANY_METHOD, ModelAt, Resource, Route, Treatment, routes_of
+from mgw.routing.resources import Resource, routes_of
+from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
 
 _MODEL: Final = (("model",),)
 _GRADER: Final = (("grader", "model"), ("grader", "graders", "model"))

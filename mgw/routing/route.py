@@ -1,22 +1,13 @@
-"""A row of the route table, and a short notation for rows of vendor resources.
-
-Vendors' resources differ in little but their paths.  A :class:`Resource` is a path with the methods that it
-takes; :func:`routes_of` makes a row of the table of each.  Rows are named after the words of their path and
-what the method does there: ``files_list``, ``vector_stores_files_retrieve``, ``anthropic_agents_archive``.
-"""
+"""A row of the route table."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import DialectName, Family, Modality, TextApi
 
 
@@ -206,124 +197,3 @@ MODEL_LIST: Final[Path] = ("models", None)
 
 MESSAGE_MODELS: Final[tuple[Path, ...]] = (MODEL_LIST, ("fallbacks", None, "model"), ("tools", None, "model"))
 """The models that a message of Anthropic's falls back to, and those of tools such as the advisor."""
-
-
-class Resource(Struct, frozen=True):
-    """One path of a vendor's, with all methods that it takes there."""
-
-    path: str
-    methods: str
-    """The methods, with blanks between them."""
-    models: tuple[Path, ...] = ()
-    """Where the JSON body of what creates or changes something may name models."""
-    model_at: ModelAt = ModelAt.NOWHERE
-    """Where else than in a JSON body a model stands."""
-    modality: Modality = Modality.PLATFORM
-    metered: bool = False
-    """Whether an answer to what is posted, or else to what is fetched, tells the tokens of this request."""
-    max_body_bytes: int | None = None
-    url_rewrite: UrlRewrite | None = None
-    preferred: bool = False
-    upstream_prefix: str = ""
-    translated_for: frozenset[Family] = frozenset()
-    form_part: str = "model"
-    """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
-    query_model: bool = False
-    """Whether the query may name the model; like the next two as in :class:`Route`."""
-    unstored: bytes | None = None
-    other_models: tuple[Path, ...] = ()
-
-
-_CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
-_ON_AN_ITEM: Final = MappingProxyType(
-    {"GET": "retrieve", "POST": "update", "PATCH": "patch", "PUT": "replace", "DELETE": "delete"}
-)
-_ON_A_COLLECTION: Final = MappingProxyType(
-    {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "replace", "DELETE": "delete"}
-)
-_VERSION: Final = re.compile(r"^(?:/upload)?/v1(?:beta)?/")
-_OF_A_MODEL: Final = re.compile(r"/models/[^/]+:")
-_GROUPS: Final = MappingProxyType(
-    {"chat": "stored_completions", "responses": "stored_responses", "messages": "message_batches"}
-)
-"""Resources that would share their name with the row of a text route."""
-_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def routes_of(dialect: DialectName, resources: Sequence[Resource]) -> tuple[Route, ...]:
-    """Return the rows of a vendor's resources, in order."""
-    collections = {above for resource in resources for above in _above(resource.path)}
-    return tuple(
-        _row(dialect, resource, method, is_collection=resource.path in collections)
-        for resource in resources
-        for method in resource.methods.split()
-    )
-
-
-def _above(path: str) -> list[str]:
-    """Return every path that another one stands below."""
-    segments = path.split("/")
-    return ["/".join(segments[:count]) for count in range(2, len(segments))]
-
-
-def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection: bool) -> Route:
-    changing = method in _CHANGING
-    model_at, models = resource.model_at, resource.models if changing else ()
-    if models and model_at is ModelAt.NOWHERE:
-        model_at = ModelAt.BODY
-    elif not changing and model_at is not ModelAt.PATH:
-        model_at = ModelAt.NOWHERE
-    looked_at = model_at in (ModelAt.BODY, ModelAt.BATCH) or (models and model_at is ModelAt.PATH)
-    name = _name_of(resource, method, is_collection=is_collection)
-    return Route(
-        name=FAMILIES[dialect.family].route_prefix + name,
-        method=method,
-        path=resource.path,
-        dialect=dialect,
-        modality=resource.modality,
-        model_at=model_at,
-        treatment=Treatment.RELAY,
-        body=BodyStorage.SPOOL if changing and not looked_at else BodyStorage.MEMORY,
-        upstream_prefix=resource.upstream_prefix,
-        body_models=models,
-        other_models=resource.other_models if changing else (),
-        form_part=resource.form_part,
-        query_model=resource.query_model and changing,
-        model_optional=model_at is not ModelAt.PATH,
-        translated_for=resource.translated_for,
-        unstored=resource.unstored,
-        metered=resource.metered and (changing or "POST" not in resource.methods),
-        max_body_bytes=resource.max_body_bytes,
-        url_rewrite=resource.url_rewrite,
-        group=group_of(resource.path),
-        preferred=resource.preferred,
-    )
-
-
-def group_of(path: str) -> str:
-    """Return the name of the resource that a path belongs to: its first word behind the version.
-
-    What a model is asked for belongs to none.
-    """
-    if _OF_A_MODEL.search(path):
-        return ""
-    first = _VERSION.sub("", path).lstrip("/").partition("/")[0].partition(":")[0]
-    if not first or first.startswith("{"):
-        return ""
-    return _GROUPS.get(first, _snake(first))
-
-
-def _name_of(resource: Resource, method: str, *, is_collection: bool) -> str:
-    path = _VERSION.sub("", resource.path)
-    uploads = "upload_" if resource.path.startswith("/upload/") else ""
-    words = [_snake(word) for word in re.split("[/:]", path) if word and not word.startswith("{")]
-    name = uploads + "_".join(words)
-    if path.endswith("}"):
-        return f"{name}_{_ON_AN_ITEM[method]}"
-    if is_collection or " " in resource.methods:
-        return f"{name}_{_ON_A_COLLECTION[method]}"
-    return name
-
-
-def _snake(word: str) -> str:
-    return _CAMEL.sub("_", word).replace("-", "_").lower()
