@@ -8,8 +8,9 @@ from typing import Final
 
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import Capability, Family
+from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import REQUIRED
-from mgw.routing.route import ANY_METHOD, BodyStorage, ModelAt, Route, Treatment, UrlRewrite
+from mgw.routing.route import ANY_METHOD, BodyStorage, Route, Treatment, UrlRewrite
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
 
 _WIDTHS: Final = "31 33 13 12 11"
@@ -122,17 +123,17 @@ def _method(route: Route) -> str:
 def _models(routes: Sequence[Route]) -> str:
     found: dict[str, None] = {}
     for route in routes:
-        optional = "?" if route.model_optional else ""
+        optional = "?" if route.models.optional else ""
         if route.treatment is Treatment.REALTIME:
-            if route.model_at is not ModelAt.NOWHERE:
-                found[route.model_at] = None
-            found |= dict.fromkeys(f"``{_spelled(path)}``" for path in route.body_models)
-        elif route.body_models and route.model_at is not ModelAt.PATH:
-            inside = f"{route.form_part}: " if route.model_at is ModelAt.FORM else ""
-            found |= dict.fromkeys(f"``{inside}{_spelled(path)}``{optional}" for path in route.body_models)
-            found |= {"query?": None} if route.query_model else {}
-        elif route.model_at is not ModelAt.NOWHERE:
-            found[f"{route.model_at}{optional}"] = None
+            if route.models.at is not ModelAt.NOWHERE:
+                found[route.models.at] = None
+            found |= dict.fromkeys(f"``{_spelled(path)}``" for path in route.models.paths)
+        elif route.models.paths and route.models.at is not ModelAt.PATH:
+            inside = f"{route.models.form_part}: " if route.models.at is ModelAt.FORM else ""
+            found |= dict.fromkeys(f"``{inside}{_spelled(path)}``{optional}" for path in route.models.paths)
+            found |= {"query?": None} if route.models.in_query else {}
+        elif route.models.at is not ModelAt.NOWHERE:
+            found[f"{route.models.at}{optional}"] = None
     return ", ".join(found)
 
 

@@ -21,8 +21,9 @@ from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Modality
+from mgw.routing.model_source import MODEL_LIST, ModelAt
 from mgw.routing.resolve import Target
-from mgw.routing.route import MODEL_LIST, ModelAt, Route, Treatment
+from mgw.routing.route import Route, Treatment
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, apply_edits, find_model
@@ -126,9 +127,9 @@ async def open_body(exchange: Exchange, request: ClientRequest, original: bytes 
         find = partial(find_model, body)
         model = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
         return RequestBody(original, body, model, encoded=body is not original)
-    if route.model_at is ModelAt.FORM:
+    if route.models.at is ModelAt.FORM:
         return await _read_form(exchange, request, original)
-    if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
+    if route.models.paths and (route.models.at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
         return await find_nested_models(exchange, request, original)
     return RequestBody(original, original if isinstance(original, bytes) else None)
 
@@ -155,12 +156,12 @@ async def find_other_models(exchange: Exchange, target: Target, opened: RequestB
     :raises GatewayError: ``MALFORMED``.
     """
     body, route = opened.decoded, exchange.route
-    if body is None or not route.other_models:
+    if body is None or not route.models.others:
         return
     if exchange.is_restricted:
         if not opened.names_others:
             return
-        find = partial(find_unambiguous_strings, body, *route.other_models)
+        find = partial(find_unambiguous_strings, body, *route.models.others)
     elif takes_list(route, target) and LIST_MARKER in body:
         find = partial(find_nested_strings, body, MODEL_LIST)
     else:
@@ -170,11 +171,11 @@ async def find_other_models(exchange: Exchange, target: Target, opened: RequestB
 
 def takes_list(route: Route, target: Target) -> bool:
     """Whether a provider may be given a list of models, one of which it chooses."""
-    return MODEL_LIST in route.other_models and KINDS[target.kind].takes_model_list
+    return MODEL_LIST in route.models.others and KINDS[target.kind].takes_model_list
 
 
 def _nested_in(route: Route, body: bytes) -> tuple[NestedString, ...]:
-    return tuple(find_nested_strings(body, *route.body_models)) if body else ()
+    return tuple(find_nested_strings(body, *route.models.paths)) if body else ()
 
 
 async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> RequestBody:
@@ -190,7 +191,7 @@ async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | B
     if media not in (JSON, FORM):
         return RequestBody(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
     if not isinstance(body, bytes):
-        reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
+        reader = FormReader(content_type, exchange.route.models.form_part, MAX_PART_BYTES)
         await read_pieces(body, reader.feed)
         return _find_in_part(exchange.route, RequestBody(body), reader.finish())
     whole = await decode_body(exchange, request, body)
@@ -203,16 +204,16 @@ async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | B
 
 
 def _find_in_form(route: Route, opened: RequestBody, body: bytes, content_type: bytes) -> RequestBody:
-    return _find_in_part(route, opened, find_part(body, content_type, route.form_part, MAX_PART_BYTES))
+    return _find_in_part(route, opened, find_part(body, content_type, route.models.form_part, MAX_PART_BYTES))
 
 
 def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody:
     """Find the model of a form's route in JSON, which has a member for each part."""
     if not body:
         return opened
-    if route.body_models:
+    if route.models.paths:
         opened.nested = tuple(
-            find_nested_strings(body, *((route.form_part, *path) for path in route.body_models))
+            find_nested_strings(body, *((route.models.form_part, *path) for path in route.models.paths))
         )
     else:
         opened.model = find_model(body)
@@ -222,8 +223,8 @@ def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody
 def _find_in_part(route: Route, opened: RequestBody, part: FoundString | None) -> RequestBody:
     if part is None:
         return opened
-    if route.body_models:
-        opened.nested = tuple(find_nested_in_part(part, *route.body_models))
+    if route.models.paths:
+        opened.nested = tuple(find_nested_in_part(part, *route.models.paths))
     else:
         opened.model, opened.in_form = part, True
     return opened

@@ -37,8 +37,9 @@ from mgw.exchange.upstream_head import known_target_of, relayed_head
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import KnownTarget, UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target, check_capability, is_translated
-from mgw.routing.route import ModelAt, Treatment
+from mgw.routing.route import Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, find_string, replace_spans
@@ -192,7 +193,7 @@ async def _translation(
 ) -> Plan | FullResponse:
     """Translate a request; ``keep`` what leads to the target for other requests."""
     decoded = body.decoded
-    if exchange.route.model_at is not ModelAt.BODY or decoded is None:
+    if exchange.route.models.at is not ModelAt.BODY or decoded is None:
         assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
         decoded = await decode_body(exchange, request, body.original)
     if keep and exchange.route.is_remembered:
@@ -223,7 +224,7 @@ async def _passthrough(
         if not request.content_codings:
             memo.keep_relayed(request, target.asked_model, known, head)
         return _passthrough_of(exchange, request, target, body, head=head)
-    repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
+    repeats = route.models.at is ModelAt.PATH and route.models.paths and not body.nested
     if repeats and not exchange.is_restricted and target.upstream_model != request.path_model:
         body = await find_nested_models(exchange, request, body.original)
     if has_foreign_history(exchange, body):

@@ -20,7 +20,8 @@ from mgw.exchange.offload import SMALL_BYTES, maybe_offload
 from mgw.exchange.target_resolution import MODEL, check_query
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.model_source import ModelAt
+from mgw.routing.route import Route, Treatment
 from mgw.wire.headers import values_of
 from mgw.wire.json_spans import FoundString
 from mgw.wire.multipart import feed_whole
@@ -53,7 +54,7 @@ async def open_restricted_body(
     route = exchange.route
     has_body = not isinstance(original, bytes) or bool(original)
     _check_head(exchange, request, has_body=has_body)
-    in_form = route.model_at is ModelAt.FORM and _media_of(request) == FORM
+    in_form = route.models.at is ModelAt.FORM and _media_of(request) == FORM
     if not isinstance(original, bytes):
         if in_form and not request.content_codings:
             reader = _form_reader(route, request)
@@ -88,20 +89,20 @@ def _read(route: Route, request: ClientRequest, original: bytes, body: bytes) ->
         opened.encoded = True
         opened.is_changed = any(_RAW_OR_WRAPPED in coding.lower() for coding in request.content_codings)
     if route.names_one_model:
-        found = find_unambiguous_strings(body, _ONE, *route.other_models)
+        found = find_unambiguous_strings(body, _ONE, *route.models.others)
         if len(found) == 1 and found[0].path == _ONE:  # as nearly always
             opened.model = FoundString(found[0].value, (found[0].span,))
             return opened
         opened.model = _one_of([one for one in found if one.path == _ONE])
         opened.names_others = any(one.path != _ONE for one in found)
-    elif route.model_at is ModelAt.FORM:
+    elif route.models.at is ModelAt.FORM:
         _read_form(route, request, opened, body)
     elif body:
-        paths = route.body_models or (_ONE,)
-        found = find_unambiguous_strings(body, *paths, *route.other_models)
+        paths = route.models.paths or (_ONE,)
+        found = find_unambiguous_strings(body, *paths, *route.models.others)
         opened.nested = tuple(one for one in found if _ends_at(one, paths))
         opened.names_others = len(opened.nested) < len(found)
-        if not route.body_models:
+        if not route.models.paths:
             _check_repetition(route, request, opened.nested)
     return opened
 
@@ -122,8 +123,8 @@ def _check_media(route: Route, request: ClientRequest) -> None:
     if len(stated) > 1:
         raise _media_error("Content-Type appears more than once")
     media = media_type(stated[0]) if stated else b""
-    if route.model_at is ModelAt.FORM:
-        if media not in (FORM, JSON) and not (media == _OFFER and route.query_model):
+    if route.models.at is ModelAt.FORM:
+        if media not in (FORM, JSON) and not (media == _OFFER and route.models.in_query):
             raise _media_error("the body must be multipart/form-data or application/json")
     elif stated and _READ_AS_JSON.fullmatch(media) is None:
         raise _media_error("the body must be application/json")
@@ -132,7 +133,9 @@ def _check_media(route: Route, request: ClientRequest) -> None:
 
 
 def _form_reader(route: Route, request: ClientRequest) -> UnambiguousFormReader:
-    return UnambiguousFormReader(_content_type(request), route.form_part, MAX_PART_BYTES, route.other_models)
+    return UnambiguousFormReader(
+        _content_type(request), route.models.form_part, MAX_PART_BYTES, route.models.others
+    )
 
 
 def _find_in_parts(
@@ -144,8 +147,8 @@ def _find_in_parts(
         opened.others, opened.in_form = tuple(reader.further), True
     if part is None:
         return opened
-    if route.body_models:
-        opened.nested = tuple(find_unambiguous_in_part(part, *route.body_models))
+    if route.models.paths:
+        opened.nested = tuple(find_unambiguous_in_part(part, *route.models.paths))
         _check_query_repetition(route, request, opened)
     else:
         opened.model, opened.in_form = part, True
@@ -161,19 +164,19 @@ def _read_form(route: Route, request: ClientRequest, opened: RequestBody, body: 
         _find_in_parts(route, request, opened, reader)
     elif not body or media == _OFFER:
         return
-    elif route.body_models:
-        paths = [(route.form_part, *path) for path in route.body_models]
+    elif route.models.paths:
+        paths = [(route.models.form_part, *path) for path in route.models.paths]
         opened.nested = tuple(find_unambiguous_strings(body, *paths, _ONE))
         _check_query_repetition(route, request, opened)
     else:
-        found = find_unambiguous_strings(body, _ONE, *route.other_models)
+        found = find_unambiguous_strings(body, _ONE, *route.models.others)
         opened.model = _one_of([one for one in found if one.path == _ONE])
         opened.names_others = any(one.path != _ONE for one in found)
 
 
 def _check_query_repetition(route: Route, request: ClientRequest, opened: RequestBody) -> None:
     """Refuse a query whose model is another than the body's: of two, each provider chooses its own."""
-    asked = query_value(request.raw_query, MODEL) if route.query_model else None
+    asked = query_value(request.raw_query, MODEL) if route.models.in_query else None
     if asked is not None and opened.nested and any(one.value != asked for one in opened.nested):
         raise GatewayError(Reason.MALFORMED, "the query and the body name different models", param=MODEL)
 

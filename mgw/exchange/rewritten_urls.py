@@ -127,7 +127,7 @@ def url_rewriter_for(exchange: Exchange, request: ClientRequest, target: Target)
     rewrites_urls = exchange.generation.config.rewrite_urls
     if route.url_rewrite is None or own_address is None or not rewrites_urls:
         return None
-    return UrlRewriter(exchange, target, own_address, request.version, route.upstream_prefix, exchange.wall)
+    return UrlRewriter(exchange, target, own_address, request.version, route.call.prefix, exchange.wall)
 
 
 def rewrites_body(rewriter: UrlRewriter | None) -> bool:

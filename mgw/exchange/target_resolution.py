@@ -14,8 +14,9 @@ from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.match import PROVIDER
+from mgw.routing.model_source import MODEL_LIST, ModelAt
 from mgw.routing.resolve import Resolver, Target, check_capability
-from mgw.routing.route import MODEL_LIST, ModelAt, Route
+from mgw.routing.route import Route
 from mgw.wire.headers import value_of
 from mgw.wire.nested_strings import NestedString
 from mgw.wire.target import check_stated_once, has_similar_parameter, query_value
@@ -36,11 +37,11 @@ def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody
     """
     route = exchange.route
     asked = request.path_model if body.model is None else body.model.value
-    if route.query_model:
+    if route.models.in_query:
         check_stated_once(request.raw_query, MODEL)
         if asked is None and not body.nested:
             asked = query_value(request.raw_query, MODEL)
-    if route.body_models and route.model_at is not ModelAt.PATH and asked is None:
+    if route.models.paths and route.models.at is not ModelAt.PATH and asked is None:
         target = _resolve_nested(exchange, request, list(body.effective_models.values()))
         return check_target(exchange, target)
     return resolve_model(exchange, request, asked)
@@ -58,13 +59,17 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
             exchange.asked_model = None
             raise _long_model()
         target = _resolve_named(route, resolver, request, asked)
-    elif route.model_optional or (
-        route.instead_of_model is not None and query_value(request.raw_query, route.instead_of_model)
-    ):
+    elif route.models.optional or _is_said_instead(route, request):
         target = Target(_chosen_provider(route, resolver, request), None, None)
     else:
         raise _missing_model(route)
     return check_target(exchange, target)
+
+
+def _is_said_instead(route: Route, request: ClientRequest) -> bool:
+    """Whether the query names something that has a model already."""
+    parameter = route.models.instead
+    return parameter is not None and bool(query_value(request.raw_query, parameter))
 
 
 def check_target(exchange: Exchange, target: Target) -> Target:
@@ -87,7 +92,7 @@ def check_query(route: Route, raw_query: bytes | None) -> None:
     """
     if raw_query is None:
         return
-    in_query = route.model_at is ModelAt.QUERY or route.query_model
+    in_query = route.models.at is ModelAt.QUERY or route.models.in_query
     if (
         has_similar_parameter(raw_query, MODEL)
         or (not in_query and query_value(raw_query, MODEL) is not None)
@@ -120,7 +125,7 @@ def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, b
         body.listed = tuple(new_at[other.path] for other in body.others if other.path[0] == MODEL_LIST[0])
     if body.nested:
         return
-    if new is not None and exchange.route.model_at is not ModelAt.PATH:
+    if new is not None and exchange.route.models.at is not ModelAt.PATH:
         body.rename(new)
 
 
@@ -170,7 +175,7 @@ def _resolve_nested(exchange: Exchange, request: ClientRequest, nested: Sequence
         if len(first[0].value) > MAX_MODEL_CHARS:
             raise _long_model()
         exchange.asked_model = first[0].value
-    if choosing is None or route.model_at is ModelAt.BATCH:
+    if choosing is None or route.models.at is ModelAt.BATCH:
         provider = _provider_of_bare(route, resolver, request, resolved=bool(resolved))
     else:
         assert choosing[2] is not None
@@ -210,7 +215,7 @@ def _long_model() -> GatewayError:
 
 
 def _missing_model(route: Route) -> GatewayError:
-    if route.model_at is ModelAt.QUERY:
+    if route.models.at is ModelAt.QUERY:
         message = f"{route.path} requires a model: add ?model=<model> to the URL"
     else:
         message = f"{route.path} requires a model: set the field 'model'"

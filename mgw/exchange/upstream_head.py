@@ -22,8 +22,9 @@ from mgw.memo.request_memo import RequestMemo
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import Family, Modality
 from mgw.routing.match import PROVIDER
+from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target
-from mgw.routing.route import ModelAt, Route
+from mgw.routing.route import Route
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
 from mgw.wire.headers import RawHeaders, request_headers
@@ -101,20 +102,20 @@ def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHe
 def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:
     """Return the path and the query of a request that is passed on."""
     query = request.raw_query
-    optional = route.model_optional or route.instead_of_model is not None
+    optional = route.models.optional or route.models.instead is not None
     if optional or route.modality is Modality.PLATFORM:
         query = without_parameter(query, _PROVIDER_PARAMETER)
-    if route.model_at is ModelAt.QUERY or route.query_model:
+    if route.models.at is ModelAt.QUERY or route.models.in_query:
         query = _with_model(query, target)
     path = _path(route, target, request)
-    if route.upstream_origin:
+    if route.call.from_origin:
         return path if query is None else path + b"?" + query
     return call_target(
         target.provider,
         path,
         query,
-        prefix=route.upstream_prefix.encode(),
-        version=(route.upstream_version or "").encode(),
+        prefix=route.call.prefix.encode(),
+        version=route.call.version.encode(),
     )
 
 
@@ -127,10 +128,10 @@ def _with_model(query: bytes | None, target: Target) -> bytes | None:
 
 
 def _path(route: Route, target: Target, request: ClientRequest) -> bytes:
-    if route.upstream_path is not None:
-        return route.upstream_path.encode()
-    model, verb = target.upstream_model, route.upstream_verb
-    if route.model_at is not ModelAt.PATH or (model == request.path_model and verb is None):
+    if route.call.path is not None:
+        return route.call.path.encode()
+    model, verb = target.upstream_model, route.call.verb
+    if route.models.at is not ModelAt.PATH or (model == request.path_model and verb is None):
         path = request.raw_path[len(request.version) :]
     else:
         before, _, after = _VERSION.sub("", route.path).partition("{model}")

@@ -69,6 +69,19 @@ class Modality(StrEnum):
     PLATFORM = "platform"
 
 
+class Operation(StrEnum):
+    """What a provider is asked for; each kind has an address of its own for it."""
+
+    CHAT = "chat"
+    """The next turn of a conversation."""
+    COUNT = "count"
+    """The tokens of a conversation."""
+    EMBED = "embed"
+    SPEECH = "speech"
+    RELAY = "relay"
+    """Anything else: its path says what."""
+
+
 class Effort(StrEnum):
     """How much a model thinks, by name; in this order (contract 8.8)."""
 

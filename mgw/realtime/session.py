@@ -40,7 +40,7 @@ from mgw.realtime.messages import MAX_MESSAGE_BYTES, HoldLimits, RewritingDirect
 from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
 from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
-from mgw.routing.route import ModelAt
+from mgw.routing.model_source import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
 from mgw.wire.frames import FrameReader, Message
 from mgw.wire.headers import RawHeaders
@@ -181,7 +181,7 @@ class Session:
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 
         handshake = ServerHandshake(self.request.headers)
-        by_message = self.exchange.route.model_at is ModelAt.MESSAGE
+        by_message = self.exchange.route.models.at is ModelAt.MESSAGE
         try:
             await (self._open_by_message if by_message else self._open_by_request)(handshake)
         finally:
@@ -208,7 +208,7 @@ class Session:
         from mgw.realtime.upstream_socket import SwitchedUpstream
 
         exchange, request = self.exchange, self.request
-        in_query = exchange.route.model_at is ModelAt.QUERY
+        in_query = exchange.route.models.at is ModelAt.QUERY
         asked = query_value(request.raw_query, MODEL) if in_query else request.path_model
         target = target_of(exchange, request, asked)
         waiting = self.sessions.take_slot(self)
@@ -350,7 +350,7 @@ class Session:
         if not self._rewrites:
             return Direction(FrameReader(masked=True), write, ignore_messages, on_end)
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
-        first_only = messages.first_only and not self.exchange.route.model_optional
+        first_only = messages.first_only and not self.exchange.route.models.optional
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
             reader, write, on_end, self._rewrite, self._hold_limits(), first_only=first_only
@@ -367,9 +367,9 @@ class Session:
     def _rewrites(self) -> bool:
         """Whether messages of a client that may use every model may have to be changed."""
         route, target = self.exchange.route, self.exchange.target
-        if not route.body_models:
+        if not route.models.paths:
             return False
-        if route.model_at is ModelAt.MESSAGE or self._messages.replaces_http:
+        if route.models.at is ModelAt.MESSAGE or self._messages.replaces_http:
             return True
         return target is not None and target.upstream_model != target.asked_model  # else they repeat it
 

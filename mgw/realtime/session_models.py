@@ -58,12 +58,12 @@ class SessionModels:
         route = self.exchange.route
         if self.exchange.is_restricted:
             self._first = self._find_all(payload)
-            found = [one for one in self._first if _place_of(one) in route.body_models]
+            found = [one for one in self._first if _place_of(one) in route.models.paths]
         else:
-            found = find_message_models(payload, route.body_models)
+            found = find_message_models(payload, route.models.paths)
         if found:
             return found[-1].value
-        if not route.model_optional:
+        if not route.models.optional:
             raise no_model()
         return None
 
@@ -86,7 +86,7 @@ class SessionModels:
         repeat_marker, target = self.messages.repeat_marker, self.exchange.target
         if repeat_marker is not None and repeat_marker not in payload:
             return payload
-        found = find_message_models(payload, self.exchange.route.body_models)
+        found = find_message_models(payload, self.exchange.route.models.paths)
         if not found:
             return payload
         assert target is not None

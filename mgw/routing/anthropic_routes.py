@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.model_source import IN_BODY, MESSAGE_MODELS, ModelAt, ModelSource, in_body
 from mgw.routing.resources import Resource, routes_of
-from mgw.routing.route import MESSAGE_MODELS, ModelAt, Route, Treatment, UrlRewrite
+from mgw.routing.route import Route, Treatment, UrlRewrite
 
-_AGENT: Final = (
+_AGENT: Final = in_body(
     ("model",),
     ("model", "id"),
     ("multiagent", "advisor", "model"),
@@ -19,8 +20,14 @@ _AGENT: Final = (
     ("multiagent", "agents", None, "model", "id"),
 )
 """A model is a name, or an object that holds one."""
-_SETTINGS: Final = (("settings", "model"),)
-_SESSION_AGENT: Final = (("agent", "model"), ("agent", "model", "id"))
+_SETTINGS: Final = in_body(("settings", "model"))
+_SESSION_AGENT: Final = in_body(("agent", "model"), ("agent", "model", "id"))
+
+_BATCH: Final = ModelSource(
+    ModelAt.BATCH,
+    (("requests", None, "params", "model"),),
+    others=tuple(("requests", None, "params", *path) for path in MESSAGE_MODELS),
+)
 
 _RESOURCES: Final = (
     Resource("/v1/agents", "GET POST", models=_AGENT, preferred=True),
@@ -74,9 +81,7 @@ _RESOURCES: Final = (
     Resource(
         "/v1/messages/batches",
         "GET POST",
-        models=(("requests", None, "params", "model"),),
-        other_models=tuple(("requests", None, "params", *path) for path in MESSAGE_MODELS),
-        model_at=ModelAt.BATCH,
+        models=_BATCH,
         url_rewrite=UrlRewrite.RESULTS_URL,
     ),
     Resource("/v1/messages/batches/{message_batch_id}", "GET DELETE", url_rewrite=UrlRewrite.RESULTS_URL),
@@ -234,7 +239,7 @@ _COMPLETE: Final = Route(
     "/v1/complete",
     DialectName.ANTHROPIC,
     Modality.TEXT,
-    ModelAt.BODY,
+    IN_BODY,
     Treatment.RELAY,
     metered=False,
 )

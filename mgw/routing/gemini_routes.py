@@ -9,49 +9,55 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.model_source import IN_PATH, ModelAt, ModelSource, Path, in_body
 from mgw.routing.resources import Resource, routes_of
-from mgw.routing.route import ModelAt, Path, UrlRewrite
+from mgw.routing.route import Call, UrlRewrite
 
-_MODEL: Final = (("model",),)
-_BASE_MODEL: Final = (("baseModel",), ("base_model",))
-_EMBEDDING_MODEL: Final = (("embeddingModel",), ("embedding_model",))
-_SETUP: Final = tuple(
-    (name, *path)
-    for name in ("bidiGenerateContentSetup", "bidi_generate_content_setup")
-    for path in (("setup", "model"), ("model",))
+_MODEL: Final = in_body(("model",))
+_BASE_MODEL: Final = in_body(("baseModel",), ("base_model",))
+_EMBEDDING_MODEL: Final = in_body(("embeddingModel",), ("embedding_model",))
+_SETUP: Final = in_body(
+    *(
+        (name, *path)
+        for name in ("bidiGenerateContentSetup", "bidi_generate_content_setup")
+        for path in (("setup", "model"), ("model",))
+    )
 )
 _OF_AGENT: Final = (("agent_config", "model"), ("agentConfig", "model"))
-_INTERACTION: Final = (*_MODEL, *_OF_AGENT)
-_TRIGGER: Final = tuple(("interaction", *path) for path in _INTERACTION)
-_INLINED: Final[tuple[Path, ...]] = (
+_AGENT: Final = in_body(*_OF_AGENT)
+_OF_INTERACTION: Final = (("model",), *_OF_AGENT)
+_INTERACTION: Final = in_body(*_OF_INTERACTION)
+_TRIGGER: Final = in_body(*(("interaction", *path) for path in _OF_INTERACTION))
+_OF_INLINED: Final[tuple[Path, ...]] = (
     ("batch", "model"),
     ("batch", "inputConfig", "requests", "requests", None, "request", "model"),
     ("batch", "input_config", "requests", "requests", None, "request", "model"),
 )
 """The requests of a batch that stands in the body; each may repeat the model of the path."""
-_UPLOAD: Final = "/upload"
+_INLINED: Final = ModelSource(ModelAt.PATH, _OF_INLINED)
+_UPLOAD: Final = Call(prefix="/upload")
 
 _RESOURCES: Final = (
     Resource("/v1beta/files", "GET POST"),
     Resource("/v1beta/files:register", "POST"),
     Resource("/v1beta/files/{file}", "GET DELETE"),
     Resource("/v1beta/files/{file}:download", "GET"),
-    Resource("/upload/v1beta/files", "POST PUT", url_rewrite=UrlRewrite.UPLOAD_URL, upstream_prefix=_UPLOAD),
+    Resource("/upload/v1beta/files", "POST PUT", url_rewrite=UrlRewrite.UPLOAD_URL, call=_UPLOAD),
     Resource("/v1beta/batches", "GET"),
     Resource("/v1beta/batches/{batch}", "GET DELETE"),
     Resource("/v1beta/batches/{batch}:cancel", "POST"),
     Resource("/v1beta/batches/{batch}:updateGenerateContentBatch", "PATCH"),
     Resource("/v1beta/batches/{batch}:updateEmbedContentBatch", "PATCH"),
-    Resource("/v1beta/models/{model}:batchGenerateContent", "POST", _INLINED, ModelAt.PATH),
-    Resource("/v1beta/models/{model}:asyncBatchEmbedContent", "POST", _INLINED, ModelAt.PATH),
+    Resource("/v1beta/models/{model}:batchGenerateContent", "POST", _INLINED),
+    Resource("/v1beta/models/{model}:asyncBatchEmbedContent", "POST", _INLINED),
     Resource(
         "/v1beta/models/{model}:generateAnswer",
         "POST",
-        model_at=ModelAt.PATH,
+        models=IN_PATH,
         modality=Modality.TEXT,
         metered=True,
     ),
-    Resource("/v1beta/models/{model}", "PATCH DELETE", model_at=ModelAt.PATH),
+    Resource("/v1beta/models/{model}", "PATCH DELETE", IN_PATH),
     Resource("/v1beta/models/{model}/operations", "GET"),
     Resource("/v1beta/models/{model}/operations/{operation}", "GET"),
     Resource("/v1beta/operations", "GET"),
@@ -76,7 +82,7 @@ _RESOURCES: Final = (
         "/upload/v1beta/fileSearchStores/{store}:uploadToFileSearchStore",
         "POST PUT",
         url_rewrite=UrlRewrite.UPLOAD_URL,
-        upstream_prefix=_UPLOAD,
+        call=_UPLOAD,
     ),
     Resource("/v1beta/generatedFiles", "GET"),
     Resource("/v1beta/generatedFiles/{file}/operations/{operation}", "GET"),
@@ -93,7 +99,7 @@ _RESOURCES: Final = (
     Resource("/v1beta/interactions/{interaction}/cancel", "POST"),
     Resource("/v1beta/interactions/{interaction}/auth_tokens", "POST"),
     Resource("/v1beta/interactions/{interaction}/auth_tokens/{auth_token}", "DELETE"),
-    Resource("/v1beta/agents", "GET POST", _OF_AGENT),
+    Resource("/v1beta/agents", "GET POST", _AGENT),
     Resource("/v1beta/agents/{agent}", "GET DELETE"),
     Resource("/v1beta/environments", "GET POST"),
     Resource("/v1beta/environments/{environment}", "GET DELETE"),
@@ -102,12 +108,12 @@ _RESOURCES: Final = (
         "/upload/v1beta/environments/{environment}/files/{path}",
         "POST PUT",
         url_rewrite=UrlRewrite.UPLOAD_URL,
-        upstream_prefix=_UPLOAD,
+        call=_UPLOAD,
     ),
     Resource("/v1beta/triggers", "GET POST", _TRIGGER),
     Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", _TRIGGER),
     Resource("/v1beta/triggers/{trigger}/executions", "GET POST"),
-    Resource("/v1beta/voices", "GET POST", (("voice", "model"),)),
+    Resource("/v1beta/voices", "GET POST", in_body(("voice", "model"))),
     Resource("/v1beta/voices/{voice}", "GET DELETE"),
     Resource("/v1beta/webhooks", "GET POST"),
     Resource("/v1beta/webhooks/{webhook}", "GET PATCH DELETE"),

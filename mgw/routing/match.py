@@ -19,9 +19,10 @@ from msgspec.structs import replace
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES, UNSAID, shown_family
 from mgw.nouns.vocabulary import DialectName, Family
+from mgw.routing.model_source import ModelAt
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
 from mgw.routing.resources import group_of
-from mgw.routing.route import ANY_METHOD, ModelAt, Route
+from mgw.routing.route import ANY_METHOD, Route
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 
@@ -230,7 +231,7 @@ class RouteTable:
             reason = self._reasons.get(route.group)
             fault = unknown_endpoint(raw_path, "" if reason is None else f"; {reason}")
         model: str | None = None
-        if raw_model is not None and route.model_at is ModelAt.PATH:
+        if raw_model is not None and route.models.at is ModelAt.PATH:
             try:
                 model = unquote(raw_model, errors="strict")
             except UnicodeDecodeError:

@@ -8,21 +8,25 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.model_source import IN_FORM, IN_PATH, NOWHERE, ModelAt, ModelSource, in_body
 from mgw.routing.resources import Resource, routes_of
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
+from mgw.routing.route import ANY_METHOD, Route, Treatment
 
-_MODEL: Final = (("model",),)
-_GRADER: Final = (("grader", "model"), ("grader", "graders", "model"))
-_SESSION: Final = (("session", "model"), ("session", "audio", "input", "transcription", "model"))
-_DELEGATION: Final = (
+_MODEL: Final = in_body(("model",))
+_OF_GRADER: Final = (("grader", "model"), ("grader", "graders", "model"))
+_GRADER: Final = in_body(*_OF_GRADER)
+_SESSION: Final = in_body(("session", "model"), ("session", "audio", "input", "transcription", "model"))
+_OF_DELEGATION: Final = (
     ("session", "delegation", "responses", "model"),
     ("session", "delegation", "responses", "tools", None, "model"),
     ("session", "delegation", "responses", "tools", None, "svg", "model"),
     ("session", "delegation", "decisions", "model"),
 )
-_LIVE: Final = (("model",), ("session", "model"), *_DELEGATION)
-_AUTOMATION: Final = (("target", "agent", "model"),)
-_SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model"))
+_DELEGATION: Final = in_body(*_OF_DELEGATION)
+_LIVE: Final = in_body(("model",), ("session", "model"), *_OF_DELEGATION)
+_AUTOMATION: Final = in_body(("target", "agent", "model"))
+_OF_SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model"))
+_IN_SESSION_PART: Final = ModelSource(ModelAt.FORM, _OF_SESSION_PART, form_part="session", in_query=True)
 """A form's part ``session`` holds JSON."""
 _OPENAI: Final = DialectName.OPENAI
 _TRANSLATED_RESPONSE: Final = b"/responses/resp_mgw"
@@ -41,8 +45,10 @@ _RESOURCES: Final = (
     Resource("/v1/agents/environments/templates/{environment_template_id}", "GET POST DELETE"),
     Resource("/v1/agents/environments/{environment_id}", "GET"),
     Resource("/v1/agents/environments/{environment_id}/files", "GET POST"),
-    Resource("/v1/agents/sessions", "GET POST", models=(("model",), ("agent", "model"))),
-    Resource("/v1/agents/sessions/{session_id}", "GET POST DELETE", models=(("model",), ("agent", "model"))),
+    Resource("/v1/agents/sessions", "GET POST", models=in_body(("model",), ("agent", "model"))),
+    Resource(
+        "/v1/agents/sessions/{session_id}", "GET POST DELETE", models=in_body(("model",), ("agent", "model"))
+    ),
     Resource("/v1/agents/sessions/{session_id}/artifacts", "GET"),
     Resource("/v1/agents/sessions/{session_id}/artifacts/{artifact_id}", "GET DELETE"),
     Resource("/v1/agents/sessions/{session_id}/artifacts/{artifact_id}/content", "GET"),
@@ -62,7 +68,7 @@ _RESOURCES: Final = (
     Resource("/v1/assistants/{assistant_id}", "GET POST DELETE", models=_MODEL),
     Resource("/v1/audio/voice_consents", "GET POST"),
     Resource("/v1/audio/voice_consents/{consent_id}", "GET POST DELETE"),
-    Resource("/v1/audio/voices", "POST", model_at=ModelAt.FORM),
+    Resource("/v1/audio/voices", "POST", models=IN_FORM),
     Resource("/v1/audio/voices/{voice_id}", "DELETE"),
     Resource("/v1/batches", "GET POST"),
     Resource("/v1/batches/{batch_id}", "GET"),
@@ -82,9 +88,9 @@ _RESOURCES: Final = (
     Resource("/v1/containers/{container_id}/files/{file_id}/content", "GET"),
     Resource("/v1/content_provenance_checks", "POST"),
     Resource("/v1/decisions", "POST", models=_MODEL, metered=True),
-    Resource("/v1/evals", "GET POST", models=(("testing_criteria", None, "model"),)),
+    Resource("/v1/evals", "GET POST", models=in_body(("testing_criteria", None, "model"))),
     Resource("/v1/evals/{eval_id}", "GET POST DELETE"),
-    Resource("/v1/evals/{eval_id}/runs", "GET POST", models=(("data_source", "model"),)),
+    Resource("/v1/evals/{eval_id}/runs", "GET POST", models=in_body(("data_source", "model"))),
     Resource("/v1/evals/{eval_id}/runs/{run_id}", "GET POST DELETE"),
     Resource("/v1/evals/{eval_id}/runs/{run_id}/cancel", "POST"),
     Resource("/v1/evals/{eval_id}/runs/{run_id}/output_items", "GET"),
@@ -99,7 +105,7 @@ _RESOURCES: Final = (
     Resource(
         "/v1/fine_tuning/jobs",
         "GET POST",
-        models=(*_MODEL, *(("method", "reinforcement", *path) for path in _GRADER)),
+        models=in_body(("model",), *(("method", "reinforcement", *path) for path in _OF_GRADER)),
     ),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}", "GET"),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}/cancel", "POST"),
@@ -114,29 +120,19 @@ _RESOURCES: Final = (
     Resource("/v1/live/sessions/{session_id}/hangup", "POST"),
     Resource("/v1/live/sessions/{session_id}/refer", "POST"),
     Resource("/v1/live/sessions/{session_id}/reject", "POST"),
-    Resource(
-        "/v1/realtime/calls",
-        "POST",
-        model_at=ModelAt.FORM,
-        models=_SESSION_PART,
-        form_part="session",
-        query_model=True,
-    ),
-    Resource("/v1/realtime/calls/{call_id}/accept", "POST", models=_SESSION_PART),
+    Resource("/v1/realtime/calls", "POST", models=_IN_SESSION_PART),
+    Resource("/v1/realtime/calls/{call_id}/accept", "POST", models=in_body(*_OF_SESSION_PART)),
     Resource("/v1/realtime/calls/{call_id}/hangup", "POST"),
     Resource("/v1/realtime/calls/{call_id}/refer", "POST"),
     Resource("/v1/realtime/calls/{call_id}/reject", "POST"),
     Resource("/v1/realtime/client_secrets", "POST", models=_SESSION),
-    Resource("/v1/realtime/sessions", "POST", models=(("model",), ("input_audio_transcription", "model"))),
-    Resource("/v1/realtime/transcription_sessions", "POST", models=(("input_audio_transcription", "model"),)),
     Resource(
-        "/v1/realtime/translations/calls",
-        "POST",
-        model_at=ModelAt.FORM,
-        models=_SESSION_PART,
-        form_part="session",
-        query_model=True,
+        "/v1/realtime/sessions", "POST", models=in_body(("model",), ("input_audio_transcription", "model"))
     ),
+    Resource(
+        "/v1/realtime/transcription_sessions", "POST", models=in_body(("input_audio_transcription", "model"))
+    ),
+    Resource("/v1/realtime/translations/calls", "POST", models=_IN_SESSION_PART),
     Resource("/v1/realtime/translations/client_secrets", "POST", models=_SESSION),
     Resource("/v1/responses/{response_id}", "GET DELETE", unstored=_TRANSLATED_RESPONSE),
     Resource("/v1/responses/{response_id}/cancel", "POST", unstored=_TRANSLATED_RESPONSE),
@@ -287,7 +283,7 @@ def _conversations(name: str, path: str) -> Route:
         path,
         _OPENAI,
         Modality.PLATFORM,
-        ModelAt.NOWHERE,
+        NOWHERE,
         Treatment.REFUSE,
         group="conversations",
     )
@@ -302,7 +298,7 @@ OPENAI_ROUTES: Final = (
         "/v1/models/{model}",
         _OPENAI,
         Modality.PLATFORM,
-        ModelAt.PATH,
+        IN_PATH,
         Treatment.RELAY,
         metered=False,
         group="models",

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Modality
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.model_source import IN_QUERY, ModelAt, ModelSource
+from mgw.routing.route import Call, Route, Treatment
 
 _SERVICE: Final = "/ws/google.ai.generativelanguage.{version}.GenerativeService.{method}"
 _VERSIONS: Final = ("v1beta", "v1", "v1alpha")
@@ -25,51 +26,48 @@ _INTERACTION_MODELS: Final = tuple(
 )
 """The models in an event that creates an interaction; a message is one event, or has several."""
 _openai: Final = partial(_session, dialect=DialectName.OPENAI)
-_responses: Final = partial(
-    _session, dialect=DialectName.OPENAI_RESPONSES, body_models=(("model",),), model_at=ModelAt.MESSAGE
-)
-_gemini: Final = partial(
-    _session, dialect=DialectName.GEMINI, body_models=(("setup", "model"),), model_at=ModelAt.MESSAGE
-)
+_responses: Final = partial(_session, dialect=DialectName.OPENAI_RESPONSES)
+_gemini: Final = partial(_session, dialect=DialectName.GEMINI)
+_OPTIONAL: Final = ModelSource(ModelAt.NOWHERE, optional=True)
+_IN_SETUP: Final = (("setup", "model"),)
 
 REALTIME_ROUTES: Final = (
     _openai(
         name="realtime_ws",
         path="/v1/realtime",
-        model_at=ModelAt.QUERY,
-        instead_of_model="call_id",
-        body_models=(("session", "model"),),
+        models=ModelSource(ModelAt.QUERY, (("session", "model"),), instead="call_id"),
     ),
-    _openai(name="realtime_translations_ws", path="/v1/realtime/translations", model_at=ModelAt.QUERY),
-    _openai(name="live_ws", path="/v1/live/sessions", model_at=ModelAt.NOWHERE, model_optional=True),
-    _openai(
-        name="live_attach",
-        path="/v1/live/sessions/{session_id}/attach",
-        model_at=ModelAt.NOWHERE,
-        model_optional=True,
-    ),
-    _openai(
-        name="live_fork",
-        path="/v1/live/sessions/{session_id}/fork",
-        model_at=ModelAt.NOWHERE,
-        model_optional=True,
+    _openai(name="realtime_translations_ws", path="/v1/realtime/translations", models=IN_QUERY),
+    _openai(name="live_ws", path="/v1/live/sessions", models=_OPTIONAL),
+    _openai(name="live_attach", path="/v1/live/sessions/{session_id}/attach", models=_OPTIONAL),
+    _openai(name="live_fork", path="/v1/live/sessions/{session_id}/fork", models=_OPTIONAL),
+    _responses(
+        name="responses_ws",
+        path="/v1/responses/ws",
+        models=ModelSource(ModelAt.QUERY, (("model",),)),
+        call=Call("/responses"),
     ),
     _responses(
-        name="responses_ws", path="/v1/responses/ws", model_at=ModelAt.QUERY, upstream_path="/responses"
+        name="responses_upgrade",
+        path="/v1/responses",
+        models=ModelSource(ModelAt.MESSAGE, (("model",),)),
     ),
-    _responses(name="responses_upgrade", path="/v1/responses"),
-    _gemini(name="gemini_bidi", path="/v1beta/models/{model}:bidiGenerateContent", model_at=ModelAt.PATH),
+    _gemini(
+        name="gemini_bidi",
+        path="/v1beta/models/{model}:bidiGenerateContent",
+        models=ModelSource(ModelAt.PATH, _IN_SETUP),
+    ),
     _gemini(
         name="gemini_interactions_live",
         path="/v1beta/interactions/live",
-        body_models=_INTERACTION_MODELS,
-        model_optional=True,
+        models=ModelSource(ModelAt.MESSAGE, _INTERACTION_MODELS, optional=True),
     ),
     *(
         _gemini(
             name=f"{name}_{version}",
             path=_SERVICE.format(version=version, method=method),
-            upstream_origin=True,
+            models=ModelSource(ModelAt.MESSAGE, _IN_SETUP),
+            call=Call(from_origin=True),
         )
         for name, method in _METHODS
         for version in _VERSIONS

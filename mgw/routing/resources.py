@@ -13,10 +13,12 @@ from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.nouns.families import FAMILIES
-from mgw.nouns.vocabulary import DialectName, Family, Modality
-from mgw.routing.route import BodyStorage, ModelAt, Path, Route, Treatment, UrlRewrite
+from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.model_source import IN_PATH, NOWHERE, ModelAt, ModelSource
+from mgw.routing.route import BodyStorage, Call, Route, Treatment, UrlRewrite
 
 
 class Resource(Struct, frozen=True):
@@ -25,24 +27,17 @@ class Resource(Struct, frozen=True):
     path: str
     methods: str
     """The methods, with blanks between them."""
-    models: tuple[Path, ...] = ()
-    """Where the JSON body of what creates or changes something may name models."""
-    model_at: ModelAt = ModelAt.NOWHERE
-    """Where else than in a JSON body a model stands."""
+    models: ModelSource = NOWHERE
+    """Where requests that create or change something may name models; the others name one in the path."""
     modality: Modality = Modality.PLATFORM
     metered: bool = False
     """Whether an answer to what is posted, or else to what is fetched, tells the tokens of this request."""
     max_body_bytes: int | None = None
     url_rewrite: UrlRewrite | None = None
     preferred: bool = False
-    upstream_prefix: str = ""
-    translated_for: frozenset[Family] = frozenset()
-    form_part: str = "model"
-    """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
-    query_model: bool = False
-    """Whether the query may name the model; like the next two as in :class:`Route`."""
+    call: Call = Call()
     unstored: bytes | None = None
-    other_models: tuple[Path, ...] = ()
+    """As in :class:`~mgw.routing.route.Route`."""
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -79,12 +74,8 @@ def _above(path: str) -> list[str]:
 
 def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection: bool) -> Route:
     changing = method in _CHANGING
-    model_at, models = resource.model_at, resource.models if changing else ()
-    if models and model_at is ModelAt.NOWHERE:
-        model_at = ModelAt.BODY
-    elif not changing and model_at is not ModelAt.PATH:
-        model_at = ModelAt.NOWHERE
-    looked_at = model_at in (ModelAt.BODY, ModelAt.BATCH) or (models and model_at is ModelAt.PATH)
+    models = _models_of(resource, changing=changing)
+    is_read = models.at in (ModelAt.BODY, ModelAt.BATCH) or (models.paths and models.at is ModelAt.PATH)
     name = _name_of(resource, method, is_collection=is_collection)
     return Route(
         name=FAMILIES[dialect.family].route_prefix + name,
@@ -92,16 +83,10 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         path=resource.path,
         dialect=dialect,
         modality=resource.modality,
-        model_at=model_at,
+        models=models,
         treatment=Treatment.RELAY,
-        body=BodyStorage.SPOOL if changing and not looked_at else BodyStorage.MEMORY,
-        upstream_prefix=resource.upstream_prefix,
-        body_models=models,
-        other_models=resource.other_models if changing else (),
-        form_part=resource.form_part,
-        query_model=resource.query_model and changing,
-        model_optional=model_at is not ModelAt.PATH,
-        translated_for=resource.translated_for,
+        body=BodyStorage.SPOOL if changing and not is_read else BodyStorage.MEMORY,
+        call=resource.call,
         unstored=resource.unstored,
         metered=resource.metered and (changing or "POST" not in resource.methods),
         max_body_bytes=resource.max_body_bytes,
@@ -109,6 +94,13 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         group=group_of(resource.path),
         preferred=resource.preferred,
     )
+
+
+def _models_of(resource: Resource, *, changing: bool) -> ModelSource:
+    """Return where requests of one method name models: what changes nothing has no body."""
+    in_path = resource.models.at is ModelAt.PATH
+    unchanging = IN_PATH if in_path else NOWHERE
+    return replace(resource.models if changing else unchanging, optional=not in_path)
 
 
 def group_of(path: str) -> str:

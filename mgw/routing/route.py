@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.nouns.vocabulary import DialectName, Family, Modality, TextApi
-
-
-class ModelAt(StrEnum):
-    """Where a request names its model."""
-
-    BODY = "body"
-    """The model is at the top of a JSON body, or where :attr:`Route.body_models` says."""
-    PATH = "path"
-    QUERY = "query"
-    FORM = "form"
-    """The model is in the part ``model`` of a form, or at the top of the JSON that some clients send."""
-    MESSAGE = "message"
-    """The model is in the first message of a WebSocket, where :attr:`Route.body_models` says."""
-    BATCH = "batch"
-    """Each request of a batch has one, where :attr:`Route.body_models` says; none chooses the provider."""
-    NOWHERE = "nowhere"
+from mgw.nouns.vocabulary import DialectName, Family, Modality, Operation, TextApi
+from mgw.routing.model_source import ModelAt, ModelSource
 
 
 class Treatment(StrEnum):
@@ -63,6 +49,30 @@ class UrlRewrite(StrEnum):
     """Each ``results_url`` of message batches."""
 
 
+class Call(Struct, frozen=True):
+    """Where a request goes upstream, where that is not the client's own path below the base address."""
+
+    path: str | None = None
+    """The path below the base address; ``None``: the client's own without its version prefix."""
+    version: str = ""
+    """A version segment in place of the base address's own (``beta`` for ``/beta/completions``)."""
+    prefix: str = ""
+    """What stands before the path of the base address (``/upload``)."""
+    verb: str | None = None
+    """A verb in place of the one behind the model (``generateContent`` for ``generateSpeech``)."""
+    from_origin: bool = False
+    """The path is below the origin of the base address, not below the base address."""
+
+
+_SAME_PATH: Final = Call()
+_OPERATIONS: Final = MappingProxyType(
+    {
+        Treatment.CHAT: Operation.CHAT,
+        Treatment.COUNT: Operation.COUNT,
+        Treatment.EMBED: Operation.EMBED,
+        Treatment.SPEECH: Operation.SPEECH,
+    }
+)
 ANY_METHOD = "*"
 _REWRITABLE = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
 """Dialects with tools and a system prompt."""
@@ -82,49 +92,26 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     path: str
     dialect: DialectName
     modality: Modality
-    model_at: ModelAt
+    models: ModelSource
     treatment: Treatment
     body: BodyStorage = BodyStorage.MEMORY
-    upstream_path: str | None = None
-    """The path below the provider's base address; ``None``: the client's own without its version prefix."""
-    upstream_version: str | None = None
-    """A version segment in place of the base address's own (``beta`` for ``/beta/completions``)."""
-    upstream_prefix: str = ""
-    """What stands before the path of the base address (``/upload``)."""
-    upstream_verb: str | None = None
-    """A verb in place of the one behind the model (``generateContent`` for ``generateSpeech``)."""
-    body_models: tuple[tuple[str | None, ...], ...] = ()
-    """Where the body names models (each a :data:`mgw.wire.json_spans.Path`); with ``ModelAt.PATH``: where it
-    repeats the model of the path.  Of a WebSocket it is the messages that do."""
-    other_models: tuple[tuple[str | None, ...], ...] = ()
-    """Where a JSON body may name further models, which the provider uses in place of the one or beside it."""
-    form_part: str = "model"
-    """The part of a form that names the model, or that holds the JSON of ``body_models``."""
+    call: Call = _SAME_PATH
     in_pieces: bool = False
     """Whether its answer is a JSON array that arrives piece by piece, where it is no event stream."""
-    model_optional: bool = False
-    """The request may name no model: then the client says which provider it means, or the default serves."""
     translated_for: frozenset[Family] = frozenset()
     """The other families whose providers serve this route, by translation (contract 4.7)."""
     text_api: TextApi | None = None
     """What a provider of the client's own family must serve to get the request as it came (contract 11.1)."""
     unstored: bytes | None = None
     """What is in the path of anything that the gateway itself made and does not store (contract 11.2)."""
-    native: bool = True
-    """Whether providers of the client's own family serve it as well."""
     defaults_of: Family | None = None
-    """The family whose default provider takes bare models; ``None``: the client's own."""
+    """The family whose default provider takes bare models, where providers of the client's own family do not
+    serve the route."""
     metered: bool = True
     """Whether its answer may tell the tokens of this request."""
     max_body_bytes: int | None = None
     """A limit of the route's own, below the configured one."""
     url_rewrite: UrlRewrite | None = None
-    query_model: bool = False
-    """The query may name the model where the body names none."""
-    instead_of_model: str | None = None
-    """A parameter of the query that stands for a model: what it names has one already."""
-    upstream_origin: bool = False
-    """The path is below the origin of the base address, not below the base address."""
     group: str = ""
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False
@@ -144,6 +131,16 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     def default_family(self) -> Family:
         """The family whose default provider serves what names none."""
         return self.family if self.defaults_of is None else self.defaults_of
+
+    @cached_property
+    def native(self) -> bool:
+        """Whether providers of the client's own family serve it."""
+        return self.defaults_of is None
+
+    @cached_property
+    def operation(self) -> Operation:
+        """What a provider is asked for."""
+        return _OPERATIONS.get(self.treatment, Operation.RELAY)
 
     # What is asked of every request is kept: to look up the member of an enum takes three times as long.
 
@@ -165,17 +162,19 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     @cached_property
     def names_one_model(self) -> bool:
         """Whether the one model stands at the top of a JSON body."""
-        return self.model_at is ModelAt.BODY and not self.body_models
+        return self.models.at is ModelAt.BODY and not self.models.paths
 
     @cached_property
     def may_name_models(self) -> bool:
         """Whether a request may name a model anywhere."""
-        return self.model_at is not ModelAt.NOWHERE or bool(self.body_models) or self.query_model
+        models = self.models
+        return models.at is not ModelAt.NOWHERE or bool(models.paths) or models.in_query
 
     @cached_property
     def is_remembered(self) -> bool:
         """Whether the memo keeps its targets: head and model decide all that goes upstream but the body."""
-        at_top = self.model_at in (ModelAt.BODY, ModelAt.PATH) and not self.body_models
+        models = self.models
+        at_top = models.at in (ModelAt.BODY, ModelAt.PATH) and not models.paths
         is_relayed = self.url_rewrite is None and self.treatment is not Treatment.SPEECH
         return at_top and is_relayed and self.method == "POST"
 
@@ -188,12 +187,3 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     def repeatable(self) -> bool:
         """Whether sending it twice creates nothing (contract 2.13: the retry that needs no setting)."""
         return self.method in ("GET", "HEAD") or self.modality in (Modality.TEXT, Modality.EMBEDDING)
-
-
-Path = tuple[str | None, ...]
-
-MODEL_LIST: Final[Path] = ("models", None)
-"""OpenRouter's list of models, the next of which is asked where one before it fails."""
-
-MESSAGE_MODELS: Final[tuple[Path, ...]] = (MODEL_LIST, ("fallbacks", None, "model"), ("tools", None, "model"))
-"""The models that a message of Anthropic's falls back to, and those of tools such as the advisor."""

@@ -16,14 +16,13 @@ from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
 from mgw.routing.match import is_denied
 from mgw.routing.media_routes import MEDIA_ROUTES
+from mgw.routing.model_source import IN_PATH, NOWHERE
 from mgw.routing.openai_routes import OPENAI_ROUTES
 from mgw.routing.realtime_routes import REALTIME_ROUTES
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
+from mgw.routing.route import ANY_METHOD, Route, Treatment
 from mgw.routing.text_routes import TEXT_ROUTES
 
 _PLATFORM: Final = Modality.PLATFORM
-_PATH: Final = ModelAt.PATH
-_NOWHERE: Final = ModelAt.NOWHERE
 _LOCAL: Final = Treatment.LOCAL
 _OPENAI: Final = DialectName.OPENAI
 _ANTHROPIC: Final = DialectName.ANTHROPIC
@@ -35,7 +34,7 @@ DASHBOARD_GROUP: Final = "dashboard"
 
 def _dashboard(name: str, path: str) -> Route:
     """Return a row that is the dashboard's: which methods a path takes there, its own table says."""
-    row = Route(name, ANY_METHOD, path, _OPENAI, _PLATFORM, _NOWHERE, _LOCAL)
+    row = Route(name, ANY_METHOD, path, _OPENAI, _PLATFORM, NOWHERE, _LOCAL)
     return replace(row, group=DASHBOARD_GROUP, max_body_bytes=64 * 1024)
 
 
@@ -48,17 +47,17 @@ DASHBOARD_ROUTES: Final = (
 """What the dashboard serves, which says itself who may come in."""
 
 LOCAL_ROUTES: Final = (
-    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, _PATH, _LOCAL),
-    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, _PATH, _LOCAL),
-    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, _PATH, _LOCAL),
-    Route("root", "GET", "/", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
-    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, IN_PATH, _LOCAL),
+    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, NOWHERE, _LOCAL),
+    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, IN_PATH, _LOCAL),
+    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, IN_PATH, _LOCAL),
+    Route("root", "GET", "/", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
+    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, NOWHERE, _LOCAL),
     *DASHBOARD_ROUTES,
 )
 """What the gateway answers itself: the catalog, the operational routes (contract 4.5) and the dashboard.

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import product
 from typing import Final
 
 from mgw.nouns.vocabulary import DialectName, Family, Modality, TextApi
-from mgw.routing.route import MESSAGE_MODELS, MODEL_LIST, ModelAt, Path, Route, Treatment
+from mgw.routing.model_source import (
+    IN_BODY,
+    MESSAGE_MODELS,
+    MODEL_LIST,
+    ModelAt,
+    ModelSource,
+    Path,
+)
+from mgw.routing.route import Call, Route, Treatment
 
 _TEXT: Final = Modality.TEXT
 _EMBEDDING: Final = Modality.EMBEDDING
-_BODY: Final = ModelAt.BODY
-_PATH: Final = ModelAt.PATH
 _RELAY: Final = Treatment.RELAY
 _CHAT: Final = Treatment.CHAT
 _EMBED: Final = Treatment.EMBED
@@ -23,6 +30,8 @@ _OPENAI: Final = DialectName.OPENAI
 _ANTHROPIC: Final = DialectName.ANTHROPIC
 _GEMINI: Final = DialectName.GEMINI
 
+_BODY: Final = partial(ModelSource, ModelAt.BODY)
+_PATH: Final = partial(ModelSource, ModelAt.PATH)
 _ALL: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
@@ -73,9 +82,8 @@ TEXT_ROUTES: Final = (
         "/v1/chat/completions",
         _OPENAI_CHAT,
         _TEXT,
-        _BODY,
+        _BODY(others=_OF_OPENAI_HOSTS),
         _CHAT,
-        other_models=_OF_OPENAI_HOSTS,
         translated_for=_ALL,
         text_api=TextApi.CHAT,
     ),
@@ -85,10 +93,8 @@ TEXT_ROUTES: Final = (
         "/v1/responses",
         _RESPONSES,
         _TEXT,
-        _BODY,
+        _BODY(others=_OF_RESPONSES, optional=True),
         _CHAT,
-        other_models=_OF_RESPONSES,
-        model_optional=True,
         translated_for=_ALL,
         text_api=TextApi.RESPONSES,
     ),
@@ -98,9 +104,8 @@ TEXT_ROUTES: Final = (
         "/v1/responses/input_tokens",
         _RESPONSES,
         _TEXT,
-        _BODY,
+        _BODY(optional=True),
         _COUNT,
-        model_optional=True,
         translated_for=_ALL,
         text_api=TextApi.RESPONSES,
         metered=False,
@@ -112,35 +117,21 @@ TEXT_ROUTES: Final = (
         "/v1/responses/compact",
         _RESPONSES,
         _TEXT,
-        _BODY,
+        _BODY(paths=(("model",),), others=_OF_OPENAI_HOSTS, optional=True),
         _RELAY,
-        model_optional=True,
-        body_models=(("model",),),
-        other_models=_OF_OPENAI_HOSTS,
         text_api=TextApi.RESPONSES,
         group="stored_responses",
     ),
-    Route(
-        "completions",
-        "POST",
-        "/v1/completions",
-        _OPENAI,
-        _TEXT,
-        _BODY,
-        _RELAY,
-        other_models=_OF_OPENAI_HOSTS,
-    ),
+    Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY(others=_OF_OPENAI_HOSTS), _RELAY),
     Route(
         "beta_completions",
         "POST",
         "/beta/completions",
         _OPENAI,
         _TEXT,
-        _BODY,
+        _BODY(others=_OF_OPENAI_HOSTS),
         _RELAY,
-        other_models=_OF_OPENAI_HOSTS,
-        upstream_path="/completions",
-        upstream_version="beta",
+        call=Call("/completions", version="beta"),
     ),
     Route(
         "embeddings",
@@ -148,20 +139,19 @@ TEXT_ROUTES: Final = (
         "/v1/embeddings",
         _OPENAI,
         _EMBEDDING,
-        _BODY,
+        IN_BODY,
         _EMBED,
         translated_for=frozenset({Family.GEMINI}),
     ),
-    Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
+    Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY(optional=True), _RELAY),
     Route(
         "messages",
         "POST",
         "/v1/messages",
         _ANTHROPIC,
         _TEXT,
-        _BODY,
+        _BODY(others=MESSAGE_MODELS),
         _CHAT,
-        other_models=MESSAGE_MODELS,
         translated_for=_ALL,
     ),
     Route(
@@ -170,7 +160,7 @@ TEXT_ROUTES: Final = (
         "/v1/messages/count_tokens",
         _ANTHROPIC,
         _TEXT,
-        _BODY,
+        IN_BODY,
         _COUNT,
         translated_for=_ALL,
         metered=False,
@@ -181,9 +171,8 @@ TEXT_ROUTES: Final = (
         f"{_MODEL}:generateContent",
         _GEMINI,
         _TEXT,
-        _PATH,
+        _PATH(others=_OF_VERTEX),
         _CHAT,
-        other_models=_OF_VERTEX,
         translated_for=_ALL,
     ),
     Route(
@@ -192,10 +181,9 @@ TEXT_ROUTES: Final = (
         f"{_MODEL}:streamGenerateContent",
         _GEMINI,
         _TEXT,
-        _PATH,
+        _PATH(others=_OF_VERTEX),
         _CHAT,
         in_pieces=True,
-        other_models=_OF_VERTEX,
         translated_for=_ALL,
     ),
     Route(
@@ -204,9 +192,8 @@ TEXT_ROUTES: Final = (
         f"{_MODEL}:countTokens",
         _GEMINI,
         _TEXT,
-        _PATH,
+        _PATH(paths=(("generateContentRequest", "model"), ("generate_content_request", "model"))),
         _COUNT,
-        body_models=(("generateContentRequest", "model"), ("generate_content_request", "model")),
         translated_for=_ALL,
         metered=False,
     ),
@@ -216,9 +203,8 @@ TEXT_ROUTES: Final = (
         f"{_MODEL}:embedContent",
         _GEMINI,
         _EMBEDDING,
-        _PATH,
+        _PATH(paths=(("model",),)),
         _RELAY,
-        body_models=(("model",),),
     ),
     Route(
         "batch_embed_contents",
@@ -226,9 +212,8 @@ TEXT_ROUTES: Final = (
         f"{_MODEL}:batchEmbedContents",
         _GEMINI,
         _EMBEDDING,
-        _PATH,
+        _PATH(paths=(("requests", None, "model"),)),
         _RELAY,
-        body_models=(("requests", None, "model"),),
     ),
 )
 """The text routes (contract 4.2)."""

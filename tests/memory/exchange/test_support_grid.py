@@ -21,8 +21,9 @@ from mgw.config.problems import ConfigError
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.kinds import KINDS as KIND_ROWS
 from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.model_source import IN_QUERY
 from mgw.routing.resolve import Resolver, check_capability
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES
 from tests.support.configs import config
 from tests.support.grid import (
@@ -336,7 +337,7 @@ def test_a_flag_that_anthropic_cannot_keep_is_an_error_at_load(capability: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_realtime_that_is_off_is_not_implemented(kind: str) -> None:
     route = Route(
-        "live", "GET", "/v1/live", DialectName.OPENAI, Modality.REALTIME, ModelAt.QUERY, Treatment.REALTIME
+        "live", "GET", "/v1/live", DialectName.OPENAI, Modality.REALTIME, IN_QUERY, Treatment.REALTIME
     )
     settings = config(configuration(Flag.OFF))
     target = Resolver(settings).resolve(f"{kind}/m-1", route.family)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mgw.routing.match import RouteTable
-from mgw.routing.route import ModelAt, Treatment
+from mgw.routing.model_source import ModelAt
+from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
 from mgw.wire.target import split_target
 from tests.support.memory_sessions import FIRST_MESSAGE, LIVE, SETUP, SessionHarness
@@ -46,7 +47,7 @@ def row_of(asked: str) -> str:
 def test_the_provider_is_asked_for_its_own_path_and_model(asked: str, upstream: str) -> None:
     route = next(route for route in ROUTES if route.name == row_of(asked))
     harness = SessionHarness(asked)
-    if route.model_at is ModelAt.MESSAGE:
+    if route.models.at is ModelAt.MESSAGE:
         first = (
             CREATION if "/interactions/" in asked else SETUP if asked.startswith("/ws/") else FIRST_MESSAGE
         )

@@ -17,7 +17,8 @@ from urllib.parse import parse_qsl, unquote
 
 import pytest
 
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.model_source import ModelAt
+from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES
 from tests.memory.web.test_admission import serve
 from tests.memory.web.test_named_keys import status
@@ -44,9 +45,9 @@ ROWS: Final = [
     if route.may_name_models and route.treatment not in (Treatment.LOCAL, Treatment.REALTIME)
 ]
 JSON_ROWS: Final = [
-    route for route in ROWS if route.method in ("POST", "PATCH") and route.model_at is not ModelAt.FORM
+    route for route in ROWS if route.method in ("POST", "PATCH") and route.models.at is not ModelAt.FORM
 ]
-FORM_ROWS: Final = [route for route in ROWS if route.model_at is ModelAt.FORM]
+FORM_ROWS: Final = [route for route in ROWS if route.models.at is ModelAt.FORM]
 NOT_PASSED_ON: Final = [row for row in ROWS if row.name in ("generate_speech", "anthropic_audio_speech")]
 """Their bodies are always written anew; the first one's names no model."""
 by_name: Final = partial(pytest.mark.parametrize, "route", ids=lambda route: route.name)
@@ -73,7 +74,7 @@ Path = tuple[str | None, ...]
 
 
 def paths_of(route: Route) -> tuple[Path, ...]:
-    return route.body_models or (("model",),)
+    return route.models.paths or (("model",),)
 
 
 def nested(path: Path, inner: str) -> str:
@@ -287,7 +288,7 @@ def test_a_body_of_another_type_or_coding_goes_nowhere(harness: WebServerHarness
     assert "bad" not in names_upstream(harness)
 
 
-OTHERS: Final = [(route, path) for route in JSON_ROWS for path in route.other_models]
+OTHERS: Final = [(route, path) for route in JSON_ROWS for path in route.models.others]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_further_models_of_a_request_are_looked_at(
         for step in reversed(path):
             inner = f"[{inner}]" if step is None else f'{{"{step}":{inner}}}'
         outer = members(paths_of(route)[0], ('"KEY"', GOOD))
-        if route.model_at is ModelAt.BATCH:
+        if route.models.at is ModelAt.BATCH:
             return outer.replace(b"}]}", b"}" + b"," + inner.encode()[len('{"requests":[') :])
         return outer[:-1] + b"," + inner.encode()[1:]
 
@@ -350,7 +351,7 @@ def test_models_that_sdks_name_elsewhere_are_looked_at(
 
     def document(value: str) -> bytes:
         inner = members((*path,), ('"KEY"', value))
-        own = route.names_one_model or route.model_at is ModelAt.FORM or ("model",) in route.body_models
+        own = route.names_one_model or route.models.at is ModelAt.FORM or ("model",) in route.models.paths
         return b'{"model":"good",' + inner[1:] if own else inner
 
     refused(harness, ask(route, document(BAD), JSON_TYPE))
@@ -395,8 +396,8 @@ def test_a_form_may_name_a_further_model_that_the_key_may_use(harness: WebServer
 def test_forms_in_which_some_server_finds_another_model_go_nowhere(
     harness: WebServerHarness, route: Route
 ) -> None:
-    name = route.form_part
-    good, bad = ('{"model":"good"}', '{"model":"bad"}') if route.body_models else ("good", "bad")
+    name = route.models.form_part
+    good, bad = ('{"model":"good"}', '{"model":"bad"}') if route.models.paths else ("good", "bad")
     hostile = [
         form(part(name, good), part(name, bad)),
         form(part(name, bad), part(name, good)),
@@ -440,7 +441,7 @@ def test_forms_in_which_some_server_finds_another_model_go_nowhere(
 
 @by_name(FORM_ROWS)
 def test_json_in_place_of_a_form_is_read_as_strictly(harness: WebServerHarness, route: Route) -> None:
-    paths = [(route.form_part, *path) for path in route.body_models] or [("model",)]
+    paths = [(route.models.form_part, *path) for path in route.models.paths] or [("model",)]
     for path in paths:
         for document in hostile_documents(path):
             refused(harness, ask(route, document, JSON_TYPE))
@@ -448,7 +449,7 @@ def test_json_in_place_of_a_form_is_read_as_strictly(harness: WebServerHarness, 
     assert "bad" not in names_upstream(harness)
 
 
-QUERY_ROWS: Final = [route for route in ROWS if route.query_model]
+QUERY_ROWS: Final = [route for route in ROWS if route.models.in_query]
 
 
 @by_name(QUERY_ROWS)

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from mgw.nouns.vocabulary import DialectName
 from mgw.routing import routes
+from mgw.routing.route import Call
 
 WRONG: Final[dict[str, dict[str, Any]]] = {  # fields of a row, by name
     "evals_retrieve": {"dialect": DialectName.ANTHROPIC},
-    "evals_create": {"upstream_path": "/evals/other"},
+    "evals_create": {"call": Call("/evals/other")},
 }
 
 vars(routes)["ROUTES"] = tuple(replace(row, **WRONG.get(row.name, {})) for row in routes.ROUTES)
