@@ -127,7 +127,7 @@ class Direction:
         """Let nothing pass any more: the session is over."""
         self._ended = self._waits = True
         self._insert.clear()
-        self._on_end = None
+        self._on_end, self._on_messages = None, ignore_messages
 
     @property
     def is_cut(self) -> bool:

@@ -179,6 +179,7 @@ class RewritingDirection(Direction):
     def stop(self) -> None:
         """Let nothing pass any more: the session is over."""
         super().stop()
+        self._rewrite = _pass_none
         self._drop_held()
         self._limits.deadline.close()
 
@@ -274,3 +275,7 @@ class RewritingDirection(Direction):
 
 def _take_none(_: Sequence[Message]) -> None:
     """What a client says is not metered."""
+
+
+def _pass_none(_: bytes) -> None:
+    """Nothing passes once the session is over."""

@@ -1,4 +1,4 @@
-"""One session, from the client's request to its single usage event.
+"""One session, from the client's request to its single usage event: how it opens, and how it ends.
 
 ::
 
@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
-from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
 from mgw.exchange.exchange import Exchange, Fault
@@ -33,19 +30,18 @@ from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import Cause, GatewayError, Reason, forget_frames
 from mgw.nouns.vocabulary import Capability
 from mgw.reactor.deadline import Deadline
-from mgw.realtime.direction import Direction, ignore_messages
-from mgw.realtime.ending import Ending, LastError, Side, settle
+from mgw.realtime.ending import Ending, Side, settle
 from mgw.realtime.first_message import FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS, FirstMessage
-from mgw.realtime.messages import MAX_MESSAGE_BYTES, HoldLimits, RewritingDirection
-from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
+from mgw.realtime.messages import MAX_MESSAGE_BYTES
+from mgw.realtime.relay import GOING_AWAY, RelayedConnection, refusal_code
 from mgw.realtime.session_models import SessionModels
 from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
+from mgw.realtime.traffic import SessionTraffic
 from mgw.routing.model_source import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
-from mgw.wire.frames import FrameReader, Message
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value
-from mgw.wire.whole_frames import TEXT, render_close, render_frame
+from mgw.wire.whole_frames import render_close
 
 if TYPE_CHECKING:
     from mgw.realtime.handshake import ServerHandshake
@@ -53,8 +49,6 @@ if TYPE_CHECKING:
 
 
 SWITCHING_PROTOCOLS: Final = 101
-_MAX_METERED_BYTES: Final = 1024 * 1024
-"""Longer messages are not searched for token counts."""
 
 
 class ClientReceiver(Protocol):
@@ -93,12 +87,6 @@ class ClientConnection(RelayedConnection, Protocol):
         ...
 
 
-@lru_cache(maxsize=64)
-def _markers_of(usage: bytes, error: bytes | None) -> tuple[bytes, ...]:
-    """Return both as one; sessions share it."""
-    return (usage,) if error is None else (usage, error)
-
-
 @dataclass(slots=True, eq=False, repr=False)  # what it holds holds keys
 class Session:
     """One session."""
@@ -119,13 +107,11 @@ class Session:
     """Called where it ends otherwise; one of the two is called, once."""
     _is_over: bool = False
     _opening: Deferred[None] | None = None
-    _relay: SessionRelay | None = None
+    _traffic: SessionTraffic | None = None
+    """What passes, once it is open."""
     _first: FirstMessage | None = None
     _started: float | None = None
     """When the client was sent its 101; ``None`` before."""
-    _usage: TokenUsage = NO_USAGE
-    _last_error: LastError | None = None
-    """The latest error that the provider has sent, if it has sent one."""
     _messages: SessionMessages = field(init=False)
     _models: SessionModels = field(init=False)
     _limit: Deadline = field(init=False)
@@ -161,15 +147,15 @@ class Session:
     def shut_down(self) -> None:
         """End the session in order: the gateway stops."""
         refusal = GatewayError(Reason.DRAINING, "the gateway has shut down")
-        if self._relay is not None:
+        if self._traffic is not None:
             ending = Ending(Side.GATEWAY, refusal=refusal)
-            self._relay.close(ending, GOING_AWAY, "the gateway is shutting down")
+            self._traffic.relay.close(ending, GOING_AWAY, "the gateway is shutting down")
         elif self._first is not None:
             self._first.refuse(refusal)
 
     def facts(self) -> SessionFacts:
         """Return what is known of it now."""
-        return facts_of(self.exchange, None if self._relay is None else self._relay.counts(None))
+        return facts_of(self.exchange, None if self._traffic is None else self._traffic.relay.counts(None))
 
     # Opening
 
@@ -324,117 +310,30 @@ class Session:
 
         :param raw: what the client has sent already.
         """
-        relay = self._build_relay(upstream)
+        traffic = SessionTraffic(self.exchange, self._messages, self._models, self.memory)
+        relay = traffic.relay_between(self.client, upstream, self._on_relay_end)
+        self._traffic = traffic
         upstream.socket.start(relay)  # first: from then on it tells when it is full
         if raw:
             relay.on_client_data(raw)
         self.client.deliver_to(relay)
-
-    def _build_relay(self, upstream: SwitchedUpstream) -> SessionRelay:
-        exchange, client, socket = self.exchange, self.client, upstream.socket
-        if upstream.request_id is not None:
-            exchange.note_upstream_request_id(upstream.request_id)
-        stall = exchange.generation.config.timeouts.write_stall
-        relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
-        relay.to_upstream = self._client_direction(relay, socket.write)
-        reader = FrameReader(masked=False, message_limit=_MAX_METERED_BYTES, markers=self._markers())
-        relay.to_client = Direction(reader, client.write, self._meter, relay.on_direction_end)
-        self._relay = relay
-        return relay
-
-    def _client_direction(self, relay: SessionRelay, write: Callable[[bytes], None]) -> Direction:
-        messages, on_end = self._messages, relay.on_direction_end
-        if self.exchange.is_restricted:
-            reader = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES, every_message=True)
-            return RewritingDirection(reader, write, on_end, self._rewrite, self._hold_limits())
-        if not self._rewrites:
-            return Direction(FrameReader(masked=True), write, ignore_messages, on_end)
-        limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
-        first_only = messages.first_only and not self.exchange.route.models.optional
-        reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
-        direction = RewritingDirection(
-            reader, write, on_end, self._rewrite, self._hold_limits(), first_only=first_only
-        )
-        direction.passes_others = not messages.replaces_http
-        return direction
-
-    def _hold_limits(self) -> HoldLimits:
-        exchange = self.exchange
-        deadline = Deadline(exchange.wheel, self._on_message_stopped)
-        return HoldLimits(self.memory, deadline, exchange.generation.config.timeouts.client_body_idle)
-
-    @property
-    def _rewrites(self) -> bool:
-        """Whether messages of a client that may use every model may have to be changed."""
-        route, target = self.exchange.route, self.exchange.target
-        if not route.models.paths:
-            return False
-        if route.models.at is ModelAt.MESSAGE or self._messages.replaces_http:
-            return True
-        return target is not None and target.upstream_model != target.asked_model  # else they repeat it
-
-    def _markers(self) -> tuple[bytes, ...]:
-        """Return what stands in the provider's messages that are looked at."""
-        error = self._messages.error_marker if self.exchange.generation.error_messages else None
-        return _markers_of(self._messages.usage_marker, error)
-
-    def _meter(self, messages: Sequence[Message]) -> None:
-        marker = self._messages.error_marker
-        for message in messages:
-            self._usage = self._messages.update_usage(message.payload, self._usage)
-            if marker is not None and marker in message.payload:
-                self._note_error(message.payload)
-
-    def _note_error(self, payload: bytes) -> None:
-        error, relay = self._messages.find_error(payload), self._relay
-        if error is not None and relay is not None:
-            self._last_error = LastError(error.own_message, relay.to_client.frames)
-
-    def _rewrite(self, payload: bytes) -> bytes | None:
-        """Return what is sent in place of a client's message, or refuse it."""
-        try:
-            return self._models.rewrite(payload)
-        except GatewayError as error:
-            forget_frames(error)
-            self._refuse_model(error)
-            return None
-
-    def _refuse_model(self, error: GatewayError) -> None:
-        relay, render = self._relay, self._messages.render_error
-        assert relay is not None
-        if render is None:
-            relay.refuse(error, POLICY_VIOLATION)
-        else:
-            relay.answer(render_frame(TEXT, render(error)), error)
 
     # The end
 
     def _on_limit(self) -> None:
         minutes = self.exchange.generation.config.realtime.max_session_minutes
         reason = f"the session has reached its limit of {minutes:g} minutes"
-        if self._relay is not None:
-            self._relay.close(Ending(Side.GATEWAY), GOING_AWAY, reason)
+        if self._traffic is not None:
+            self._traffic.relay.close(Ending(Side.GATEWAY), GOING_AWAY, reason)
         elif self._first is not None:
             self._first.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, reason))
 
-    def _on_message_stopped(self) -> None:
-        """The client sends nothing more of a message that is held."""
-        seconds = self.exchange.generation.config.timeouts.client_body_idle
-        message = f"a message stopped arriving: nothing more was received for {seconds:g} s"
-        if self._relay is not None:
-            self._relay.give_up_client(GatewayError(Reason.CLIENT_TOO_SLOW, message))
-
     def _on_relay_end(self, ending: Ending) -> None:
-        exchange, relay, target = self.exchange, self._relay, self.exchange.target
-        assert relay is not None
+        exchange, traffic, target = self.exchange, self._traffic, self.exchange.target
+        assert traffic is not None
         assert target is not None
-        exchange.counted = self._usage
         seconds = exchange.clock.seconds() - (self._started or exchange.started)
-        exchange.session = relay.counts(seconds / 60)
-        error = self._last_error
-        if error is not None and error.message is not None and error.frame == relay.to_client.frames:
-            ending = replace(ending, said=error.message)  # nothing followed
-        settle(exchange, ending, target.provider.name)
+        settle(exchange, traffic.end(ending, seconds), target.provider.name)
         self._finish()
 
     def _finish(self) -> None:
@@ -447,4 +346,4 @@ class Session:
         self._limit.close()
         self.sessions.free_slot(self)
         self.memory.release_all()
-        self._relay = self._first = None
+        self._traffic = self._first = None

@@ -12,7 +12,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.realtime.relay.MAX_UNREAD_ANSWERS",
     ),
     "tests/memory/realtime/test_session_prices.py::test_the_counts_of_a_message_up_to_some_size_are_seen": (
-        "mgw.realtime.session._MAX_METERED_BYTES",
+        "mgw.realtime.traffic._MAX_METERED_BYTES",
     ),
     "tests/memory/web/test_channel.py::test_exactly_so_much_is_held_behind_a_request": (
         "mgw.web.channel.MAX_HELD",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mgw.realtime.session import _MAX_METERED_BYTES
+from mgw.realtime.traffic import _MAX_METERED_BYTES
 from mgw.usage.event import Outcome
 from tests.support.configs import THREE_FAMILIES
 from tests.support.memory_sessions import closing, opened, spoken
