@@ -1,4 +1,4 @@
-"""Everything built from one configuration file; a request keeps the generation it began with.
+"""What one configuration file became; a request keeps the generation that it began with.
 
 A reload swaps one reference: new requests take the new generation, requests in flight finish on the old
 one, and its connections close when the last of them is done.
@@ -12,50 +12,34 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from random import random
-from ssl import SSLContext
 from time import monotonic
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from msgspec import Struct
-from treq.client import HTTPClient
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from mgw.config.problems import dotted_path
-from mgw.config.profile import Profile
-from mgw.config.provider import Provider
-from mgw.config.proxy import ProxyAddress
+from mgw.config.problems import value_or_error
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
-from mgw.credentials import credentials_of
-from mgw.credentials.google_sources import GoogleCredentials, find_google_credentials
-from mgw.credentials.profiles import read_profiles
+from mgw.credentials.build import CredentialFiles, build_credentials, read_credential_files
 from mgw.credentials.provider import CredentialProvider
-from mgw.credentials.sources import CredentialSources, open_sources
-from mgw.credentials.subscription.rewrite import BodyRewrite
-from mgw.credentials.subscription.source import SubscriptionSource
-from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS
+from mgw.credentials.sources import CredentialSources
+from mgw.credentials.subscription.rewrite import BodyRewrite, rewrites_of
+from mgw.credentials.subscription.source import providers_without_account
 from mgw.dialects.models import Models, override_of
 from mgw.memo.request_memo import RequestMemo
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
-from mgw.nouns.vocabulary import Family
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.table import route_table
-from mgw.upstream.agent import build_agent, client_over
-from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
-from mgw.upstream.connect import ProxyNameError
-from mgw.upstream.tls import client_context, read_authorities
+from mgw.upstream.build import Authorities, build_upstream, read_all_authorities
+from mgw.upstream.client import Upstream
 from mgw.usage.journal import FailureLog, UnknownStopLog
 from mgw.usage.prices import PriceTable, read_prices
 
-T = TypeVar("T")
-
 _log: Final = Logger()
-_TOKEN_LIMITS: Final = UpstreamLimits(connect=10.0, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
-"""The limits of token endpoints; the whole response must have come in that time."""
 SLICE_SECONDS: Final = 0.01
 """How long a generation is built without letting anybody else go on."""
 
@@ -163,45 +147,9 @@ class ConfiguredFiles(Struct, frozen=True):
     of prices, a thousand ``ca_file``), so a reload does it in a thread.
     """
 
-    authorities: Mapping[str, SSLContext | ValueError] = field(default_factory=dict)
-    """The authorities that TLS trusts, by ``ca_file``."""
-    google: Mapping[str, GoogleCredentials | ValueError] = field(default_factory=dict)
-    """The credentials of providers at Google, by provider."""
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
-    """The profiles that could be read, by name."""
-    profile_problems: tuple[str, ...] = ()
-    """What is wrong with the others."""
-    prices: PriceTable | ValueError | None = None
-
-
-def _read_files(config: Config, environ: Mapping[str, str]) -> ConfiguredFiles:
-    """Read the files that a configuration names, and its own rows of prices; this blocks."""
-    providers = config.providers.values()
-    problems: list[str] = []
-    profiles = read_profiles(config, environ, problems)
-    client_context(None)  # the system's authorities, which are kept
-    return ConfiguredFiles(
-        authorities={
-            file: _or_error(lambda file=file: read_authorities(file))  # type: ignore[misc]  # bound now
-            for file in dict.fromkeys(provider.ca_file for provider in providers)
-            if file is not None
-        },
-        google={
-            provider.name: _or_error(lambda provider=provider: find_google_credentials(provider))  # type: ignore[misc]  # as above
-            for provider in providers
-            if provider.google is not None
-        },
-        profiles=profiles,
-        profile_problems=tuple(problems),
-        prices=_or_error(lambda: read_prices(config)),
-    )
-
-
-def _or_error(read: Callable[[], T]) -> T | ValueError:
-    try:
-        return read()
-    except ValueError as error:
-        return ValueError(str(error))  # without the frames, which hold what was read
+    credentials: CredentialFiles
+    authorities: Authorities
+    prices: PriceTable | ValueError | None
 
 
 class Parts(Struct, frozen=True):
@@ -228,9 +176,13 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
     credentials: dict[str, CredentialProvider] = {}
     return Parts(
         config,
-        _read_files(config, environ),
+        ConfiguredFiles(
+            read_credential_files(config, environ),
+            read_all_authorities(config),
+            value_or_error(read_prices, config),
+        ),
         resolver,
-        Catalog(config, resolver, created, partial(_without_account, credentials)),
+        Catalog(config, resolver, created, partial(providers_without_account, credentials)),
         Models(override_of(row) for row in config.translation.models),
         route_table(config),
         credentials,
@@ -295,14 +247,20 @@ def _steps(
     try:
         for name, provider in config.providers.items():
             try:
-                upstreams[name] = _upstream(provider, reactor, files)
+                upstreams[name] = build_upstream(provider, reactor, files.authorities)
             except ValueError as error:
                 problems.append(str(error))
             yield
-        problems += files.profile_problems
-        rewrites = _rewrites(config, files.profiles, problems)
-        for provider in config.providers.values():
-            _add_credentials(provider, parts, sources, problems)
+        problems += files.credentials.profile_problems
+        rewrites = rewrites_of(config, files.credentials.profiles, problems)
+        for name, provider in config.providers.items():
+            try:
+                found = build_credentials(provider, config.credential_store, files.credentials, sources)
+            except ValueError as error:
+                problems.append(str(error))
+            else:
+                if found is not None:
+                    credentials[name] = found
             yield
         if isinstance(files.prices, ValueError):
             problems += str(files.prices).splitlines()
@@ -337,74 +295,5 @@ def _join(
         prices=None if isinstance(files.prices, ValueError) else files.prices,
         configured_secrets=parts.secrets,
         source_secrets=sources.secrets,
-        secrets=[secret for profile in files.profiles.values() for secret in secrets_of(profile)],
+        secrets=files.credentials.secrets(),
     )
-
-
-def _without_account(credentials: Mapping[str, CredentialProvider]) -> frozenset[str]:
-    """Return the providers none of whose accounts can be used."""
-    return frozenset(
-        name
-        for name, source in credentials.items()
-        if isinstance(source, SubscriptionSource) and not source.has_usable
-    )
-
-
-def _add_credentials(
-    provider: Provider, parts: Parts, sources: CredentialSources, problems: list[str]
-) -> None:
-    """Find the credentials of a provider, or note why there are none."""
-    files, name = parts.files, provider.name
-    google = files.google.get(name)
-    if isinstance(google, ValueError):
-        problems.append(str(google))
-        return
-    try:
-        if provider.profile is None:
-            parts.credentials[name] = credentials_of(provider, sources, google)
-        elif provider.profile in files.profiles:
-            profile, store = files.profiles[provider.profile], parts.config.credential_store
-            client = sources.client(provider.proxy)
-            parts.credentials[name] = sources.subscriptions.source(provider, profile, store, client)
-    except ValueError as error:
-        problems.append(str(error))
-
-
-def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
-    """Return what keeps the credentials that outlive a generation."""
-
-    def open_http(proxy: ProxyAddress | None) -> tuple[HTTPClient, Callable[[], None]]:
-        agent = build_agent(reactor, _TOKEN_LIMITS, MAX_RESPONSE_BYTES, proxy=proxy)
-        return client_over(agent), agent.close
-
-    return open_sources(reactor, open_http, os.environ)
-
-
-def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:
-    """Return what profiles change in the bodies of requests, by provider."""
-    found: dict[str, BodyRewrite] = {}
-    for name, provider in config.providers.items():
-        profile = None if provider.profile is None else profiles.get(provider.profile)
-        if profile is None or not profile.rewrites_bodies:
-            continue
-        if KINDS[provider.kind].family is Family.GEMINI:
-            where = dotted_path(("providers", name))
-            problems.append(
-                f"{where}: its profile has tools or cloak.system, which providers of kind {provider.kind} do "
-                "not support"
-            )
-        found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
-    return found
-
-
-def _upstream(provider: Provider, reactor: Any, files: ConfiguredFiles) -> Upstream:  # Any: as above
-    where = dotted_path(("providers", provider.name))
-    context = None if provider.ca_file is None else files.authorities[provider.ca_file]
-    if isinstance(context, ValueError):
-        raise ValueError(f"{where}.ca_file: {context}")
-    try:
-        return upstream_of(provider, reactor, context)
-    except ProxyNameError as error:
-        raise ValueError(f"{where}.proxy: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"{where}.base_url: {error}") from None

@@ -95,7 +95,8 @@ def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str]
     """Return a line for each thing that keeps a gateway from starting, and what models cost."""
     from twisted.internet import reactor  # here, since importing it installs one
 
-    from mgw.generation import build_generation, build_sources
+    from mgw.app.credential_sources import build_sources
+    from mgw.generation import build_generation
     from mgw.web.ports import read_certificate
 
     problems, prices = _events_file(config), None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 from twisted.logger import Logger
 
+from mgw.app.credential_sources import build_sources
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
 from mgw.clients.client import ClientRegistry
@@ -22,7 +23,7 @@ from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.gateway_view import GatewayView, OtherWork
 from mgw.dashboard.switch import DashboardSwitch
-from mgw.generation import Generation, build_generation, build_sources
+from mgw.generation import Generation, build_generation
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner

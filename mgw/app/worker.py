@@ -19,6 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
+from mgw.app.credential_sources import build_sources
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.clients.client import ClientRegistry
 from mgw.config.log import LogSettings
@@ -26,7 +27,7 @@ from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, list_sessions
-from mgw.generation import Parts, build_generation, build_sources, make_parts
+from mgw.generation import Parts, build_generation, make_parts
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver
 from mgw.ops.metrics import Metrics

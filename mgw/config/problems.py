@@ -8,14 +8,17 @@ relies on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from mgw.config.quoting import HIDDEN, is_quotable, quote
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 Path = tuple[str | int, ...]
 """The keys and list positions that lead to a value."""
@@ -205,3 +208,11 @@ class Report:
             if mark is not None:
                 return mark
         return FIRST
+
+
+def value_or_error(read: Callable[[S], T], of: S) -> T | ValueError:
+    """Return what ``read`` does, or why it could not."""
+    try:
+        return read(of)
+    except ValueError as error:
+        return ValueError(str(error))  # without the frames, which hold what was read

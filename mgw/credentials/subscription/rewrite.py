@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
+from mgw.config.problems import dotted_path
 from mgw.config.profile import CloakMode, Profile
+from mgw.config.settings import Config
 from mgw.dialects.renamed_tools import RENAMING, request_edits
 from mgw.dialects.system_prompt import prepend_system
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.nouns.vocabulary import DialectName
+from mgw.nouns.kinds import KINDS
+from mgw.nouns.vocabulary import DialectName, Family
 from mgw.wire.json_spans import Edit
 
 REWRITABLE = RENAMING
@@ -40,3 +44,22 @@ class BodyRewrite:
         if cloak.system and cloak.applies(self._mode, said):
             edits += prepend_system(dialect, body, cloak.system)
         return edits
+
+
+def rewrites_of(
+    config: Config, profiles: Mapping[str, Profile], problems: list[str]
+) -> dict[str, BodyRewrite]:
+    """Return what profiles change in the bodies of requests, by provider, and note what cannot be changed."""
+    found: dict[str, BodyRewrite] = {}
+    for name, provider in config.providers.items():
+        profile = None if provider.profile is None else profiles.get(provider.profile)
+        if profile is None or not profile.rewrites_bodies:
+            continue
+        if KINDS[provider.kind].family is Family.GEMINI:
+            where = dotted_path(("providers", name))
+            problems.append(
+                f"{where}: its profile has tools or cloak.system, which providers of kind {provider.kind} do "
+                "not support"
+            )
+        found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
+    return found

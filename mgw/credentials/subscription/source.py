@@ -12,13 +12,13 @@ What names no model leaves the cooldowns of models alone, and so does a count of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
 from mgw.config.profile import CloakMode
-from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.headers import ProfileHeaders
@@ -263,3 +263,12 @@ class SubscriptionSource:
             return GatewayError(Reason.NO_PROVIDER_KEY, message)
         message = f"no subscription credential of provider {self.provider!r} ({names}) can be refreshed now"
         return GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+
+
+def providers_without_account(credentials: Mapping[str, CredentialProvider]) -> frozenset[str]:
+    """Return the providers none of whose accounts can be used."""
+    return frozenset(
+        name
+        for name, source in credentials.items()
+        if isinstance(source, SubscriptionSource) and not source.has_usable
+    )

@@ -1,0 +1,41 @@
+"""Build what reaches the providers of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ssl import SSLContext
+from typing import Any
+
+from mgw.config.problems import dotted_path, value_or_error
+from mgw.config.provider import Provider
+from mgw.config.settings import Config
+from mgw.upstream.client import Upstream, upstream_of
+from mgw.upstream.connect import ProxyNameError
+from mgw.upstream.tls import client_context, read_authorities
+
+Authorities = Mapping[str, SSLContext | ValueError]
+"""What TLS trusts, by ``ca_file``; in place of a file that cannot be used stands why."""
+
+
+def read_all_authorities(config: Config) -> Authorities:
+    """Read the files of authorities that a configuration names, and the system's; this blocks."""
+    client_context(None)  # the system's, which are kept
+    files = dict.fromkeys(provider.ca_file for provider in config.providers.values())
+    return {file: value_or_error(read_authorities, file) for file in files if file is not None}
+
+
+def build_upstream(provider: Provider, reactor: Any, authorities: Authorities) -> Upstream:  # Any: as there
+    """Return a provider as reached over the network, and through its proxy if it has one.
+
+    :raises ValueError: an address or a file in its settings is wrong; the text names the setting.
+    """
+    where = dotted_path(("providers", provider.name))
+    context = None if provider.ca_file is None else authorities[provider.ca_file]
+    if isinstance(context, ValueError):
+        raise ValueError(f"{where}.ca_file: {context}")
+    try:
+        return upstream_of(provider, reactor, context)
+    except ProxyNameError as error:
+        raise ValueError(f"{where}.proxy: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{where}.base_url: {error}") from None
