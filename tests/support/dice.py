@@ -1,4 +1,4 @@
-"""Documents that are written as one drawn string of bytes says.
+"""Documents, and parts of them, that are written as one drawn string of bytes says.
 
 Each draw takes Hypothesis a while, and a document of some depth takes hundreds of them: longer than its test
 does.  Here an example is one draw.  It shrinks as before: where the bytes are 0, or have run out, the first
@@ -28,6 +28,10 @@ class Dice:
     def one_of(self, options: Sequence[_T]) -> _T:
         return options[self.below(len(options))]
 
+    def several(self, write: Callable[[Dice], _T], most: int) -> list[_T]:
+        """Return so many of what is written, or fewer."""
+        return [write(self) for _ in range(self.below(most + 1))]
+
     def shuffled(self, items: Sequence[_T]) -> list[_T]:
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in items]
@@ -45,7 +49,7 @@ class Dice:
 Writer = Callable[[Dice], str]
 
 
-def written(write: Writer, size: int = 512) -> st.SearchStrategy[str]:
+def written(write: Callable[[Dice], _T], size: int = 512) -> st.SearchStrategy[_T]:
     """What is written with so many choices; after them, with the first of each."""
     return st.binary(min_size=size, max_size=size).map(lambda drawn: write(Dice(drawn)))
 
