@@ -23,7 +23,6 @@ from mgw.canonical.conversation import (
     Part,
     Refusal,
     Role,
-    Signature,
     Text,
     Thinking,
     ToolCall,
@@ -33,6 +32,7 @@ from mgw.canonical.features import Feature
 from mgw.canonical.history import NO_RESULT, HistoryPart, PairedCall
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoint, parse_cache_control
 from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
+from mgw.dialects.anthropic.thoughts import is_own
 from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.fields import Fields, bare_text, none_of
 from mgw.dialects.media import FEATURES
@@ -43,7 +43,6 @@ from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Family
 
 BILLING_PREFIX: Final = "x-anthropic-billing-header"
-THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 _ENCODER: Final = Encoder()
 _SYSTEM: Final = Feature.SYSTEM  # a member of an enumeration is looked up in Python's slow way each time
 _NO_CITATIONS: Final[tuple[object, ...]] = (None, [], {}, {"enabled": False})
@@ -291,7 +290,6 @@ _USER: Final = (Role.USER,)
 _ASSISTANT: Final = (Role.ASSISTANT,)
 _BOTH: Final = (Role.USER, Role.ASSISTANT)
 _ANYWHERE: Final = (*_BOTH, Role.SYSTEM)
-
 _RESULT_BLOCKS: Final[Mapping[str, Callable[[Fields, Fields], Sequence[Text | Media]]]] = MappingProxyType(
     {
         "text": _parse_text,
@@ -434,17 +432,3 @@ class BlockRenderer:
             "input": embed_arguments(part.arguments),
         }
         return self.breakpoints.add_to(block, part.cache)
-
-
-def is_own(signature: Signature | None) -> bool:
-    """Whether this vendor made the signature, and it is not empty."""
-    return signature is not None and signature.family is Family.ANTHROPIC and signature.value != ""
-
-
-def drop_last_thoughts(blocks: list[JsonObject], lost: set[Feature]) -> list[JsonObject]:
-    """Return the blocks of an assistant's turn without thoughts at its end."""
-    end = len(blocks)
-    while end and blocks[end - 1]["type"] in THOUGHT_TYPES:
-        end -= 1
-        lost.add(Feature.THINKING)
-    return blocks[:end]

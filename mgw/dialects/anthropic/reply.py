@@ -28,11 +28,11 @@ from mgw.canonical.conversation import (
 from mgw.canonical.identifiers import ANTHROPIC_ID, make_id, make_unique_id
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
 from mgw.dialects.anthropic.errors import find_error
+from mgw.dialects.anthropic.thoughts import is_weak, render_signature
 from mgw.dialects.anthropic.usage import parse_usage, render_usage
 from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.refusal import AnswerError, proxy_message
-from mgw.dialects.signatures import Digest, tag_signature
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
 
@@ -90,8 +90,6 @@ _RAW_DECODER: Final = Decoder(_Message[Raw], strict=False)
 """The decoder for a message with a block that cannot be read."""
 _BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
-_UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))
-"""Signs a thought of unknown origin: no provider gets it back."""
 _END: Final = StopReason.END  # a member of an enumeration is looked up in Python's slow way each time
 _STOP_SEQUENCE: Final = StopReason.STOP_SEQUENCE
 _TOOL_USE: Final = StopReason.TOOL_USE
@@ -253,22 +251,6 @@ def render_stop(reason: StopReason, sequence: str | None, *, calls: bool, refuse
         "stop_sequence": sequence if reason is _STOP_SEQUENCE else None,
         "stop_details": {"type": "refusal", "category": None, "explanation": None} if is_refusal else None,
     }
-
-
-def render_signature(signature: Signature | None, thought: Digest | str | None = None) -> str:
-    """Return a signature as an Anthropic client keeps it: never empty, since it sends it back.
-
-    :param thought: the words that it stands beside; a redacted thought has none.
-    """
-    if signature is None:
-        return _UNSIGNED
-    is_own = signature.family is Family.ANTHROPIC and signature.value != ""
-    return signature.value if is_own else tag_signature(signature, thought)
-
-
-def is_weak(signature: Signature | None) -> bool:
-    """Whether a signature tells no more than the family of the thought."""
-    return signature is None or (signature.value == "" and not signature.redacted)
 
 
 def describe_media(media: Media) -> str:

@@ -8,18 +8,27 @@ not named here is reported as unread.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
-from msgspec.json import Encoder
+from msgspec import Struct
+from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import Conversation, JsonObject, Reasoning
+from mgw.canonical.conversation import (
+    NO_SAMPLING,
+    Conversation,
+    JsonObject,
+    Reasoning,
+    Role,
+    Sampling,
+    Text,
+    Turn,
+)
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import ANTHROPIC_NAME
-from mgw.dialects.anthropic.blocks import BlockRenderer, parse_system
+from mgw.dialects.anthropic.blocks import BILLING_PREFIX, BlockRenderer, parse_system
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints
 from mgw.dialects.anthropic.errors import NO_THREADS
-from mgw.dialects.anthropic.one_pass import parse_in_one_pass
 from mgw.dialects.anthropic.options import (
     can_bind_thoughts,
     can_force_calls,
@@ -34,6 +43,7 @@ from mgw.dialects.anthropic.options import (
     render_stop_sequences,
     render_thinking,
 )
+from mgw.dialects.anthropic.thoughts import drop_thoughts, has_thoughts, refuses_thinking
 from mgw.dialects.anthropic.tools import (
     declare_called_tools,
     parse_tool_choice,
@@ -41,15 +51,10 @@ from mgw.dialects.anthropic.tools import (
     render_tool_choice,
     render_tools,
 )
-from mgw.dialects.anthropic.turns import (
-    drop_thoughts,
-    has_thoughts,
-    parse_turns,
-    refuses_thinking,
-    render_turns,
-)
+from mgw.dialects.anthropic.turns import parse_turns, render_turns
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.tool_names import ToolNames
@@ -58,7 +63,6 @@ from mgw.nouns.vocabulary import Effort
 
 SAMPLING_VERSION: Final = "2023-06-01"
 """The version that a request states where the client stated none, and the last that has sampling."""
-
 _BINDING_BETA: Final = b"thinking-binding-controls-2026-08-01"
 """What ``thinking.block_binding`` needs (guide on preserved thinking; the SDK's ``BetaMessage``)."""
 _ENCODER: Final = Encoder()
@@ -109,6 +113,16 @@ _COUNTED_FIELDS: Final = (
     "messages",
     "thinking",
     "output_config",
+)
+_USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
+_ASSISTANT: Final = Role.ASSISTANT
+_PATHS: Final[tuple[FieldPath, ...]] = (
+    ("max_tokens", Feature.MAX_TOKENS, frozenset({"max_tokens"})),
+    ("system", Feature.SYSTEM, frozenset({"system"})),
+    ("temperature", Feature.TEMPERATURE, frozenset({"temperature"})),
+    ("top_p", Feature.TOP_P, frozenset({"top_p"})),
+    ("top_k", Feature.TOP_K, frozenset({"top_k"})),
+    ("stop_sequences", Feature.STOP, frozenset({"stop_sequences"})),
 )
 
 
@@ -280,3 +294,59 @@ class _RequestRenderer:
                 body["metadata"] = metadata
         if conversation.stream:
             body["stream"] = True
+
+
+class _Block(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["text"]
+    text: str
+
+
+class _Message(Struct, forbid_unknown_fields=True, gc=False):
+    role: Literal["user", "assistant"]
+    content: list[_Block] | str
+
+
+class _Request(Struct, forbid_unknown_fields=True):
+    model: str
+    max_tokens: Limit
+    messages: list[_Message]
+    system: list[_Block] | str | None = None
+    temperature: Number | None = None
+    top_p: Number | None = None
+    top_k: Limit | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+
+
+_DECODER: Final = Decoder(_Request)
+
+
+def parse_in_one_pass(body: bytes) -> Parsed[Conversation] | None:
+    """Return what a simple request means; ``None``: it holds more, or is not valid."""
+    request = decode_in_one_pass(_DECODER, body)
+    if request is None:
+        return None
+    system = () if request.system is None else _parse_texts(request.system)
+    for text in system:
+        if text.text.startswith(BILLING_PREFIX):
+            return None
+    sampling = Sampling(request.temperature, request.top_p, request.top_k)
+    turns = [
+        Turn(_USER if message.role == "user" else _ASSISTANT, _parse_texts(message.content))
+        for message in request.messages
+    ]
+    conversation = Conversation(
+        turns=tuple(turns),
+        system=system,
+        sampling=NO_SAMPLING if sampling == NO_SAMPLING else sampling,
+        max_tokens=request.max_tokens,
+        stop=tuple(filter(None, request.stop_sequences or ())),
+        stream=request.stream is True,
+    )
+    return Parsed(conversation, frozenset(), collect_said(request, _PATHS))
+
+
+def _parse_texts(content: list[_Block] | str) -> tuple[Text, ...]:
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple([Text(block.text) for block in content])

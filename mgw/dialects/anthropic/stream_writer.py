@@ -35,13 +35,8 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.anthropic.errors import error_body, upstream_error_body
-from mgw.dialects.anthropic.reply import (
-    describe_media,
-    is_weak,
-    render_envelope,
-    render_signature,
-    render_stop,
-)
+from mgw.dialects.anthropic.reply import describe_media, render_envelope, render_stop
+from mgw.dialects.anthropic.thoughts import is_weak, render_signature
 from mgw.dialects.anthropic.usage import render_usage
 from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.dialect import ReplyContext

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.conversation import JsonObject, Role, Text, Turn
-from mgw.canonical.features import Feature
 from mgw.canonical.history import (
     HistoryPolicy,
     HistoryTurn,
@@ -26,14 +25,8 @@ from mgw.canonical.history import (
     render_history,
 )
 from mgw.canonical.identifiers import ANTHROPIC_ID
-from mgw.dialects.anthropic.blocks import (
-    THOUGHT_TYPES,
-    BlockRenderer,
-    drop_last_thoughts,
-    parse_bare_blocks,
-    parse_content,
-    text_block,
-)
+from mgw.dialects.anthropic.blocks import BlockRenderer, parse_bare_blocks, parse_content, text_block
+from mgw.dialects.anthropic.thoughts import THOUGHT_TYPES, drop_last_thoughts
 from mgw.dialects.fields import Fields, none_of
 
 _USER: Final = "user"
@@ -164,46 +157,3 @@ class _TurnRenderer:
     def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the result of a call, which holds its media itself."""
         return [self.blocks.render_result(call)], []
-
-
-def refuses_thinking(messages: list[JsonObject]) -> bool:
-    """Whether thinking with a budget cannot be asked for: the turn in progress was begun without.
-
-    "When `thinking` is enabled, a final `assistant` message must start with a thinking block", where a loop
-    of tool use is one assistant turn (guide on extended thinking), and that turn "may not be an `assistant`
-    message to be continued".  Adaptive thinking demands no such thing.
-    """
-    steps = _turn_in_progress(messages)
-    if messages[-1]["role"] == _ASSISTANT:
-        return True
-    ends = steps[:1] + steps[-1:]
-    return bool(ends) and all(step["content"][0]["type"] not in THOUGHT_TYPES for step in ends)
-
-
-def drop_thoughts(messages: list[JsonObject], lost: set[Feature]) -> None:
-    """Leave the thoughts of the turn in progress out, for a model that does not think now.
-
-    "When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`."
-    """
-    for step in _turn_in_progress(messages):
-        rest = [block for block in step["content"] if block["type"] not in THOUGHT_TYPES]
-        if len(rest) < len(step["content"]):
-            lost.add(Feature.THINKING)
-            step["content"] = rest
-
-
-def has_thoughts(messages: list[JsonObject]) -> bool:
-    """Whether any of these messages holds a thought."""
-    return any(block["type"] in THOUGHT_TYPES for message in messages for block in message["content"])
-
-
-def _turn_in_progress(messages: list[JsonObject]) -> list[JsonObject]:
-    """Return the assistant's messages of the turn that has not ended, the newest first."""
-    rest = [message for message in messages if message["role"] != _SYSTEM]
-    steps: list[JsonObject] = []
-    if rest[-1]["role"] == _ASSISTANT:
-        steps.append(rest.pop())
-    while len(rest) > 1 and rest[-1]["role"] == _USER and rest[-1]["content"][0]["type"] == "tool_result":
-        steps.append(rest[-2])
-        del rest[-2:]
-    return steps

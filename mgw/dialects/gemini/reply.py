@@ -33,9 +33,7 @@ from mgw.canonical.speech import SpeechReply
 from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments, is_empty, object_of
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.gemini.blocks import PartJoiner, make_call_id, render_call, render_text, render_thought
-from mgw.dialects.gemini.errors import find_error
-from mgw.dialects.gemini.media import parse_reply_media, render_media
-from mgw.dialects.gemini.response_types import (
+from mgw.dialects.gemini.candidates import (
     NULL,
     CandidateShape,
     ContentShape,
@@ -46,6 +44,8 @@ from mgw.dialects.gemini.response_types import (
     sole_text,
     split_parts,
 )
+from mgw.dialects.gemini.errors import find_error
+from mgw.dialects.gemini.media import parse_reply_media, render_media
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
 from mgw.dialects.gemini.usage import parse_usage, render_usage
 from mgw.dialects.placeholders import describe_omission

@@ -36,10 +36,10 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 from mgw.dialects.gemini.blocks import leave_part, parse_system
+from mgw.dialects.gemini.candidates import BlobShape, CandidateShape, PromptFeedback, decode_response
 from mgw.dialects.gemini.errors import parse_error_value
 from mgw.dialects.gemini.reply import describe_block, parse_stop, render_response, render_stop
 from mgw.dialects.gemini.request import encode_body, render_target
-from mgw.dialects.gemini.response_types import BlobShape, CandidateShape, PromptFeedback, decode_response
 from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.media import standard_base64
 from mgw.dialects.refusal import AnswerError

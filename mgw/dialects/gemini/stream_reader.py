@@ -39,10 +39,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.arguments import compact_arguments
 from mgw.dialects.gemini.blocks import UNSIGNED, make_call_id
-from mgw.dialects.gemini.errors import find_error
-from mgw.dialects.gemini.media import parse_reply_media
-from mgw.dialects.gemini.reply import BLOCKED, FAILURES, describe_block, describe_failure, parse_stop
-from mgw.dialects.gemini.response_types import (
+from mgw.dialects.gemini.candidates import (
     NULL,
     CandidateShape,
     FunctionCallShape,
@@ -55,6 +52,9 @@ from mgw.dialects.gemini.response_types import (
     sole_text,
     split_parts,
 )
+from mgw.dialects.gemini.errors import find_error
+from mgw.dialects.gemini.media import parse_reply_media
+from mgw.dialects.gemini.reply import BLOCKED, FAILURES, describe_block, describe_failure, parse_stop
 from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.dialects.stream import DocumentReader, StreamHead

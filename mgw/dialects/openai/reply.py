@@ -1,7 +1,7 @@
 """A complete chat completion, both ways.
 
 Source: the SDK's ``ChatCompletion``.  A message is read as a delta that holds everything
-(:mod:`mgw.dialects.openai.choices`), so an answer is understood the same, streamed or not.
+(:mod:`mgw.dialects.openai.candidates`), so an answer is understood the same, streamed or not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.blocks import render_call
-from mgw.dialects.openai.choices import (
+from mgw.dialects.openai.candidates import (
     Choice,
     ChoiceReader,
     bare_text,
@@ -95,12 +95,12 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
     try:
         completion = _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        raise _no_reply(body, "the upstream's response is not a chat completion") from None
+        raise no_reply(body, "the upstream's response is not a chat completion") from None
     choices = completion.choices or []
     if completion.error or any(map(_ERROR, choices)):
         raise AnswerError(parse_stream_error(body))
     if not choices:
-        raise _no_reply(body, "the upstream's response has no choices")
+        raise no_reply(body, "the upstream's response has no choices")
     return Reply(
         tuple([_parse_candidate(choice, number, source.seed) for number, choice in enumerate(choices)]),
         completion.id if type(completion.id) is str else None,
@@ -116,7 +116,7 @@ def _parse_counts(body: bytes, usage: Raw) -> TokenUsage:
     return try_read_usage(read_usage_object, usage, NO_USAGE)
 
 
-def _no_reply(body: bytes, message: str) -> GatewayError:
+def no_reply(body: bytes, message: str) -> GatewayError:
     """Return what is wrong with a body: the error that it is, else what a proxy says, else ``message``."""
     if is_error(body):
         return AnswerError(parse_stream_error(body))

@@ -22,7 +22,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.metering import try_read_usage
-from mgw.dialects.openai.choices import Choice, ChoiceReader
+from mgw.dialects.openai.candidates import Choice, ChoiceReader
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.usage import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message

@@ -40,7 +40,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.openai.blocks import render_call
-from mgw.dialects.openai.choices import (
+from mgw.dialects.openai.candidates import (
     render_citations,
     render_id,
     render_logprobs,

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import CacheMark, Conversation, Role, Signature, Text, Turn
 from mgw.dialects import client_side_of
-from mgw.dialects.anthropic import one_pass as one_pass_messages
+from mgw.dialects.anthropic import request as messages
 from mgw.dialects.dialect import DEFAULT_OPTIONS, RequestContext
-from mgw.dialects.gemini import one_pass as one_pass_content
-from mgw.dialects.openai import one_pass as one_pass_chat
+from mgw.dialects.gemini import request as content
+from mgw.dialects.openai import request as chat
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Family
 from tests.support.hostile_json import WAYS, Path, paths, replaced
@@ -213,8 +213,8 @@ _REQUESTS: Final = [
 
 def _is_simple(family: Family, body: bytes) -> bool:
     if family is Family.GEMINI:
-        return one_pass_content.parse_in_one_pass(body, DEFAULT_OPTIONS, stream=False) is not None
-    parse = one_pass_chat if family is Family.OPENAI else one_pass_messages
+        return content.parse_in_one_pass(body, DEFAULT_OPTIONS, stream=False) is not None
+    parse = chat if family is Family.OPENAI else messages
     return parse.parse_in_one_pass(body) is not None
 
 

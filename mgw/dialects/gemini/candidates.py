@@ -1,4 +1,4 @@
-"""The types of a ``GenerateContentResponse``, as far as they are read.
+"""The candidates of an answer, and what else of a ``GenerateContentResponse`` is read.
 
 What may be malformed without harm to the rest (counts, citations, log probabilities) is kept raw and read by
 itself.
