@@ -522,7 +522,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
         TextAdded("a", count - 1) in ChatStreamReader("seed").feed(chunk({"content": "a"}, index=count - 1))
     ),
     "mgw.dialects.renamed_tools.MAX_LINE_BYTES": renames_line,
-    "mgw.dialects.responses.output_reader._MAX_ITEMS": reads_items,
+    "mgw.dialects.responses.candidates._MAX_ITEMS": reads_items,
     "mgw.dialects.speech.MAX_SAMPLES_BYTES": gets_wave_header,
     "mgw.exchange.attempts.MAX_PAUSE": repeats_after,
     "mgw.exchange.response_translation.MAX_ERROR_BYTES": tells_refusal,

@@ -8,7 +8,7 @@ from typing import Any
 
 from mgw.canonical.reply import Reply, ReplyEvent
 from mgw.dialects.dialect import ReplySource
-from mgw.dialects.responses.provider_reply import parse_reply
+from mgw.dialects.responses.reply import parse_reply
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
 
 Json = Any  # Any: JSON as a host writes it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.responses.encrypted_content import (
+from mgw.dialects.responses.thoughts import (
     seal_call_signature,
     seal_text_signature,
     seal_thought,

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from mgw.canonical.conversation import Conversation, Signature
 from mgw.dialects.dialect import Parsed, RequestContext
-from mgw.dialects.responses.encrypted_content import seal_thought
 from mgw.dialects.responses.request import parse_request as parse_responses_request
+from mgw.dialects.responses.thoughts import seal_thought
 from mgw.nouns.vocabulary import Family
 from tools.translation.sdk_types import (
     Choice,

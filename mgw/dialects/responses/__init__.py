@@ -6,15 +6,17 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect
+from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.dialects.openai import RESPONSES
-from mgw.dialects.openai.errors import render_error
+from mgw.dialects.openai.errors import parse_error, render_error
 from mgw.dialects.responses.count import COUNT
-from mgw.dialects.responses.provider import PROVIDER
-from mgw.dialects.responses.reply import render_reply
-from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.errors import refuses_thoughts
+from mgw.dialects.responses.reply import parse_reply, render_reply
+from mgw.dialects.responses.request import parse_request, render_request
 from mgw.dialects.responses.stream_events import STREAM_EVENTS
+from mgw.dialects.responses.stream_reader import ResponsesStreamReader
 from mgw.dialects.responses.stream_writer import KEEPALIVE, ResponsesStreamWriter
+from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
@@ -22,6 +24,16 @@ CLIENT: Final = ClientSide(
     render_error=render_error,
     count=COUNT,
 )
+"""Responses, and their token count."""
+
+PROVIDER: Final = ProviderSide(
+    DialectName.OPENAI_RESPONSES,
+    text=ProviderOperation(render_request, parse_reply),
+    stream_reader=ResponsesStreamReader,
+    parse_error=parse_error,
+    refuses_thoughts=refuses_thoughts,
+)
+"""Conversations."""
 DIALECT: Final[Dialect] = replace(
     RESPONSES,
     client=CLIENT,

@@ -1,4 +1,4 @@
-"""Fields of a request beside its input and tools.
+"""Fields of a request beside its input and tools, and the response that repeats them.
 
 What says nothing that a translation does not do anyway is taken in silence: ``store: false``, ``truncation:
 disabled``, ``background: false``, ``service_tier`` of ``auto`` or ``default``, a ``text.verbosity`` of
@@ -6,29 +6,42 @@ disabled``, ``background: false``, ``service_tier`` of ``auto`` or ``default``, 
 cannot be done and is refused.  All that is not taken here stays in :class:`Fields` and is reported:
 ``metadata``, ``max_tool_calls``, ``client_metadata``, ``context_management`` and whatever is newer.
 
-Sources: the SDK's ``response_create_params``; contract 11.3.
+The response repeats what the client asked for, with OpenAI's defaults for what it did not say.  Nothing is
+stored, and it says so.  The first two events of a stream have the object without what may be large, since it
+would be sent twice more.
+
+Sources: the SDK's ``response_create_params`` and ``Response``; contract 11.3, 11.7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.json import Encoder
 
 from mgw.canonical.conversation import (
     NO_REASONING,
     NO_SAMPLING,
+    JsonObject,
     OutputFormat,
     OutputKind,
     Reasoning,
     Sampling,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.reply import (
+    StopReason,
+    TokenUsage,
+)
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.options import parse_effort
-from mgw.dialects.responses.refusals import LONGEST_SHOWN, PARAMETER, unsupported
+from mgw.dialects.responses.blocks import response_id
+from mgw.dialects.responses.errors import LONGEST_SHOWN, PARAMETER, unsupported
+from mgw.dialects.responses.usage import render_usage
 from mgw.nouns.vocabulary import Effort
 
 _LOGPROBS: Final = "message.output_text.logprobs"
@@ -71,14 +84,32 @@ _ECHOED: Final = (
 _OPENED: Final = frozenset({"reasoning", "text", "tool_choice"})
 _COPIED_LEVELS: Final = 3
 """The depth to which a parser goes into any of them."""
-
-
-class ConfigurationUpdate(Struct):
-    """What items of the input change for the answer."""
-
-    effort: Effort | None = None
-    has_format: bool = False
-    output: OutputFormat | None = None
+_ENCODER: Final = Encoder()
+_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(  # Any: JSON
+    {
+        "instructions": None,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "prompt_cache_key": None,
+        "reasoning": {"effort": None, "summary": None},
+        "safety_identifier": None,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": None,
+        "user": None,
+    }
+)
+"""What OpenAI's response says of fields that the request did not have."""
+_SHORT: Final[JsonObject] = {"instructions": None, "tools": []}
+_REASONS: Final = MappingProxyType(
+    {StopReason.LENGTH: "max_output_tokens", StopReason.REFUSAL: "content_filter"}
+)
+"""Why an answer is incomplete; all others are complete."""
 
 
 def collect_echoed(request: Fields) -> dict[str, Any]:  # Any: JSON of whatever type
@@ -118,6 +149,14 @@ def refuse_state(request: Fields) -> None:
     if request.flag("background"):
         message = "responses are not stored: send false, and read the response from this request"
         raise unsupported(request, "background", message, PARAMETER)
+
+
+class ConfigurationUpdate(Struct):
+    """What items of the input change for the answer."""
+
+    effort: Effort | None = None
+    has_format: bool = False
+    output: OutputFormat | None = None
 
 
 def skip_neutral(request: Fields) -> None:
@@ -220,3 +259,81 @@ def parse_update(item: Fields, update: ConfigurationUpdate) -> None:
         update.effort = parse_effort(reasoning, "effort") or update.effort
     if text is not None and "format" in text:
         update.has_format, update.output = True, parse_format(text)
+
+
+class ResponseRenderer:
+    """Writes the object of one response, at any stage of it."""
+
+    __slots__ = ("_context", "model")
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self.model = context.model
+        """The model that the upstream reports, once it has."""
+
+    def render_begun(self) -> bytes:
+        """Return the object of a response that has begun; its usage is not known yet."""
+        return _encode({**self._fields("in_progress"), **_SHORT, "output": [], "usage": None})
+
+    def render_ended(self, stop: StopReason, items: Sequence[bytes], usage: TokenUsage) -> list[bytes]:
+        """Return the object of a response that has ended, in pieces; ``items`` are its output."""
+        reason = _REASONS.get(stop)
+        fields = self._fields(status_of(stop))
+        if reason is None:
+            fields["completed_at"] = self._context.created
+        else:
+            fields["incomplete_details"] = {"reason": reason}
+        return _insert_output(fields, items, usage)
+
+    def render_failed(self, error: JsonObject, items: Sequence[bytes], usage: TokenUsage) -> list[bytes]:
+        """Return the object of a response that failed, in pieces."""
+        return _insert_output({**self._fields("failed"), "error": error}, items, usage)
+
+    def _fields(self, status: str) -> JsonObject:
+        context = self._context
+        return {
+            "id": response_id(context.request_id),
+            "object": "response",
+            "created_at": context.created,
+            "status": status,
+            "background": False,
+            "completed_at": None,
+            "error": None,
+            "incomplete_details": None,
+            "model": self.model,
+            "previous_response_id": None,
+            "store": False,
+            "truncation": "disabled",
+            **_DEFAULTS,
+            **context.options.echoed,
+        }
+
+
+def status_of(stop: StopReason) -> str:
+    """Return the status of an answer that ended so."""
+    return "incomplete" if stop in _REASONS else "completed"
+
+
+def is_cut(stop: StopReason) -> bool:
+    """Whether the answer ended in the middle of its last item."""
+    return stop is StopReason.LENGTH
+
+
+def _encode(fields: JsonObject) -> bytes:
+    """Return the object; what is nested too deeply to be repeated here is not."""
+    try:
+        return _ENCODER.encode(fields)
+    except RecursionError:
+        return _ENCODER.encode({**fields, **_DEFAULTS})
+
+
+def _insert_output(fields: JsonObject, items: Sequence[bytes], usage: TokenUsage) -> list[bytes]:
+    """Return the pieces of an object, so that its items are copied once only."""
+    fields["usage"] = render_usage(usage)
+    pieces = [_encode(fields)[:-1], b',"output":[']
+    for item in items:
+        pieces += (item, b",")
+    if items:
+        pieces.pop()
+    pieces.append(b"]}")
+    return pieces

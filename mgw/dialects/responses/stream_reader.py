@@ -23,9 +23,9 @@ from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.errors import is_error
 from mgw.dialects.openai.usage import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
+from mgw.dialects.responses.candidates import BrokenOutputError, OutputItem, OutputReader
 from mgw.dialects.responses.errors import parse_failure
-from mgw.dialects.responses.output_reader import BrokenOutputError, OutputItem, OutputReader
-from mgw.dialects.responses.provider_reply import (
+from mgw.dialects.responses.reply import (
     ITEM_DECODER,
     RESPONSE_DECODER,
     UNREADABLE,

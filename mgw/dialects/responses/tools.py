@@ -1,9 +1,9 @@
-"""The tools of a request: what the client runs becomes a function, what OpenAI's servers run does not.
+"""The tools of a request, and which of them the model is to call.
 
 =================  ========================================================================================
 ``function``       itself
 ``custom``         a function of one string, ``input``; its grammar is told in words and not enforced
-``namespace``      a function for each of its tools (:mod:`mgw.dialects.responses.function_names`)
+``namespace``      a function for each of its tools (:mod:`mgw.dialects.responses.schema`)
 ``local_shell``,   functions of their actions; a shell in a container, and a search of OpenAI's own, are
 ``shell``,         tools that only OpenAI's servers run
 ``apply_patch``,
@@ -11,10 +11,15 @@
 others             refused, or left out and reported, as the operator wants it
 =================  ========================================================================================
 
-Of all kinds ``async``, ``allowed_callers``, ``defer_loading`` and ``output_schema`` are reported.  Items of
-the input may bring more tools: those come last, and give way to tools of the same name.
+What the client runs becomes a function, what OpenAI's servers run does not.  Of all kinds ``async``,
+``allowed_callers``, ``defer_loading`` and ``output_schema`` are reported.  Items of the input may bring more
+tools: those come last, and give way to tools of the same name.
 
-Sources: the SDK's ``ToolParam`` and its members; contract 11.5.
+The choice ``none``, ``auto`` or ``required`` is for all; an object names one tool, or those that are allowed.
+A tool that OpenAI's servers run is no choice: it is refused, or left out and reported, as the tools are.
+
+Sources: the SDK's ``ToolParam`` and its members, ``ToolChoice`` of its ``response_create_params``;
+contract 11.5.
 """
 
 from __future__ import annotations
@@ -27,66 +32,38 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import JsonObject, Tool
+from mgw.canonical.conversation import JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ToolKind
-from mgw.dialects.fields import Fields
+from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.blocks import parse_cache_control
 from mgw.dialects.placeholders import BETWEEN
-from mgw.dialects.responses.function_names import FunctionNames, ToolKey
-from mgw.dialects.responses.refusals import LONGEST_SHOWN, hosted_tool
+from mgw.dialects.responses.errors import LONGEST_SHOWN, hosted_tool
+from mgw.dialects.responses.schema import (
+    APPLY_PATCH,
+    APPLY_PATCH_SCHEMA,
+    CUSTOM_SCHEMA,
+    LOCAL_SHELL,
+    LOCAL_SHELL_SCHEMA,
+    RAW_INPUT,
+    SHELL,
+    SHELL_SCHEMA,
+    TOOL_SEARCH,
+    TOOL_SEARCH_SCHEMA,
+    FunctionNames,
+    ToolKey,
+)
 
 _FUNCTION: Final = ToolKind.FUNCTION  # a member of an enumeration is looked up in Python's slow way each time
 _FUNCTION_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
 _INNER: Final = frozenset({"function", "custom"})
 """What a namespace holds."""
-_RAW_INPUT: Final = "The value of `input` is this tool's raw input: plain text, not JSON."
-_STRING: Final = MappingProxyType({"type": "string"})
-_INTEGER: Final = MappingProxyType({"type": "integer"})
-
-
-def _object_of(properties: JsonObject, *required: str) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": {key: dict(schema) for key, schema in properties.items()},
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-_STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
-_CUSTOM_SCHEMA: Final = _object_of({"input": _STRING}, "input")
-_LOCAL_SHELL_SCHEMA: Final = _object_of(
-    {
-        "command": _STRINGS,
-        "timeout_ms": _INTEGER,
-        "working_directory": _STRING,
-        "env": {"type": "object", "additionalProperties": {"type": "string"}},
-        "user": _STRING,
-    },
-    "command",
-)
-_SHELL_SCHEMA: Final = _object_of(
-    {"commands": _STRINGS, "timeout_ms": _INTEGER, "max_output_length": _INTEGER}, "commands"
-)
-_OPERATION: Final = _object_of(
-    {
-        "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
-        "path": _STRING,
-        "diff": {"type": "string", "description": "Of create_file and update_file: the diff to apply."},
-    },
-    "type",
-    "path",
-)
-_APPLY_PATCH_SCHEMA: Final = _object_of({"operation": _OPERATION}, "operation")
-_TOOL_SEARCH_SCHEMA: Final = _object_of({"query": _STRING}, "query")
-_LOCAL_SHELL: Final = "Run a command on the user's machine, and return its output."
-_SHELL: Final = "Run shell commands on the user's machine, and return their output."
-_APPLY_PATCH: Final = (
-    "Create, update or delete one file. Each line of the diff begins with '+' where it is added, with '-' "
-    "where it is removed, and with a space where it stays; a line of '@@' goes before each part that changes."
-)
-_TOOL_SEARCH: Final = "Search for tools that are not listed yet; those found can be called afterwards."
+_MODES: Final = MappingProxyType({"none": ToolMode.NONE, "auto": ToolMode.AUTO, "required": ToolMode.ANY})
+_ALLOWED_MODES: Final = ("auto", "required")
+_KINDS: Final = MappingProxyType({kind.value: kind for kind in ToolKind})
+_NAMED: Final = frozenset({ToolKind.FUNCTION, ToolKind.CUSTOM})
+"""Kinds of which there may be many."""
+_AUTO: Final = ToolChoice(ToolMode.AUTO)
 
 
 class Source(Enum):
@@ -280,9 +257,9 @@ def _parse_function(tool: Fields) -> Tool:
 
 def _parse_custom(tool: Fields) -> Tool:
     name = tool.required_text("name")
-    words = [tool.text("description"), _RAW_INPUT + _describe_format(tool)]
+    words = [tool.text("description"), RAW_INPUT + _describe_format(tool)]
     description = BETWEEN.join(filter(None, words))
-    return Tool(name, description, _CUSTOM_SCHEMA, cache=parse_cache_control(tool))
+    return Tool(name, description, CUSTOM_SCHEMA, cache=parse_cache_control(tool))
 
 
 def _describe_format(tool: Fields) -> str:
@@ -301,8 +278,8 @@ def _describe_format(tool: Fields) -> str:
 def _parse_local_shell(tool: Fields) -> Tool:
     return Tool(
         "local_shell",
-        _LOCAL_SHELL,
-        _LOCAL_SHELL_SCHEMA,
+        LOCAL_SHELL,
+        LOCAL_SHELL_SCHEMA,
         cache=parse_cache_control(tool),
     )
 
@@ -315,14 +292,14 @@ def _parse_shell(tool: Fields) -> Tool | None:
             return None
         if len(environment) > 1:
             tool.ledger.leave(tool.path("environment"))
-    return Tool("shell", _SHELL, _SHELL_SCHEMA, cache=parse_cache_control(tool))
+    return Tool("shell", SHELL, SHELL_SCHEMA, cache=parse_cache_control(tool))
 
 
 def _parse_apply_patch(tool: Fields) -> Tool:
     return Tool(
         "apply_patch",
-        _APPLY_PATCH,
-        _APPLY_PATCH_SCHEMA,
+        APPLY_PATCH,
+        APPLY_PATCH_SCHEMA,
         cache=parse_cache_control(tool),
     )
 
@@ -331,8 +308,8 @@ def _parse_tool_search(tool: Fields) -> Tool | None:
     """Return a search that the client runs; ``None``: it is OpenAI's own."""
     if tool.text("execution") != "client":
         return None
-    schema = tool.raw_object("parameters") or _TOOL_SEARCH_SCHEMA
-    description = tool.text("description") or _TOOL_SEARCH
+    schema = tool.raw_object("parameters") or TOOL_SEARCH_SCHEMA
+    description = tool.text("description") or TOOL_SEARCH
     return Tool("tool_search", description, schema, cache=parse_cache_control(tool))
 
 
@@ -347,3 +324,81 @@ _PARSERS: Final[MappingProxyType[str, Callable[[Fields], Tool | None]]] = Mappin
     }
 )
 """The tools that clients run; ``None``: this one is run by OpenAI's servers."""
+
+
+def parse_tool_choice(request: Fields, tools: ToolSet) -> ToolChoice | None:
+    """Take ``tool_choice``, and note what it asks for.
+
+    :raises GatewayError: ``MALFORMED`` for a tool that the request does not have, and
+    (``unsupported_tool``) for one that only OpenAI's servers run.
+    """
+    value = request.take("tool_choice")
+    if value is None:
+        return None
+    if type(value) is str:
+        if value not in _MODES:
+            raise none_of(request, "tool_choice", value, _MODES)
+        if value == "auto":
+            return _AUTO
+        request.note(Feature.TOOL_CHOICE, "tool_choice")
+        return ToolChoice(_MODES[value])
+    if type(value) is not dict:
+        raise request.mistyped("tool_choice", str, value)
+    choice = Fields(value, request.ledger, request, "tool_choice")
+    kind = choice.required_text("type")
+    if kind == "allowed_tools":
+        return _parse_allowed_tools(choice, tools)
+    names = _parse_names(choice, kind, tools)
+    if not names:
+        return None
+    request.note(Feature.TOOL_CHOICE, "tool_choice")
+    return ToolChoice(ToolMode.ANY, names)
+
+
+def skip_tool_choice(request: Fields) -> None:
+    """Take what says something of tools where there are none: a call that is required cannot be made."""
+    value = request.take("tool_choice")
+    if value is not None and value not in ("auto", "none"):
+        request.ledger.leave("tool_choice")
+    request.flag("parallel_tool_calls")
+
+
+def _parse_allowed_tools(choice: Fields, tools: ToolSet) -> ToolChoice:
+    mode = choice.required_text("mode")
+    if mode not in _ALLOWED_MODES:
+        raise none_of(choice, "mode", mode, _ALLOWED_MODES)
+    entries = choice.objects("tools")
+    if not entries:
+        raise choice.wrong("tools", "at least one tool is required")
+    choice.note(Feature.TOOL_CHOICE)
+    choice.note(Feature.TOOL_CHOICE_NAMES, "tools")
+    names: dict[str, None] = {}
+    namespaces: dict[str, None] = {}
+    for entry in entries:
+        kind = entry.required_text("type")
+        if kind == "namespace":
+            namespaces[entry.required_text("name")] = None
+        elif kind not in _KINDS:  # whether it may be there at all, its declaration has decided
+            leave_tool(entry, kind)
+        else:
+            names.update(dict.fromkeys(_parse_names(entry, kind, tools)))
+    for namespace in namespaces:
+        names.update(dict.fromkeys(tools.names_in(namespace)))
+    if not names:  # all that is allowed was left out
+        return ToolChoice(ToolMode.NONE)
+    return ToolChoice(_MODES[mode], tuple(names))
+
+
+def _parse_names(choice: Fields, kind: str, tools: ToolSet) -> tuple[str, ...]:
+    """Return the functions that stand for a tool; none where it was left out."""
+    known = _KINDS.get(kind)
+    name, namespace = kind, None
+    if known in _NAMED:
+        name, namespace = choice.required_text("name"), choice.text("namespace")
+    found = None if known is None else tools.find(known, namespace, name)
+    if found is not None:
+        return (found,)
+    if known in _NAMED:
+        raise choice.wrong("name", f"the request has no tool of type {kind!r} with this name")
+    tools.leave_hosted(choice, kind)
+    return ()

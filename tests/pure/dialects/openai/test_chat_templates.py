@@ -33,7 +33,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.models import Models
-from mgw.dialects.responses.render import render_request as render_for_responses
+from mgw.dialects.responses.request import render_request as render_for_responses
 from mgw.nouns.vocabulary import CallIds, ChatTemplate, Family, Kind
 from mgw_sim.openai.chat_templates import check_template
 from tests.support.chat_requests import HI, HOST, OPENAI, PNG, Json, asked, lost, rendered, said

@@ -41,7 +41,7 @@ from mgw.canonical.reply import (
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.openai.reply import collect_candidate
 from mgw.dialects.refusal import AnswerError
-from mgw.dialects.responses.provider_reply import parse_reply
+from mgw.dialects.responses.reply import parse_reply
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Family

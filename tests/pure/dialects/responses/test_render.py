@@ -33,8 +33,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.dialect import Rendered, RenderOptions
-from mgw.dialects.responses.provider import PROVIDER
-from mgw.dialects.responses.render import render_request
+from mgw.dialects.responses import PROVIDER
+from mgw.dialects.responses.request import render_request
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Effort, Family, Kind

@@ -24,12 +24,12 @@ from mgw.dialects import provider_side_of
 from mgw.dialects.dialect import ClientTool, Parsed, RenderOptions, RequestContext, ToolKind
 from mgw.dialects.models import Models
 from mgw.dialects.responses.count import COUNT
-from mgw.dialects.responses.encrypted_content import (
+from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.thoughts import (
     seal_call_signature,
     seal_text_signature,
     seal_thought,
 )
-from mgw.dialects.responses.request import parse_request
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName, Effort, Family, Kind
 

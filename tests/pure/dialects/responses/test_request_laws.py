@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from mgw.canonical.conversation import Signature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import ClientTool, RequestContext, ToolKind
-from mgw.dialects.responses.encrypted_content import (
+from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.thoughts import (
     seal_call_signature,
     seal_text_signature,
     seal_thought,
 )
-from mgw.dialects.responses.request import parse_request
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
 from tests.support.hostile_json import paths, replaced

@@ -30,7 +30,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects import serial_writer
 from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
-from mgw.dialects.responses import item_events, stream_writer
+from mgw.dialects.responses import stream_items, stream_writer
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
@@ -232,7 +232,7 @@ def test_calls_without_an_identifier_get_one_that_no_other_response_has() -> Non
 def test_what_is_held_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serial_writer, "MAX_HELD", 1500)
     monkeypatch.setattr(stream_writer, "MAX_KEPT_BYTES", 1000)
-    monkeypatch.setattr(item_events, "MOST_NEW_BYTES", 50)
+    monkeypatch.setattr(stream_items, "MOST_NEW_BYTES", 50)
     waiting: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
     broken: list[list[ReplyEvent]] = [
         [*waiting, *[ArgumentsAdded(1, "x" * 10)] * 60],

@@ -52,9 +52,9 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
-from mgw.dialects.responses.encrypted_content import Sealed, unseal
 from mgw.dialects.responses.reply import render_reply
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
+from mgw.dialects.responses.thoughts import Sealed, unseal
 from mgw.dialects.signatures import TagKind
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family

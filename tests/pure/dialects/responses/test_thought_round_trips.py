@@ -12,7 +12,7 @@ from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import Reply, ReplyEvent
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RenderOptions, ReplyContext, RequestContext
-from mgw.dialects.responses.render import render_request
+from mgw.dialects.responses.request import render_request
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import DialectName, Effort, Family, Kind
 from tests.support.responses_streams import Json, function_call, message, read, reasoning, stream, whole

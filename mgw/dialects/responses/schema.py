@@ -1,9 +1,9 @@
-"""The functions that stand for a client's tools: one name for each, and what it means to the client.
+"""The functions that stand for a client's tools: their names, descriptions and schemas (contract 11.5).
 
 A plain function keeps its own name.  Any other tool has its own name, that of a namespace's tool being
 ``NAMESPACE__NAME``.  A name that hosts of chat completions would refuse, or that another tool has, is cut
-and gets 8 hexadecimal digits of the hash of what it stands for: the same in every turn (contract 11.5).
-Nothing is ever read out of such a name: the table goes with the request to its answer.
+and gets 8 hexadecimal digits of the hash of what it stands for: the same in every turn.  Nothing is ever read
+out of such a name: the table goes with the request to its answer.
 """
 
 from __future__ import annotations
@@ -11,19 +11,67 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final
 
+from mgw.canonical.conversation import JsonObject
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import ClientTool, ToolKind
 
+_STRING: Final = MappingProxyType({"type": "string"})
+_INTEGER: Final = MappingProxyType({"type": "integer"})
+_STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
+RAW_INPUT: Final = "The value of `input` is this tool's raw input: plain text, not JSON."
+LOCAL_SHELL: Final = "Run a command on the user's machine, and return its output."
+SHELL: Final = "Run shell commands on the user's machine, and return their output."
+APPLY_PATCH: Final = (
+    "Create, update or delete one file. Each line of the diff begins with '+' where it is added, with '-' "
+    "where it is removed, and with a space where it stays; a line of '@@' goes before each part that changes."
+)
+TOOL_SEARCH: Final = "Search for tools that are not listed yet; those found can be called afterwards."
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _BEGIN: Final = 39
 _DIGITS: Final = 8
 _MORE_DIGITS: Final = 24
 """Where the first ones are taken: so many that nobody can take them all."""
-
 ToolKey = tuple[ToolKind, str | None, str]
 """What a client calls a tool: its kind, namespace and name."""
+
+
+def _object_of(properties: JsonObject, *required: str) -> JsonObject:
+    return {
+        "type": "object",
+        "properties": {key: dict(schema) for key, schema in properties.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+CUSTOM_SCHEMA: Final = _object_of({"input": _STRING}, "input")
+LOCAL_SHELL_SCHEMA: Final = _object_of(
+    {
+        "command": _STRINGS,
+        "timeout_ms": _INTEGER,
+        "working_directory": _STRING,
+        "env": {"type": "object", "additionalProperties": {"type": "string"}},
+        "user": _STRING,
+    },
+    "command",
+)
+SHELL_SCHEMA: Final = _object_of(
+    {"commands": _STRINGS, "timeout_ms": _INTEGER, "max_output_length": _INTEGER}, "commands"
+)
+_OPERATION: Final = _object_of(
+    {
+        "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+        "path": _STRING,
+        "diff": {"type": "string", "description": "Of create_file and update_file: the diff to apply."},
+    },
+    "type",
+    "path",
+)
+APPLY_PATCH_SCHEMA: Final = _object_of({"operation": _OPERATION}, "operation")
+TOOL_SEARCH_SCHEMA: Final = _object_of({"query": _STRING}, "query")
 
 
 class FunctionNames:

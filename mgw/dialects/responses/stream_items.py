@@ -1,8 +1,8 @@
 """The events of one item of a response's stream, from its beginning to its end (contract 11.8).
 
-Each class here is an item that is open.  It writes its events as it grows, and gives the bytes of the whole
-item at its end: what a stream's last event and a whole answer have is the same.  A text that streams is kept
-once, as the inside of the JSON string that it will be.
+Each class here is an item that is open (calls are in :mod:`mgw.dialects.responses.calls`).  It writes its
+events as it grows, and gives the bytes of the whole item at its end: what a stream's last event and a whole
+answer have is the same.  A text that streams is kept once, as the inside of the JSON string that it will be.
 """
 
 from __future__ import annotations
@@ -15,25 +15,19 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import Citation, Signature
 from mgw.canonical.reply import TokenLogprob
-from mgw.dialects.arguments import is_empty
-from mgw.dialects.dialect import ToolKind
-from mgw.dialects.responses.custom_input import CustomInput
-from mgw.dialects.responses.encrypted_content import seal_thought
-from mgw.dialects.responses.identifiers import item_id
-from mgw.dialects.responses.output_items import (
+from mgw.dialects.responses.blocks import (
     IN_PROGRESS,
     INCOMPLETE,
-    CallHead,
-    open_text_call,
+    item_id,
     render_annotation,
     render_logprobs,
     render_message,
     render_reasoning,
     render_refusal_part,
     render_summary_part,
-    render_text_call,
     render_text_part,
 )
+from mgw.dialects.responses.thoughts import seal_thought
 from mgw.dialects.serial_writer import FRAME_BYTES, STRING_BYTES
 
 _ENCODER: Final = Encoder()
@@ -42,8 +36,6 @@ _EVENT: Final = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n'
 _NO_LOGPROBS: Final = b',"logprobs":[]'
 MOST_NEW_BYTES: Final = 16 * 1024
 """How much of a text is kept in pieces before they are joined."""
-_LONGEST_EMPTY: Final = 64
-"""Characters of arguments that may still turn out to be none."""
 
 
 def _decode(inside: bytes) -> str:
@@ -97,7 +89,7 @@ class EventLog:
         self.end_item(ended)
 
 
-class _TextKind(Struct, frozen=True):
+class TextKind(Struct, frozen=True):
     """How a text streams."""
 
     delta: bytes
@@ -108,17 +100,17 @@ class _TextKind(Struct, frozen=True):
     """What each delta has, too."""
 
 
-_OUTPUT_TEXT: Final = _TextKind(
+_OUTPUT_TEXT: Final = TextKind(
     b"response.output_text.delta", b"response.output_text.done", b"text", _NO_LOGPROBS
 )
-_REFUSAL: Final = _TextKind(b"response.refusal.delta", b"response.refusal.done", b"refusal")
-_SUMMARY: Final = _TextKind(
+_REFUSAL: Final = TextKind(b"response.refusal.delta", b"response.refusal.done", b"refusal")
+_SUMMARY: Final = TextKind(
     b"response.reasoning_summary_text.delta", b"response.reasoning_summary_text.done", b"text"
 )
-_ARGUMENTS: Final = _TextKind(
+ARGUMENTS: Final = TextKind(
     b"response.function_call_arguments.delta", b"response.function_call_arguments.done", b"arguments"
 )
-_INPUT: Final = _TextKind(
+INPUT: Final = TextKind(
     b"response.custom_tool_call_input.delta", b"response.custom_tool_call_input.done", b"input"
 )
 
@@ -128,7 +120,7 @@ class TextRun:
 
     __slots__ = ("_content", "_kind", "_log", "_new", "_new_bytes", "_place", "_template")
 
-    def __init__(self, log: EventLog, kind: _TextKind, place: bytes) -> None:
+    def __init__(self, log: EventLog, kind: TextKind, place: bytes) -> None:
         """:param place: the fields that say where the text is; they hold no ``%``."""
         self._log = log
         self._kind = kind
@@ -370,63 +362,3 @@ class OpenThought:
 
     def _write_part(self, word: bytes, part: bytes) -> None:
         self._log.write(b"response.reasoning_summary_part." + word, b'%b,"part":%b' % (self._place, part))
-
-
-class OpenTextCall:
-    """A call that is open, whose arguments or input stream."""
-
-    __slots__ = ("_held", "_input", "_log", "_opened", "_run", "ended")
-
-    def __init__(self, log: EventLog, head: CallHead) -> None:
-        self._log = log
-        custom = head.tool.kind is ToolKind.CUSTOM
-        identifier = log.next_id("custom_tool_call" if custom else "function_call")
-        self._opened = open_text_call(head, identifier)
-        self._input = CustomInput() if custom else None
-        place = b'"item_id":"%b","output_index":%d' % (identifier, len(log.items))
-        self._run = TextRun(log, _INPUT if custom else _ARGUMENTS, place)
-        self._held: str | None = ""
-        """Arguments that may still turn out to be none; ``None``: they are some."""
-        self.ended = False
-        """Whether its text is whole; its item is not ended yet."""
-        log.begin_item(render_text_call(self._opened, IN_PROGRESS, b""))
-
-    def add(self, arguments: str) -> None:
-        """Add arguments."""
-        if self._input is not None:
-            self._log.kept_bytes += len(arguments) + STRING_BYTES
-            self._write(self._input.feed(arguments))
-        elif self._held is None:
-            self._write(arguments)
-        else:
-            self._held += arguments
-            if len(self._held) > _LONGEST_EMPTY or not "null".startswith(self._held.strip()):
-                self._flush()
-
-    def end_text(self) -> None:
-        """End the arguments, or the input."""
-        if self._input is not None:
-            self._write(self._input.finish())
-        elif self._held is not None:
-            self._held = "{}" if is_empty(self._held) else self._held
-            self._flush()
-        self._run.end()
-        self.ended = True
-
-    def end(self, status: bytes) -> None:
-        """End the call."""
-        if not self.ended:
-            self.end_text()
-        self._log.end_item(render_text_call(self._opened, status, self._run.inside()))
-
-    def render(self) -> bytes:
-        """Return the call as it is now, which it will not go on from."""
-        return render_text_call(self._opened, INCOMPLETE, self._run.inside())
-
-    def _flush(self) -> None:
-        text, self._held = self._held, None
-        self._write(text or "")
-
-    def _write(self, text: str) -> None:
-        if text:
-            self._run.add(text)

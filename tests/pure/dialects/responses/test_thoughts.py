@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.responses.encrypted_content import (
+from mgw.dialects.responses.thoughts import (
     UNSIGNED,
     Sealed,
     seal_call_signature,

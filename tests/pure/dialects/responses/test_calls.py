@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dialects.responses.custom_input import CustomInput
+from mgw.dialects.responses.calls import CustomInput
 
 BROKEN = ['{"input":', ' "', "a", "\\n", "\\", "u", "\\ud83d", "\\ude00", "\\u00e", "9", '\\"', '"', "}", "☃"]
 

@@ -42,8 +42,7 @@ from mgw.canonical.reply import (
 from mgw.dialects.media import detect_media_type
 from mgw.dialects.openai.candidates import parse_citation, parse_logprobs
 from mgw.dialects.placeholders import BETWEEN
-from mgw.dialects.responses.encrypted_content import UNSIGNED
-from mgw.dialects.responses.reasoning_items import sign_thought
+from mgw.dialects.responses.thoughts import UNSIGNED, sign_thought
 
 _ENCODER: Final = Encoder()
 _MAX_ITEMS: Final = 4096

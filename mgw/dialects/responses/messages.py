@@ -3,11 +3,20 @@
 =======================================================  ==================================================
 ``message``, also without a type                         turns; leading ``system`` and ``developer``
                                                          messages are the conversation's own instructions
-calls of the client's tools, and their outputs           calls and results (:mod:`.tool_history`)
+``function_call``                                        a call; ``arguments``, text as it is
+``custom_tool_call``                                     a call with ``{"input": input}``
+``local_shell_call``, ``shell_call``                     a call with the ``action`` (without its type)
+``apply_patch_call``                                     a call with ``{"operation": operation}``
+``tool_search_call``                                     a call with ``arguments``, an object
+``…_output``                                             a result: ``output``, a text or parts; of
+                                                         ``shell_call_output`` its list as JSON; of
+                                                         ``apply_patch_call_output`` ``{"status", "output"}``
+``tool_search_output``                                   more tools, and a result with the names of the
+                                                         functions that they became
 ``reasoning``                                            the thought or signature in ``encrypted_content``,
                                                          where the gateway has put it there; else reported
 ``image_generation_call``                                an image of the assistant's
-``additional_tools``, ``tool_search_output``             more tools
+``additional_tools``                                     more tools
 ``configuration_update``                                 another effort, another format
 ``agent_message``                                        what the user says
 ``item_reference``                                       refused, unless it is to a thought
@@ -20,33 +29,29 @@ all others                                               reported: another provi
 ``id``, ``status`` and ``created_by`` of any item say nothing.  What most items look like is read without
 opening them.
 
-Sources: the SDK's ``ResponseInputItemParam``; Codex for ``agent_message``.
+Sources: the SDK's ``ResponseInputItemParam`` and the items that it names; Codex for ``agent_message``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from msgspec.json import Encoder
 
 from mgw.canonical.conversation import JsonObject, Media, MediaKind, Part, Text, Thinking, ToolResult
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import detect_media_type, standard_base64
-from mgw.dialects.responses.content import TEXT_TYPES, Holder, bare_texts, parse_parts
-from mgw.dialects.responses.encrypted_content import unseal
+from mgw.dialects.refusal import make_encodable
+from mgw.dialects.responses.blocks import TEXT_TYPES, Holder, bare_texts, parse_parts
+from mgw.dialects.responses.errors import ITEM, LONGEST_SHOWN, not_encodable, unsupported
 from mgw.dialects.responses.options import ConfigurationUpdate, parse_update
-from mgw.dialects.responses.refusals import ITEM, LONGEST_SHOWN, unsupported
-from mgw.dialects.responses.tool_history import (
-    CALL_KINDS,
-    describe_found,
-    parse_arguments,
-    parse_output,
-    parse_tool_name,
-)
+from mgw.dialects.responses.thoughts import unseal
 from mgw.dialects.responses.tools import Source, ToolSet
-from mgw.dialects.responses.turn_builder import REASONING, TurnBuilder
+from mgw.dialects.responses.turns import REASONING, TurnBuilder
 from mgw.dialects.signatures import TagKind
 
 _SILENT: Final = ("id", "status", "created_by", "type")
@@ -70,6 +75,29 @@ _STORE: Final = (
 _COMPACTION: Final = (
     "only OpenAI's servers can read or create it: leave it out, and send the messages instead"
 )
+_OUTPUTS: Final = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        _FOUND_TOOLS,
+    }
+)
+_ENCODER: Final = Encoder()
+CALL_KINDS: Final = MappingProxyType(
+    {
+        "function_call": ToolKind.FUNCTION,
+        "custom_tool_call": ToolKind.CUSTOM,
+        "local_shell_call": ToolKind.LOCAL_SHELL,
+        "shell_call": ToolKind.SHELL,
+        "apply_patch_call": ToolKind.APPLY_PATCH,
+        "tool_search_call": ToolKind.TOOL_SEARCH,
+    }
+)
+"""The tool that each type of item calls."""
+_NAMED: Final = frozenset({ToolKind.FUNCTION, ToolKind.CUSTOM})
 
 
 class ItemParser:
@@ -306,13 +334,98 @@ _PARSERS: Final[MappingProxyType[str, Callable[[ItemParser, Fields], None]]] = M
         "compaction_trigger": ItemParser._refuse_compaction,
     }
 )
-_OUTPUTS: Final = frozenset(
+
+
+def parse_tool_name(item: Fields, kind: ToolKind) -> tuple[str | None, str]:
+    """Take the namespace and name of the tool that an item calls."""
+    if kind in _NAMED:
+        return item.text("namespace"), item.required_text("name")
+    return None, kind.value
+
+
+def parse_arguments(item: Fields, kind: ToolKind) -> str:
+    """Take what a tool is called with; return it as the arguments of its function."""
+    return _ARGUMENTS[kind](item)
+
+
+def parse_output(item: Fields, kind: str) -> tuple[Text | Media, ...]:
+    """Take what a tool gave back."""
+    if kind == "shell_call_output":
+        item.skip("max_output_length")  # the call's own
+        return _texts(_encode(item, "output", item.take("output")))
+    if kind == "apply_patch_call_output":
+        said = {"status": item.take("status"), "output": item.take("output")}
+        return _texts(_encode(item, "output", {key: one for key, one in said.items() if one is not None}))
+    parts = parse_parts(item, "output", Holder.USER)
+    return tuple([part for part in parts if isinstance(part, Text | Media)])
+
+
+def describe_found(names: list[str]) -> tuple[Text, ...]:
+    """Return the result of a search for tools: the functions that the model may call now."""
+    return _texts(_ENCODER.encode({"tools": names}).decode())
+
+
+def _texts(text: str) -> tuple[Text, ...]:
+    return (Text(text),) if text else ()
+
+
+def _encode(item: Fields, key: str, value: Any) -> str:  # Any: JSON of whatever type
+    """Return a value of the body as text: a string as it is, all else as JSON."""
+    if value is None:
+        return ""
+    if type(value) is str:
+        return value
+    try:
+        return _ENCODER.encode(value).decode()
+    except (RecursionError, ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
+        raise not_encodable(item, key) from None
+
+
+def _said(item: Fields, key: str, *silent: str) -> JsonObject:
+    """Take an object without what is null in it, and without what says nothing."""
+    found = item.raw_object(key)
+    if found is None:
+        raise item.missing(key)
+    return {name: value for name, value in found.items() if value is not None and name not in silent}
+
+
+def _function_arguments(item: Fields) -> str:
+    return item.text("arguments") or ""
+
+
+def _custom_arguments(item: Fields) -> str:
+    return _ENCODER.encode({"input": make_encodable(item.required_text("input"))}).decode()
+
+
+def _local_shell_arguments(item: Fields) -> str:
+    action = _said(item, "action", "type")
+    if action.get("env") == {}:
+        del action["env"]
+    return _encode(item, "action", action)
+
+
+def _shell_arguments(item: Fields) -> str:
+    if item.unread.get("environment") == {"type": "local"}:
+        item.skip("environment")
+    return _encode(item, "action", _said(item, "action"))
+
+
+def _apply_patch_arguments(item: Fields) -> str:
+    return _encode(item, "operation", {"operation": _said(item, "operation")})
+
+
+def _tool_search_arguments(item: Fields) -> str:
+    item.skip("execution")
+    return _encode(item, "arguments", item.take("arguments"))
+
+
+_ARGUMENTS: Final[MappingProxyType[ToolKind, Callable[[Fields], str]]] = MappingProxyType(
     {
-        "function_call_output",
-        "custom_tool_call_output",
-        "local_shell_call_output",
-        "shell_call_output",
-        "apply_patch_call_output",
-        _FOUND_TOOLS,
+        ToolKind.FUNCTION: _function_arguments,
+        ToolKind.CUSTOM: _custom_arguments,
+        ToolKind.LOCAL_SHELL: _local_shell_arguments,
+        ToolKind.SHELL: _shell_arguments,
+        ToolKind.APPLY_PATCH: _apply_patch_arguments,
+        ToolKind.TOOL_SEARCH: _tool_search_arguments,
     }
 )
