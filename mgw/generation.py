@@ -20,6 +20,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from mgw.config.problems import value_or_error
+from mgw.config.provider import Provider
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.credentials.build import CredentialFiles, build_credentials, read_credential_files
@@ -253,14 +254,8 @@ def _steps(
             yield
         problems += files.credentials.profile_problems
         rewrites = rewrites_of(config, files.credentials.profiles, problems)
-        for name, provider in config.providers.items():
-            try:
-                found = build_credentials(provider, config.credential_store, files.credentials, sources)
-            except ValueError as error:
-                problems.append(str(error))
-            else:
-                if found is not None:
-                    credentials[name] = found
+        for provider in config.providers.values():
+            _add_credentials(provider, parts, sources, problems)
             yield
         if isinstance(files.prices, ValueError):
             problems += str(files.prices).splitlines()
@@ -271,6 +266,19 @@ def _steps(
             sources.release(credential)
         raise
     return _join(number, parts, upstreams, rewrites, sources)
+
+
+def _add_credentials(
+    provider: Provider, parts: Parts, sources: CredentialSources, problems: list[str]
+) -> None:
+    """Build the credentials of a provider, or note why there are none."""
+    try:
+        found = build_credentials(provider, parts.config.credential_store, parts.files.credentials, sources)
+    except ValueError as error:
+        problems.append(str(error))
+    else:
+        if found is not None:
+            parts.credentials[provider.name] = found
 
 
 def _join(
