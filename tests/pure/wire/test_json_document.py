@@ -14,37 +14,46 @@ from hypothesis import strategies as st
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.json_document import JsonDocument, JsonNode, Span, are_all_siblings, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
+from tests.support.dice import Dice, Writer, one_of, sampled_from, written
 
 MARK = b"mark"
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
 
-SPACE = st.text(" \t\r\n", max_size=2)
-PIECES = st.sampled_from(
+PIECES = sampled_from(
     ["mark", "a", r"\"", r"\\", r"\/", r"\n", r"\u0061", r"\ud83d\ude00", "é", "{", "}", "[", "]", ",", ":"]
 )
-STRINGS = st.lists(PIECES, max_size=4).map(lambda pieces: f'"{"".join(pieces)}"')
-SCALARS = STRINGS | st.sampled_from(["0", "-1.50", "1E400", "true", "null", '"mark"'])
-SPELLED = st.sampled_from(['"a"', r'"\u0061"', '"b"', '""', r'"\"a"', '"mark"'])
 
 
-def arrays(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    elements = st.lists(st.tuples(SPACE, values, SPACE).map("".join), max_size=5)
-    return st.tuples(st.just("["), elements.map(",".join) | SPACE, st.just("]")).map("".join)
+def a_string(dice: Dice) -> str:
+    return f'"{"".join(dice.several(PIECES, 4))}"'
 
 
-def objects(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    member = st.tuples(SPACE, SPELLED, SPACE, st.just(":"), SPACE, values, SPACE).map("".join)
-    return st.tuples(st.just("{"), st.lists(member, max_size=5).map(",".join) | SPACE, st.just("}")).map(
-        "".join
-    )
+SCALARS = one_of(a_string, sampled_from(["0", "-1.50", "1E400", "true", "null", '"mark"']))
+SPELLED = sampled_from(['"a"', r'"\u0061"', '"b"', '""', r'"\"a"', '"mark"'])
 
 
-VALUES = st.recursive(SCALARS, lambda inner: arrays(inner) | objects(inner), max_leaves=12)
+def an_array(dice: Dice, depth: int = 0) -> str:
+    elements = dice.several(lambda dice: dice.spaced(a_value(dice, depth + 1)), 5)
+    return f"[{','.join(elements) or dice.spaced('')}]"
 
 
-def around(values: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
-    return st.tuples(SPACE, values, SPACE).map(lambda pieces: "".join(pieces).encode())
+def an_object(dice: Dice, depth: int = 0) -> str:
+    members = dice.several(lambda dice: dice.spaced(SPELLED(dice), ":", a_value(dice, depth + 1)), 5)
+    return f"{{{','.join(members) or dice.spaced('')}}}"
+
+
+def a_value(dice: Dice, depth: int = 0) -> str:
+    match dice.below(4 if depth < 3 else 2):
+        case 2:
+            return an_array(dice, depth)
+        case 3:
+            return an_object(dice, depth)
+    return SCALARS(dice)
+
+
+def around(write: Writer) -> st.SearchStrategy[bytes]:
+    return written(lambda dice: dice.spaced(write(dice)).encode())
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -85,14 +94,14 @@ def same(document: JsonDocument, body: bytes, place: JsonNode, value: Any) -> No
         same(document, body, one, inner)
 
 
-@given(body=around(VALUES))
+@given(body=around(a_value))
 def test_every_value_is_found_where_a_parser_finds_it(body: bytes) -> None:
     document = JsonDocument(body)
     root = document.root
     same(document, body, JsonNode(root.start, root.value, len(body.rstrip())), parsed(body))
 
 
-@given(body=around(arrays(VALUES)))
+@given(body=around(an_array))
 def test_the_elements_that_hold_some_bytes_are_those_in_which_they_occur(body: bytes) -> None:
     document = JsonDocument(body)
     everything = elements(document, document.root)
@@ -184,7 +193,7 @@ def test_one_comma_goes_with_each(body: bytes, chosen: tuple[int, ...], left: by
     assert without(body, [found[index] for index in chosen]) == left
 
 
-@given(body=around(arrays(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
+@given(body=around(an_array), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 @example(b"[1,2,3]", [False, True, True, True, True, True])
 def test_a_parser_misses_the_elements_that_were_cut_and_no_others(body: bytes, choices: list[bool]) -> None:
     document = JsonDocument(body)
@@ -195,7 +204,7 @@ def test_a_parser_misses_the_elements_that_were_cut_and_no_others(body: bytes, c
     assert are_all_siblings(chosen) == (bool(found) and chosen == found)
 
 
-@given(body=around(objects(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
+@given(body=around(an_object), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_a_parser_misses_the_members_that_were_cut_and_no_others(body: bytes, choices: list[bool]) -> None:
     document = JsonDocument(body)
     found = sorted(
@@ -207,7 +216,7 @@ def test_a_parser_misses_the_members_that_were_cut_and_no_others(body: bytes, ch
     assert parsed(without(body, chosen)) == left
 
 
-@given(body=around(arrays(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
+@given(body=around(an_array), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_nothing_is_cut_but_what_was_chosen_and_commas(body: bytes, choices: list[bool]) -> None:
     document = JsonDocument(body)
     found = elements(document, document.root)

@@ -10,15 +10,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.wire.json_document import BLOCK_BYTES, has_more_values
+from tests.support.dice import Dice, written
 
-TEXTS = st.text('ab"\\\\{}[],:\\n', max_size=5) | st.sampled_from(
-    ["\\" * (BLOCK_BYTES - 3), '"{[,' * BLOCK_BYTES]
-)
-JSON = st.recursive(
-    TEXTS | st.integers() | st.none(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
-    max_leaves=12,
-)
+LONG = ("\\" * (BLOCK_BYTES - 3), '"{[,' * BLOCK_BYTES)
+
+
+def a_text(dice: Dice) -> str:
+    if dice.below(16) == 15:
+        return dice.one_of(LONG)
+    return "".join(dice.several(lambda dice: dice.one_of('ab"\\{}[],:\n'), 5))
+
+
+def a_value(dice: Dice, depth: int = 0) -> Any:
+    def inner(dice: Dice) -> Any:
+        return a_value(dice, depth + 1)
+
+    match dice.below(6 if depth < 3 else 3):
+        case 0:
+            return dice.one_of((None, 0, -7))
+        case 1 | 2:
+            return a_text(dice)
+        case 3 | 4:
+            return dice.several(inner, 4)
+    return dict(dice.several(lambda dice: (a_text(dice), inner(dice)), 4))
 
 
 def counted(value: Any) -> tuple[int, int]:
@@ -33,7 +47,7 @@ def counted(value: Any) -> tuple[int, int]:
     return objects, 1 + max(0, len(value) - 1) + sum(one[1] for one in inner)
 
 
-@given(JSON)
+@given(written(a_value))
 @example(["\\" * (BLOCK_BYTES - 3) + '"', {"{": 0}])
 @example(['\\"' * BLOCK_BYTES, {}])
 def test_what_stands_in_texts_is_not_counted(value: Any) -> None:
@@ -48,10 +62,11 @@ def test_what_stands_in_texts_is_not_counted(value: Any) -> None:
 
 
 def test_counting_stops_where_it_is_too_much() -> None:
+    body = b'{"a":[' + b'"",' * 2_000_000 + b"0]}"
     began = process_time()
-    for _ in range(3):
-        assert has_more_values(b'{"a":[' + b'"",' * 10_000_000 + b"0]}", 100, 100_000)
-    assert process_time() - began < 1.0
+    for _ in range(10):
+        assert has_more_values(body, 100, 100_000)
+    assert process_time() - began < 0.4  # measured: 0.05; to the end it would be 0.9
 
 
 @given(

@@ -311,14 +311,12 @@ def test_each_value_is_found_where_it_stands() -> None:
 def test_the_time_grows_with_the_size(piece: bytes) -> None:
     def seconds(size: int) -> float:
         document = b'{%b"model":"a"}' % (piece * (size // len(piece)))
-        times = []
-        for _ in range(3):
-            begun = process_time()
-            values_in(document)
-            times.append(process_time() - begun)
-        return min(times)
+        begun = process_time()
+        values_in(document)
+        return process_time() - begun
 
-    assert seconds(800_000) < 20 * seconds(100_000) + 0.02
+    limit = 20 * min(seconds(50_000) for _ in range(3)) + 0.02
+    assert any(seconds(400_000) < limit for _ in range(3))
 
 
 def test_values_that_are_looked_at_are_counted() -> None:
