@@ -18,7 +18,8 @@ from twisted.logger import Logger
 from mgw.app.credential_sources import build_sources
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
-from mgw.clients.client import ClientRegistry
+from mgw.clients.limits import Counts
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.gateway_view import GatewayView, OtherWork
@@ -101,7 +102,10 @@ class Gateway:
         metrics.state.certificate_expires = self.ports.certificate_expires
         metrics.reloaded(1, config.providers, config.edge_auth.names)
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
-        self._fleet = self._join_fleet(config)
+        local = LocalCounts(reactor.seconds)
+        self._fleet = self._join_fleet(config, local)
+        self.counts: Counts = local if self._fleet is None else self._fleet.counts
+        """What counts requests and sessions, for all processes of the service."""
         self.dashboard = DashboardSwitch(self._view())
         self.serving = self._make_serving(sources, generation)
         sources.subscriptions.on_cooldown = self._on_own_cooldown
@@ -185,9 +189,7 @@ class Gateway:
         self._tell_hosts(store, account, model, seconds)
 
     def _make_serving(self, sources: CredentialSources, generation: Generation) -> Serving:
-        shared = Shared(sources)
-        if self._fleet is not None:
-            shared = Shared(sources, ClientRegistry(self._fleet.counts_factory), self._fleet.slots)
+        shared = Shared(sources, self.counts)
         telemetry = self.telemetry
         observer = AccessObserver(telemetry.records, telemetry.metrics)
         metrics_page = MetricsPage(self._render_metrics, telemetry.metrics.pause).serve
@@ -219,13 +221,13 @@ class Gateway:
 
     # Other hosts
 
-    def _join_fleet(self, config: Config) -> Fleet | None:
+    def _join_fleet(self, config: Config, local: LocalCounts) -> Fleet | None:
         """Join the hosts that share limits, where the configuration has some."""
         if config.fleet.redis is None:
             return None
         from mgw.redis.hosts import open_fleet  # which a host alone has no use for
 
-        fleet = open_fleet(config, self.reactor, random, self._on_cooldown_elsewhere)
+        fleet = open_fleet(config, self.reactor, random, self._on_cooldown_elsewhere, local)
         self.telemetry.metrics.fleet = fleet.tables
         return fleet
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import time
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
+from mgw.clients.limits import Counts
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers
@@ -30,7 +31,7 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.twisted_fast.event_loop import EventLoop
-from mgw.realtime.sessions import LocalSlots, Sessions, Slots
+from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.gateway_request import Endpoint
@@ -47,12 +48,10 @@ SWITCH_SECONDS: Final = 0.001
 
 @dataclass(slots=True)
 class Shared:
-    """What several processes may have in common: credentials, the limits of keys, the slots of sessions."""
+    """What several processes may have in common: credentials, and the counts of keys and of sessions."""
 
     sources: CredentialSources
-    registry: ClientRegistry = field(default_factory=ClientRegistry)
-    slots: Slots = field(default_factory=lambda: LocalSlots(0))
-    """The slots of sessions; the configuration says how many there are."""
+    counts: Counts
 
 
 class Serving:
@@ -81,7 +80,8 @@ class Serving:
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
         self._configured_secrets = list(generation.configured_secrets)
-        observer.metrics.requests.clients.refusals = shared.registry.refusals
+        self._registry = ClientRegistry(shared.counts)
+        observer.metrics.requests.clients.refusals = self._registry.refusals
         probe = ProviderProbe(reactor, provider_headers)
         operations = Operations(
             lambda: self.server.generation,
@@ -97,7 +97,7 @@ class Serving:
     def _make_server(
         self, shared: Shared, generation: Generation, observer: AccessObserver, app: LocalApp
     ) -> WebServer:
-        config, registry = generation.config, shared.registry
+        config, registry = generation.config, self._registry
         disk = BodyBudget(config.spool.body_disk, place="on disk")
         return WebServer(
             generation=generation,
@@ -110,7 +110,7 @@ class Serving:
             gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
             registry=registry,
             offload=self.work_threads.run,
-            sessions=Sessions(config.realtime.max_sessions, slots=shared.slots),
+            sessions=Sessions(config.realtime.max_sessions, counts=shared.counts),
         )
 
     @property

@@ -88,9 +88,9 @@ class SupervisedService(Service):
         self._supervisor_parts = self._make_supervisor_parts()
 
     def _make_supervisor_parts(self) -> SupervisorParts:
-        server, records = self.gateway.server, self.gateway.telemetry.records
+        records = self.gateway.telemetry.records
         return SupervisorParts(
-            counts=SupervisorCounts(server.registry.counts_of, server.sessions.slots, self._reactor),
+            counts=SupervisorCounts(self.gateway.counts),
             sources=self.gateway.serving.sources,
             record_settled=records.record_settled,
             record_ended=records.record_ended,

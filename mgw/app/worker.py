@@ -21,13 +21,14 @@ from zope.interface import implementer
 
 from mgw.app.credential_sources import build_sources
 from mgw.app.serving import Serving, Shared, metrics_of
-from mgw.clients.client import ClientRegistry
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.log import LogSettings
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.requests import Requests
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, list_sessions
 from mgw.generation import Parts, build_generation, make_parts
+from mgw.identity.shared_counts import SharedCounts
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver
 from mgw.ops.metrics import Metrics
@@ -38,7 +39,7 @@ from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import ListeningSocket, Ports, read_certificate
 from mgw.workers.channel import Channel, adopt
 from mgw.workers.client_balance import ClientBalance, ClientNumbers
-from mgw.workers.counts import SupervisorClient
+from mgw.workers.counts import SupervisorTallies
 from mgw.workers.fork_server import WorkerStart
 from mgw.workers.forwarding import Forwarding, forwarding_to
 from mgw.workers.messages import (
@@ -100,7 +101,7 @@ class _Equipment:
     records: RecordQueue
     metrics: Metrics
     writer: RowWriter
-    supervisor: SupervisorClient
+    tallies: SupervisorTallies
     forwarding: Forwarding
 
 
@@ -212,21 +213,21 @@ class Worker:
         sources = build_sources(reactor)
         sources.share = SupervisorTokens(channel)
         sources.subscriptions.on_cooldown = self._on_cooldown
-        supervisor = SupervisorClient(channel, reactor, message.workers)
+        tallies = SupervisorTallies(channel, reactor, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         forwarding = forwarding_to(reactor, message.operator_socket)
         serving = Serving(
             reactor,
-            Shared(sources, ClientRegistry(supervisor.counts), supervisor.slots()),
+            Shared(sources, SharedCounts(tallies, LocalCounts(reactor.seconds))),
             generation,
             AccessObserver(records, metrics),
             forwarding.serve,
             forwarding.serve,
         )
         serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
-        return _Equipment(serving, records, metrics, writer, supervisor, forwarding)
+        return _Equipment(serving, records, metrics, writer, tallies, forwarding)
 
     def _on_session(self, change: SessionChange) -> None:
         self.channel.tell(SessionNews(to_builtins(change)))
@@ -255,7 +256,7 @@ class Worker:
             return Done()
         config = generation.config
         self._ports.renew(certificate)
-        equipment.supervisor.workers = message.workers
+        equipment.tallies.parts = message.workers
         self.inherited.use_log(config.log)
         serving.use(generation)
         equipment.metrics.reloaded(message.number, config.providers, config.edge_auth.names)

@@ -9,7 +9,7 @@ from typing import Final
 from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.arguments import add_file, add_format
 from mgw.cli.output import FORMATS, Cell, print_rows
-from mgw.clients.client import Client, ClientRegistry
+from mgw.clients.client import Client, clients_of
 from mgw.config.quoting import quote, shown, shown_model
 from mgw.config.settings import Config
 from mgw.routing.catalog import Catalog
@@ -53,8 +53,7 @@ def _nothing(said: argparse.Namespace) -> str:
 
 
 def _client(config: Config, name: str) -> Client | None:
-    clients = ClientRegistry().clients_of(config.edge_auth).values()
-    return next((client for client in clients if client.name == name), None)
+    return next((client for client in clients_of(config.edge_auth) if client.name == name), None)
 
 
 def _rows(config: Config, client: Client | None) -> list[list[Cell]]:

@@ -14,7 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from mgw.clients.limits import ClientCounts, CountsFactory, LimitReached, Limits, LocalCounts, Permit
+from mgw.clients.limits import Counts, LimitReached, Limits, Permit, limits_of
 from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
@@ -35,8 +35,11 @@ class Client(Struct, eq=False, frozen=True):
     """Whether the key itself is known, not its digest alone."""
     fits: Callable[[str], object] | None = None
     """Whether one of its patterns fits a model, in lower case; ``None``: it may use every one."""
-    counts: ClientCounts | None = None
-    """``None``: it has no limits."""
+    limits: Limits = ()
+    counts: Counts | None = None
+    """What counts the use of its limits; ``None``: it has none."""
+    holder: str = ""
+    """The name by which those counts know it."""
 
     def __repr__(self) -> str:  # the digest is worth a token of uploads
         return f"Client({self.name!r})"
@@ -67,14 +70,14 @@ class Client(Struct, eq=False, frozen=True):
             message = f"no model is named {asked[:200]!r} for this key: use one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
-    def acquire(self, now: float) -> Permit | Awaitable[Permit | LimitReached] | None:
+    def begin(self) -> Permit | Awaitable[Permit | LimitReached] | None:
         """Count a request that begins; ``None``: there is nothing to count.
 
         :raises GatewayError: ``CLIENT_LIMIT``, where it is one too many; nothing is counted then.
         """
         if self.counts is None:
             return None
-        found = self.counts.acquire(now)
+        found = self.counts.begin(self.holder, self.limits)
         if isinstance(found, LimitReached):
             raise limit_refusal(found)
         return found
@@ -86,54 +89,57 @@ def limit_refusal(reached: LimitReached) -> GatewayError:
     return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(reached.seconds))))
 
 
-def _count_locally(_: str, limits: Limits) -> ClientCounts:
-    return LocalCounts(limits)
+def holder_of(name: str) -> str:
+    """Return the name by which counts know a client."""
+    return f"key:{name}"
 
 
 class ClientRegistry:
-    """The counts of all clients, by their names.
+    """The clients of the process's configurations, one after the other, as far as they have limits.
 
-    :param new_counts: makes those of a name that had none; by default they are of this process alone.
+    :param counts: what counts the use of their limits.
     """
 
-    def __init__(self, new_counts: CountsFactory = _count_locally) -> None:
-        self._new_counts = new_counts
-        self._counts: dict[str, ClientCounts] = {}
-
-    def counts_of(self, name: str) -> ClientCounts | None:
-        """Return what a client has used; ``None``: it has no limits, or there is no such client."""
-        return self._counts.get(name)
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._limited: dict[str, Limits] = {}
 
     def clients_of(self, settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
         """Return the clients of a configuration by the digests of their keys; its limits hold from now on."""
-        before, self._counts = self._counts, {}
-        found: dict[bytes, Client] = {}
-        for key in settings.keys:
-            client = _unnamed(key) if isinstance(key, Secret) else self._named(key, before)
-            found[client.digest] = client
-        return found
+        before, self._limited = self._limited, {}
+        clients = {client.digest: client for client in clients_of(settings, self._counts)}
+        for client in clients.values():
+            if client.limits:
+                self._limited[client.name] = client.limits
+                self._counts.use(client.holder, client.limits)
+        for name in before.keys() - self._limited.keys():
+            self._counts.use(holder_of(name), ())
+        return clients
 
     def refusals(self) -> list[tuple[str, str, int]]:
         """Return each client and each limit that it has or had, and how often that stood against it."""
         return [
             (name, limit, count)
-            for name, counts in self._counts.items()
-            for limit, count in counts.refusals.items()
+            for name in self._limited
+            for limit, count in self._counts.refusals(holder_of(name)).items()
         ]
 
-    def _named(self, key: NamedKeySettings, before: Mapping[str, ClientCounts]) -> Client:
-        assert key.sha256 is not None, "a named key was given its digest"
-        counts = None
-        if key.is_limited:
-            limits = Limits(key.requests_per_minute, key.tokens_per_minute, key.max_in_flight)
-            counts = before.get(key.name)
-            if counts is None:
-                counts = self._new_counts(key.name, limits)
-            else:
-                counts.use(limits)
-            self._counts[key.name] = counts
-        fits = None if key.models is None else _matcher(key.models)
-        return Client(key.name, bytes.fromhex(key.sha256.reveal()), key.key is not None, fits, counts)
+
+def clients_of(settings: EdgeAuthSettings, counts: Counts | None = None) -> list[Client]:
+    """Return the clients of a configuration.
+
+    :param counts: counts the use of their limits; ``None``: nobody does.
+    """
+    return [_unnamed(key) if isinstance(key, Secret) else _named(key, counts) for key in settings.keys]
+
+
+def _named(key: NamedKeySettings, counts: Counts | None) -> Client:
+    assert key.sha256 is not None, "a named key was given its digest"
+    fits = None if key.models is None else _matcher(key.models)
+    limits = limits_of(key.limits)
+    digest = bytes.fromhex(key.sha256.reveal())
+    counted_by = counts if limits else None
+    return Client(key.name, digest, key.key is not None, fits, limits, counted_by, holder_of(key.name))
 
 
 def _unnamed(key: Secret) -> Client:

@@ -1,38 +1,101 @@
-"""One client's limits, and how much of them it has used."""
+"""The kinds of limits, as rows; what a client may use of each; and the interface of whatever counts.
+
+Every limit is a row of :data:`LIMITS`: what it counts (its unit), and over which time (its window).  Counts
+loop over the rows that they are given, in this process (:mod:`mgw.clients.local_counts`), in the supervisor's
+and in Redis alike, so a further limit is a further row here and a setting with its name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum, auto
+from operator import attrgetter
 from typing import Final, Protocol
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from mgw.clients.window import Entry, SlidingWindow
-
-BUSY_SECONDS: Final = 1.0
-"""The seconds after which a client may try again that has too many requests in flight."""
+from mgw.clients.period import Window
 
 
-class Limits(Struct, frozen=True):
-    """What one client may do; ``None``: as much as it likes."""
+class Unit(StrEnum):
+    """What a limit counts."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    max_in_flight: int | None = None
+    REQUEST = auto()
+    """Requests, from their beginning on; those that the gateway itself refuses do not count."""
+    TOKEN = auto()
+    """Tokens of the prompt and of the answer, once they are known: at the end of a request."""
+    NANODOLLAR = auto()
+    """What requests cost, at their end."""
+    IN_FLIGHT = auto()
+    """Requests in progress."""
+
+    @property
+    def held(self) -> int:
+        """How much a request counts from its beginning until its end."""
+        return 1 if self in (Unit.REQUEST, Unit.IN_FLIGHT) else 0
+
+
+class Limit(Struct, frozen=True, array_like=True):
+    """A kind of limit."""
+
+    name: str
+    """The name of its setting, which refusals and metrics show."""
+    unit: Unit
+    window: Window
+
+
+LIMITS: Final = (
+    Limit("max_in_flight", Unit.IN_FLIGHT, Window.NONE),
+    Limit("max_sessions", Unit.IN_FLIGHT, Window.NONE),
+    Limit("requests_per_minute", Unit.REQUEST, Window.MINUTE),
+    Limit("tokens_per_minute", Unit.TOKEN, Window.MINUTE),
+)
+"""All kinds.  Where several stand against a request equally long, the first of them is named."""
+
+
+class Allowance(Struct, frozen=True, array_like=True):
+    """How much of a limit somebody may use."""
+
+    limit: Limit
+    most: int
+
+
+Limits = tuple[Allowance, ...]
+"""All limits of one client, in the order of :data:`LIMITS`; empty: it may use as much as it likes."""
+
+
+def limits_of(most: Mapping[str, int | None]) -> Limits:
+    """Return the limits that settings ask for, by the names of the settings; ``None``: no such limit."""
+    return tuple(Allowance(limit, value) for limit in LIMITS if (value := most.get(limit.name)) is not None)
+
+
+def share_of_limits(limits: Limits, parts: int) -> Limits:
+    """Return what one of so many may use while nobody counts for all of them: at least 1 of each."""
+    return tuple(Allowance(row.limit, max(1, row.most // parts)) for row in limits)
+
+
+class Taken(Struct, frozen=True, array_like=True):
+    """What a request came to, known at its end."""
+
+    requests: int = 1
+    """0: the gateway refused it, so it never counted."""
+    tokens: int = 0
+    nanodollars: int = 0
+
+
+Amount = Callable[[Taken], int]
+AMOUNTS: Final[Mapping[Unit, Amount]] = {
+    Unit.REQUEST: attrgetter("requests"),
+    Unit.TOKEN: attrgetter("tokens"),
+    Unit.NANODOLLAR: attrgetter("nanodollars"),
+}
+"""How much of a unit a request came to; of what is in flight nothing is left."""
+NOTHING: Final = Taken(requests=0)
+"""What a request came to that the gateway refused, or that nobody waits for any more."""
 
 
 class Permit(Struct, eq=False):
     """Stands for a request that was counted; each kind of counts has a class of its own for it."""
-
-
-class LocalPermit(Permit, eq=False):
-    """A request that :class:`LocalCounts` has counted."""
-
-    window: SlidingWindow | None = None
-    """The window of requests, if they are limited."""
-    entry: Entry | None = None
-    """The request's entry in that window."""
 
 
 class LimitReached(Struct, frozen=True):
@@ -46,108 +109,35 @@ class LimitReached(Struct, frozen=True):
     """How long until the request would be admitted, if nothing else happens until then."""
 
 
-class ClientCounts(Protocol):
-    """How much of its limits one client has used; several processes may share it."""
+class Counts(Protocol):
+    """How much of its limits each holder has used; several processes may share it.
 
-    @property
-    def refusals(self) -> Mapping[str, int]:
-        """How many requests were not admitted, by the setting that stood against them."""
+    A holder is whoever has limits, by a name of its own: the key of a client, or the sessions of a service.
+    """
+
+    def use(self, holder: str, limits: Limits) -> None:
+        """Know the limits of a holder from now on; what was counted stays.  Without any it is forgotten."""
         ...
 
-    def use(self, limits: Limits) -> None:
-        """Obey other limits from now on; what was counted stays."""
-        ...
-
-    def acquire(self, now: float) -> Permit | LimitReached | Awaitable[Permit | LimitReached]:
+    def begin(self, holder: str, limits: Limits) -> Permit | LimitReached | Awaitable[Permit | LimitReached]:
         """Count a request that begins, or say what stands against it: then nothing is counted.
 
         Where the answer has to come from elsewhere, this is the Deferred that will fire with it.  Nobody
         cancels it; it should not fail, and fires within a few seconds, since the request waits for it.  For
-        each :class:`Permit` there is one call of :meth:`release`, also where its request did not wait.
+        each :class:`Permit` there is one call of :meth:`end`, also where its request did not wait.
 
-        :param now: seconds of the process's clock.
+        :param limits: those that hold for this request.  Whatever counts needs to know no others: it counts a
+            holder of which it has never heard by these.
         """
         ...
 
-    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
-        """Count the end of a request, and the tokens that it took; does not wait, and never raises.
+    def end(self, permit: Permit, taken: Taken) -> None:
+        """Count the end of a request, and what it came to; does not wait, and never raises.
 
-        :param permit: what :meth:`acquire` has answered.
-        :param refused: by the gateway: then it never counted.
+        :param permit: what :meth:`begin` has answered.
         """
         ...
 
-
-CountsFactory = Callable[[str, Limits], ClientCounts]
-"""Makes the counts of a client, by the name of its key."""
-
-
-class LocalCounts:
-    """The counts of a client of this process alone."""
-
-    __slots__ = ("_in_flight", "_limits", "_refusals", "_requests", "_tokens")
-
-    def __init__(self, limits: Limits) -> None:
-        self._in_flight = 0
-        self._requests: SlidingWindow | None = None
-        self._tokens: SlidingWindow | None = None
-        self._refusals: dict[str, int] = {}
-        self.use(limits)
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests are under way."""
-        return self._in_flight
-
-    @property
-    def refusals(self) -> Mapping[str, int]:
-        """How many requests were not admitted, by the setting that stood against them."""
-        return self._refusals
-
-    def use(self, limits: Limits) -> None:
-        """Obey other limits from now on; what was counted stays."""
-        self._limits = limits
-        for name, limit in asdict(limits).items():
-            if limit is not None:
-                self._refusals.setdefault(name, 0)
-        self._requests = _limited(self._requests, limits.requests_per_minute, counts_single=True)
-        self._tokens = _limited(self._tokens, limits.tokens_per_minute, counts_single=False)
-
-    def acquire(self, now: float) -> LocalPermit | LimitReached:
-        """Count a request that begins, or say what stands against it longest."""
-        reached = self._limit_reached(now)
-        if reached is not None:
-            self._refusals[reached.limit] += 1
-            return reached
-        self._in_flight += 1
-        requests = self._requests
-        return LocalPermit() if requests is None else LocalPermit(requests, requests.add(now, 1))
-
-    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
-        """Count the end of a request, and the tokens that it took."""
-        assert isinstance(permit, LocalPermit), "it was counted here"
-        self._in_flight -= 1
-        if refused and permit.window is not None and permit.entry is not None:
-            permit.window.take_back(permit.entry)
-        if tokens and self._tokens is not None:
-            self._tokens.add(now, tokens)
-
-    def _limit_reached(self, now: float) -> LimitReached | None:
-        limits, found = self._limits, None
-        if limits.max_in_flight is not None and self._in_flight >= limits.max_in_flight:
-            found = LimitReached("max_in_flight", limits.max_in_flight, BUSY_SECONDS)
-        for name, window in (("requests_per_minute", self._requests), ("tokens_per_minute", self._tokens)):
-            seconds = 0.0 if window is None else window.wait(now)
-            if window is not None and seconds > (0.0 if found is None else found.seconds):
-                found = LimitReached(name, window.limit, seconds)
-        return found
-
-
-def _limited(window: SlidingWindow | None, limit: int | None, *, counts_single: bool) -> SlidingWindow | None:
-    """Return the window of a limit: the one before, where there is one."""
-    if limit is None:
-        return None
-    if window is None:
-        return SlidingWindow(limit, counts_single=counts_single)
-    window.limit = limit
-    return window
+    def refusals(self, holder: str) -> Mapping[str, int]:
+        """Return how many requests were not admitted, by the limit that stood against them."""
+        ...

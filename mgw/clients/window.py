@@ -61,6 +61,21 @@ class SlidingWindow:
                 return entry.expires - now
         return 0.0
 
+    def hold(self, now: float) -> Entry | None:
+        """Count a request that begins, if requests are what it counts."""
+        return self.add(now, 1) if self._counts_single else None
+
+    def settle(self, now: float, entry: Entry | None, amount: int) -> None:
+        """Count what a request came to.
+
+        :param entry: what :meth:`hold` has returned; ``None`` also for a request older than the limit.
+        """
+        if not self._counts_single:
+            if amount:
+                self.add(now, amount)
+        elif entry is not None and not amount:
+            self.take_back(entry)
+
     def add(self, now: float, amount: int) -> Entry:
         """Count something, and return the entry that holds it."""
         self._expire(now)

@@ -7,7 +7,7 @@ gets its digest here, so that whoever compares keys needs nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Annotated, Final
 
@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from mgw.config.checks import KEY, checked_key, text_like
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import ModelPattern, NamedKey, OnOff, Variable
-from mgw.config.problems import Path
+from mgw.config.problems import LIMITS_OF_KEYS, Path
 from mgw.config.quoting import quote
 from mgw.config.settings_base import (
     Documentation,
@@ -131,14 +131,15 @@ class NamedKeySettings(Settings):
     )
 
     @property
-    def is_limited(self) -> bool:
-        """Whether there is a limit on how much it may be used."""
-        return not (self.requests_per_minute is self.tokens_per_minute is self.max_in_flight is None)
+    def limits(self) -> Mapping[str, int]:
+        """The limits on how much it may be used, by the names of their settings."""
+        found = {name: getattr(self, name) for name in LIMITS_OF_KEYS}
+        return {name: most for name, most in found.items() if most is not None}
 
     @property
     def is_restricted(self) -> bool:
         """Whether it may do less than a key without a name: a limit, or only some models."""
-        return self.models is not None or self.is_limited
+        return self.models is not None or bool(self.limits)
 
 
 def _text_or_mapping(value: object, mapping: Callable[[object], object]) -> object:

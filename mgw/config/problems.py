@@ -66,12 +66,10 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
 )
 """Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
 
-OF_NAMED_KEYS: Final = frozenset(
-    {
-        *("name", "key", "key_env", "sha256", "models"),
-        *("requests_per_minute", "tokens_per_minute", "max_in_flight"),
-    }
-)
+LIMITS_OF_KEYS: Final = ("requests_per_minute", "tokens_per_minute", "max_in_flight")
+"""The limits of a named key: each is a setting of its own, and a row of :mod:`mgw.clients.limits`."""
+
+OF_NAMED_KEYS: Final = frozenset({"name", "key", "key_env", "sha256", "models", *LIMITS_OF_KEYS})
 """Settings below the secret place of edge keys; any other word there may be a key."""
 
 _NEEDS_NO_QUOTES: Final = re.compile(r"[A-Za-z0-9_./-]+")

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.clients.client import Client, limit_refusal
-from mgw.clients.limits import LimitReached, Permit
+from mgw.clients.limits import LimitReached, Permit, Taken
 from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
 from mgw.exchange.offload import Offload, run_inline
@@ -168,7 +168,7 @@ class Exchange(Struct, eq=False):
         :raises GatewayError: ``CLIENT_LIMIT``, where it is known at once to be one too many.
         """
         if self.client is not None:
-            found = self.client.acquire(self.started)
+            found = self.client.begin()
             if found is None or isinstance(found, Permit):
                 self._permit = found
             else:
@@ -210,7 +210,7 @@ class Exchange(Struct, eq=False):
         if self._outcome is None:
             self._permit = found
         else:
-            self._release_permit(found, NO_USAGE, self._outcome)
+            self._release_permit(found, None, self._outcome)
         pending_permit.callback(None)
 
     def _on_no_permit(self, failure: Failure) -> None:
@@ -218,11 +218,18 @@ class Exchange(Struct, eq=False):
         assert isinstance(failure.value, Exception), "what ends the process does not end here"
         self.pending_permit.callback(failure.value)
 
-    def _release_permit(self, permit: Permit, usage: TokenUsage, outcome: Outcome) -> None:
+    def _release_permit(self, permit: Permit, settled: SettledExchange | None, outcome: Outcome) -> None:
+        """Tell what counts the client's requests that this one has ended, and what it came to.
+
+        :param settled: ``None``: nothing of it went upstream, or a bug keeps it from being known.
+        """
         assert self.client is not None
         assert self.client.counts is not None, "it has limits"
-        tokens = (usage.tokens_in or 0) + (usage.tokens_out or 0)
-        self.client.counts.release(permit, self.clock.seconds(), tokens, refused=outcome is Outcome.REJECTED)
+        tokens = nanodollars = 0
+        if settled is not None:
+            tokens = (settled.usage.tokens_in or 0) + (settled.usage.tokens_out or 0)
+            nanodollars = settled.cost or 0
+        self.client.counts.end(permit, Taken(int(outcome is not Outcome.REJECTED), tokens, nanodollars))
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -290,14 +297,13 @@ class Exchange(Struct, eq=False):
         self.error = error
         if self.http_status is None:
             self.http_status = status
-        usage = NO_USAGE
+        settled = None
         try:
             settled = self._settled(outcome)
-            usage = settled.usage
             self.record(settled)
         finally:
             if self._permit is not None:
-                self._release_permit(self._permit, usage, outcome)
+                self._release_permit(self._permit, settled, outcome)
             self.generation.leave()
 
     def responded(self) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from time import time
+from typing import Final, Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.local_counts import LocalCounts
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
 from mgw.nouns.errors import GatewayError, Reason
@@ -17,6 +20,8 @@ from mgw.reactor.single_flight import SingleFlight
 from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts
 
 RETRY_SECONDS = 1.0
+SESSIONS: Final = "sessions"
+"""The holder of the limit on sessions, as counts know it."""
 
 
 class SessionFacts(Struct, frozen=True):
@@ -66,70 +71,28 @@ class SessionObserver(Protocol):
         ...
 
 
-class Slots(Protocol):
-    """The slots of sessions; several processes may share them."""
-
-    def use(self, max_sessions: int) -> None:
-        """Give out so many at most from now on; those that are taken stay so."""
-        ...
-
-    def take(self) -> bool | Deferred[bool]:
-        """Take a slot, and say whether there was one.
-
-        Where the answer has to come from elsewhere, this fires with it.  Nobody cancels it; it should not
-        fail, and fires within a few seconds.  For each slot that was taken there is one call of :meth:`free`,
-        also where its session did not wait.
-        """
-        ...
-
-    def free(self) -> None:
-        """Give a slot back; does not wait, and never raises."""
-        ...
-
-
-@dataclass(slots=True)
-class LocalSlots:
-    """The slots of this process alone."""
-
-    max_sessions: int
-    taken: int = 0
-
-    def use(self, max_sessions: int) -> None:
-        """Give out so many at most from now on."""
-        self.max_sessions = max_sessions
-
-    def take(self) -> bool:
-        """Take a slot, and say whether there was one."""
-        if self.taken >= self.max_sessions:
-            return False
-        self.taken += 1
-        return True
-
-    def free(self) -> None:
-        """Give a slot back."""
-        self.taken -= 1
-
-
 @dataclass(slots=True)
 class Sessions:
     """Every session that has a slot, from before its provider is dialled to its end."""
 
     max_sessions: int
-    """The configured limit, for all processes that share the slots."""
+    """The configured limit, for all processes that share the counts."""
     observer: SessionObserver = _ignore
-    slots: Slots = field(default_factory=lambda: LocalSlots(0))
-    """The slots, which obey ``max_sessions`` too."""
-    _open: dict[int, OpenSession] = field(default_factory=dict)
+    counts: Counts = field(default_factory=lambda: LocalCounts(time))
+    """Counts the slots that are taken."""
+    _limits: Limits = ()
+    _open: dict[int, tuple[OpenSession, Permit]] = field(default_factory=dict)
     _is_prepared: bool = False
     _preparing: SingleFlight[None] = field(default_factory=SingleFlight)
 
     def __post_init__(self) -> None:
-        self.slots.use(self.max_sessions)
+        self.use(self.max_sessions)
 
     def use(self, max_sessions: int) -> None:
         """Have at most so many sessions from now on; those that are open stay."""
         self.max_sessions = max_sessions
-        self.slots.use(max_sessions)
+        self._limits = limits_of({"max_sessions": max_sessions})
+        self.counts.use(SESSIONS, self._limits)
 
     @property
     def count(self) -> int:
@@ -138,7 +101,7 @@ class Sessions:
 
     def __iter__(self) -> Iterator[OpenSession]:
         """Return those that have a slot, of which the oldest comes first."""
-        return iter(list(self._open.values()))
+        return iter([session for session, _ in self._open.values()])
 
     async def prepare(self, offload: Offload) -> None:
         """Import what the first session needs, once for all who come meanwhile.
@@ -158,22 +121,23 @@ class Sessions:
         :returns: where that has to be awaited, what fires when it has one.  Cancel it to have none.
         :raises GatewayError: ``TOO_MANY_SESSIONS``; what is returned may fail with it as well.
         """
-        taken = self.slots.take()
-        if isinstance(taken, Deferred):
-            return self._await_slot(session, taken)
-        self._give_slot(session, is_taken=taken)
-        return None
+        found = self.counts.begin(SESSIONS, self._limits)
+        if isinstance(found, Permit | LimitReached):
+            self._give_slot(session, found)
+            return None
+        assert isinstance(found, Deferred), "counts of other processes answer with one"
+        return self._await_slot(session, found)
 
-    def _await_slot(self, session: OpenSession, taking: Deferred[bool]) -> Deferred[None]:
+    def _await_slot(self, session: OpenSession, asked: Deferred[Permit | LimitReached]) -> Deferred[None]:
         given: Deferred[None] = Deferred()
 
-        def on_answer(is_taken: bool) -> None:  # noqa: FBT001  a callback
+        def on_answer(found: Permit | LimitReached) -> None:
             if given.called:  # cancelled
-                if is_taken:
-                    self.slots.free()
+                if isinstance(found, Permit):
+                    self.counts.end(found, NOTHING)
                 return
             try:
-                self._give_slot(session, is_taken=is_taken)
+                self._give_slot(session, found)
             except GatewayError as error:
                 given.errback(error)
             else:
@@ -182,20 +146,21 @@ class Sessions:
         def on_failure(failure: Failure) -> None:
             given.errback(failure)
 
-        _ = taking.addCallbacks(on_answer, on_failure)
+        _ = asked.addCallbacks(on_answer, on_failure)
         return given
 
-    def _give_slot(self, session: OpenSession, *, is_taken: bool) -> None:
-        if not is_taken:
+    def _give_slot(self, session: OpenSession, found: Permit | LimitReached) -> None:
+        if isinstance(found, LimitReached):
             message = f"all {self.max_sessions} realtime sessions are in use; try again"
             raise GatewayError(Reason.TOO_MANY_SESSIONS, message, retry_after=RETRY_SECONDS)
-        self._open[id(session)] = session
+        self._open[id(session)] = session, found
         self.observer(session, is_open=True)
 
     def free_slot(self, session: OpenSession) -> None:
         """Take the slot back; nothing happens where it has none."""
-        if self._open.pop(id(session), None) is not None:
-            self.slots.free()
+        _, permit = self._open.pop(id(session), (None, None))
+        if permit is not None:
+            self.counts.end(permit, Taken())
             self.observer(session, is_open=False)
 
 

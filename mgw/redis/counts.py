@@ -1,254 +1,188 @@
-"""Key limits and session slots across hosts, counted in Redis.
+"""Limits of keys and of sessions across hosts, counted in Redis.
 
-What Redis admits is counted here too, against no limit: so while Redis is away, this host knows what it has
-used, and keeps to its share of each limit.  When Redis returns, it learns what is under way here by then.
+What Redis admits is counted here too (:mod:`mgw.identity.shared_counts`): so when Redis returns after an
+outage, it learns what is under way here by then, and what was used meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec.structs import asdict
+from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import LimitReached, Limits, LocalCounts, LocalPermit, Permit
+from mgw.clients.limits import AMOUNTS, Allowance, Limit, LimitReached, Limits, Taken, Unit
+from mgw.clients.local_counts import LocalCounts, LocalPermit
+from mgw.clients.period import Period, Window, period_of
 from mgw.redis.link import GIVEN_UP, RedisLink
-from mgw.redis.protocol import UNREADABLE, RedisError
-from mgw.redis.replies import Begun
+from mgw.redis.protocol import UNREADABLE, Argument, RedisError
+from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
 from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS
 
-_UNBOUNDED: Final = 2**53
+IN_FLIGHT: Final = Limit("in_flight", Unit.IN_FLIGHT, Window.NONE)
+"""What is under way is counted where nothing limits it, too: a reload may say that something does."""
 _MAX_AWAY_SECONDS: Final = 60.0
-"""What was used longer ago counts in no window."""
+"""What was used longer ago counts in no minute."""
 
 
-def share_of_limits(limits: Limits, hosts: int) -> Limits:
-    """Return one host's part of some limits, each at least 1."""
-    parts = {
-        name: None if limit is None else max(1, limit // hosts) for name, limit in asdict(limits).items()
-    }
-    return Limits(**parts)
+def _flight_of(limits: Limits) -> Limits:
+    """Return all rows that Redis counts: first what is in flight, with 0 where it has no limit."""
+    flight = [row for row in limits if row.limit.window is Window.NONE]
+    return (*(flight or [Allowance(IN_FLIGHT, 0)]), *(row for row in limits if row not in flight))
 
 
-def _unbounded(limits: Limits) -> Limits:
-    """Return limits on the same things that nobody reaches."""
-    return Limits(**{name: limit and _UNBOUNDED for name, limit in asdict(limits).items()})
+class _Change(Struct, frozen=True):
+    """What is to be added to one limit."""
+
+    limit: Limit
+    period: Period | None
+    amount: int
+    bucket: str = ""
+    """Where it was counted before; empty: nowhere."""
 
 
-class _SharedPermit(Permit, eq=False):
-    """A request that Redis has counted, or while it was away this host alone."""
+@dataclass(slots=True, eq=False)
+class RedisTallies:
+    """Asks Redis, which counts for all hosts (:class:`~mgw.identity.shared_counts.SharedTallies`).
 
-    local: LocalPermit
-    bucket: str
-    """The name of Redis' window of requests; empty: there is none."""
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What Redis counts of one limit, or of several."""
+    A ticket is the bucket of Redis' window of requests in which a request was counted; empty: there is none.
+    """
 
     link: RedisLink
-    name: str
+    local: LocalCounts
+    """What is counted here at the same time."""
+    keeps_refusals: bool = False
+    _away: dict[str, dict[tuple[Limit, Period | None], int]] = field(default_factory=dict)
+    """What each holder has used while Redis was away."""
+    _away_since: float = 0.0
 
     @property
-    def flight_key(self) -> str:
-        return f"{self.link.prefix}{self.name}:under-way"
+    def parts(self) -> int:
+        """How many hosts there were when that was last known."""
+        return self.link.hosts
 
-    def keys(self) -> list[str]:
-        start = f"{self.link.prefix}{self.name}"
-        windows = [f"{start}:{of}:{part}" for of in ("requests", "tokens") for part in ("order", "amounts")]
-        return [self.link.hosts_key, self.flight_key, *windows]
+    def begin(self, holder: str, limits: Limits) -> Deferred[str | LimitReached | None] | None:
+        """Ask whether something may begin."""
+        link = self.link
+        if not link.is_up:
+            return None
+        keys, arguments = [link.hosts_key], list[Argument]([link.host])
+        now = self.local.clock()
+        for row in _flight_of(limits):
+            limit = row.limit
+            period = period_of(limit.window, now) if limit.window.is_calendar else None
+            keys += self._keys(holder, limit, period)
+            size = _width_of(row) if period is None else round(period.ends * 1000)
+            arguments += [limit.window.value, limit.name, row.most, limit.unit.held, size]
+        return link.run(BEGIN, keys, *arguments).addCallbacks(self._on_begun, _trap, (limits,))
 
-    def acquire(self, limits: Limits) -> Deferred[Begun]:
-        requests = limits.requests_per_minute or 0
-        most = (limits.max_in_flight or 0, requests, limits.tokens_per_minute or 0)
-        width = FINE_MS if requests <= FINE_LIMIT else COARSE_MS
-        return self.link.run(BEGIN, self.keys(), self.link.host, *most, width)
+    def end(self, permit: LocalPermit, ticket: str | None, taken: Taken) -> None:
+        """Tell of the end, or remember what it came to until Redis is back."""
+        tally, changes = permit.tally, list[_Change]()
+        for row in tally.limits:
+            limit = row.limit
+            amount = _change_of(limit, ticket, taken)
+            if amount:
+                bucket = (ticket or "") if limit.unit.held else ""
+                changes.append(_Change(limit, permit.period(limit.name), amount, bucket))
+        if self.link.is_up:
+            self._change(tally.holder, [_Change(IN_FLIGHT, None, -1), *changes])
+        else:
+            away = self._away.setdefault(tally.holder, {})
+            for change in changes:
+                place = change.limit, change.period
+                away[place] = away.get(place, 0) + change.amount
 
-    def end(self, limits: Limits, bucket: str, tokens: int, *, was_under_way: bool = True) -> None:
-        limit = limits.tokens_per_minute or 0
-        arguments = (self.link.host, bucket, tokens, limit, COARSE_MS, int(was_under_way))
-        _ = self.link.run(END, self.keys(), *arguments).addErrback(_trap)
+    def went_down(self) -> None:
+        """Redis is away from now on."""
+        self._away_since = self.local.clock()
 
-    def register(self, count: int) -> None:
+    def came_up(self) -> None:
+        """Say what is under way here, and what was used meanwhile."""
+        for tally in self.local.tallies:
+            self._register(tally.holder, tally.in_flight)
+        away, self._away = self._away, {}
+        is_recent = self.local.clock() - self._away_since < _MAX_AWAY_SECONDS
+        for holder, amounts in away.items():
+            changes = [
+                _Change(limit, period, amount)
+                for (limit, period), amount in amounts.items()
+                if is_recent or limit.window is not Window.MINUTE
+            ]
+            if changes:
+                self._change(holder, changes)
+
+    def kept_keys(self) -> Iterator[str]:
+        """Yield the keys of what is under way here."""
+        for tally in self.local.tallies:
+            if tally.in_flight:
+                yield self._key(tally.holder, "under-way")
+
+    def _change(self, holder: str, changes: Sequence[_Change]) -> None:
+        keys, arguments = [self.link.hosts_key], list[Argument]([self.link.host])
+        for change in changes:
+            limit, period = change.limit, change.period
+            keys += self._keys(holder, limit, period)
+            size = COARSE_MS if period is None else round(period.ends * 1000)
+            arguments += [limit.window.value, change.bucket, change.amount, size]
+        _ = self.link.run(END, keys, *arguments).addErrback(_trap)
+
+    def _register(self, holder: str, count: int) -> None:
         """Say how many are under way here, under an id that is new to Redis."""
         if count:
-            self.link.tell("HSET", self.flight_key, self.link.host, count)
-            self.link.tell("PEXPIRE", self.flight_key, 60_000)
+            key = self._key(holder, "under-way")
+            self.link.tell("HSET", key, self.link.host, count)
+            self.link.tell("PEXPIRE", key, 60_000)
+
+    def _on_begun(self, answer: Begun, limits: Limits) -> str | LimitReached | None:
+        if not self.link.is_up:
+            return None  # this host has left meanwhile, and what it had there with it
+        if answer.admitted == 1:
+            return answer.text
+        row = next((row for row in limits if row.limit.name == answer.text), None)
+        if answer.admitted == 0 and row is not None and _is_possible(answer.milliseconds, row.limit):
+            return LimitReached(answer.text, row.most, answer.milliseconds / 1000)
+        self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
+        return None
+
+    def _key(self, holder: str, name: str) -> str:
+        return f"{self.link.prefix}{holder}:{name}"
+
+    def _keys(self, holder: str, limit: Limit, period: Period | None) -> tuple[str, str]:
+        """Return the two keys of a limit; most need but one."""
+        if limit.window is Window.NONE:
+            name = "under-way"
+        elif period is None:
+            name = f"{limit.unit.value}s"
+            return self._key(holder, f"{name}:order"), self._key(holder, f"{name}:amounts")
+        else:
+            name = f"{limit.unit.value}s:{period.name}"
+        return self._key(holder, name), self._key(holder, name)
+
+
+def _change_of(limit: Limit, ticket: str | None, taken: Taken) -> int:
+    """Return what the end of a request adds to what Redis has counted since its beginning."""
+    if limit.window is Window.NONE:
+        return 0
+    held, amount = limit.unit.held, AMOUNTS[limit.unit](taken)
+    if held and limit.window is Window.MINUTE:  # a request counts when it begins, or not at all
+        return amount - held if ticket else 0
+    return amount if ticket is None else amount - held
+
+
+def _is_possible(milliseconds: int, limit: Limit) -> bool:
+    """Whether a limit can make anybody wait for so long."""
+    return milliseconds <= (MAX_PERIOD_MS if limit.window.is_calendar else MAX_WAIT_MS)
+
+
+def _width_of(row: Allowance) -> int:
+    """Return the width of the buckets of a window, in milliseconds."""
+    fine = row.limit.unit is Unit.REQUEST and row.most <= FINE_LIMIT
+    return FINE_MS if fine else COARSE_MS
 
 
 def _trap(failure: Failure) -> None:
     failure.trap(RedisError)
-
-
-@dataclass(slots=True, eq=False)
-class RedisCounts:
-    """How much of its limits one client has used, on all hosts."""
-
-    link: RedisLink
-    clock: Callable[[], float]
-    """Seconds of the process's clock, as :meth:`acquire` is given them."""
-    _limits: Limits
-    _tally: _Tally
-    _local: LocalCounts
-    _refusals: dict[str, int] = field(default_factory=dict)
-    _tokens_away: int = 0
-    """The tokens used while Redis was away."""
-    _away_since: float = 0.0
-
-    @classmethod
-    def of_client(cls, link: RedisLink, clock: Callable[[], float], name: str, limits: Limits) -> RedisCounts:
-        """Return the counts of a client, by the name of its key."""
-        found = cls(link, clock, limits, _Tally(link, f"key:{name}"), LocalCounts(limits))
-        found.use(limits)
-        return found
-
-    @property
-    def in_flight(self) -> int:
-        """How many requests are under way on this host."""
-        return self._local.in_flight
-
-    @property
-    def refusals(self) -> Mapping[str, int]:
-        """How many requests of this host were not admitted, by the setting that stood against them."""
-        return self._refusals
-
-    @property
-    def flight_key(self) -> str:
-        """The key of what is under way."""
-        return self._tally.flight_key
-
-    def use(self, limits: Limits) -> None:
-        """Obey other limits from now on; what was counted stays."""
-        self._limits = limits
-        for name, limit in asdict(limits).items():
-            if limit is not None:
-                self._refusals.setdefault(name, 0)
-        self.keep_to_share()
-
-    def acquire(self, now: float) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
-        """Count a request that begins, or say what stands against it longest."""
-        if not self.link.is_up:
-            return self._begin_alone(now)
-        return self._tally.acquire(self._limits).addCallbacks(
-            lambda answer: self._begun(now, answer), lambda failure: self._not_asked(now, failure)
-        )
-
-    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
-        """Count the end of a request, and the tokens that it took."""
-        assert isinstance(permit, _SharedPermit), "it was counted here"
-        self._local.release(permit.local, now, tokens, refused=refused)
-        bucket = permit.bucket if refused else ""
-        if self.link.is_up:
-            self._tally.end(self._limits, bucket, tokens)
-        elif self._limits.tokens_per_minute is not None:
-            self._tokens_away += tokens
-
-    def went_down(self) -> None:
-        """Keep to this host's share from now on."""
-        self._away_since = self.clock()
-        self.keep_to_share()
-
-    def came_up(self) -> None:
-        """Say what is under way here, and what was used meanwhile."""
-        self._tally.register(self._local.in_flight)
-        tokens, self._tokens_away = self._tokens_away, 0
-        if tokens and self.clock() - self._away_since < _MAX_AWAY_SECONDS:
-            self._tally.end(self._limits, "", tokens, was_under_way=False)
-        self.keep_to_share()
-
-    def keep_to_share(self) -> None:
-        """Bound what Redis does not: nothing while it is up, else this host's part of each limit."""
-        is_up = self.link.is_up
-        self._local.use(_unbounded(self._limits) if is_up else share_of_limits(self._limits, self.link.hosts))
-
-    def _begun(self, now: float, answer: Begun) -> Permit | LimitReached:
-        if not self.link.is_up:
-            return self._begin_alone(now)  # this host has left meanwhile, and what it had there with it
-        if answer.admitted == 1:
-            local = self._local.acquire(now)
-            assert isinstance(local, LocalPermit), "nothing stands against it while Redis counts"
-            return _SharedPermit(local, answer.text)
-        limit = asdict(self._limits).get(answer.text)
-        if answer.admitted == 0 and limit is not None:
-            self._refusals[answer.text] = self._refusals.get(answer.text, 0) + 1
-            return LimitReached(answer.text, limit, answer.milliseconds / 1000)
-        self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
-        return self._begin_alone(now)
-
-    def _not_asked(self, now: float, failure: Failure) -> Permit | LimitReached:
-        failure.trap(RedisError)
-        return self._begin_alone(now)
-
-    def _begin_alone(self, now: float) -> Permit | LimitReached:
-        found = self._local.acquire(now)
-        if isinstance(found, LimitReached):
-            self._refusals[found.limit] += 1
-            return LimitReached(found.limit, getattr(self._limits, found.limit) or 0, found.seconds)
-        return _SharedPermit(found, "")
-
-
-@dataclass(slots=True, eq=False)
-class RedisSlots:
-    """The slots of realtime sessions on all hosts."""
-
-    link: RedisLink
-    max_sessions: int = 0
-    taken: int = 0
-    """The slots taken by sessions of this host."""
-
-    @property
-    def _tally(self) -> _Tally:
-        return _Tally(self.link, "sessions")
-
-    @property
-    def flight_key(self) -> str:
-        """The key of what is under way."""
-        return self._tally.flight_key
-
-    def use(self, max_sessions: int) -> None:
-        """Give out so many at most from now on; those that are taken stay so."""
-        self.max_sessions = max_sessions
-
-    def take(self) -> bool | Deferred[bool]:
-        """Take a slot, and say whether there was one."""
-        if not self.link.is_up:
-            return self._take_alone()
-        limits = Limits(max_in_flight=self.max_sessions)
-        return self._tally.acquire(limits).addCallbacks(self._answered, self._not_asked)
-
-    def free(self) -> None:
-        """Give a slot back."""
-        self.taken -= 1
-        if self.link.is_up:
-            self._tally.end(Limits(), "", 0)
-
-    def went_down(self) -> None:
-        """Nothing: what is taken here is known."""
-
-    def came_up(self) -> None:
-        """Say how many are taken here."""
-        self._tally.register(self.taken)
-
-    def _answered(self, answer: Begun) -> bool:
-        if not self.link.is_up:
-            return self._take_alone()  # this host has left meanwhile, and what it had there with it
-        is_decided = answer.admitted == 1 or (answer.admitted == 0 and answer.text == "max_in_flight")
-        if not is_decided:
-            self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
-            return self._take_alone()
-        self.taken += answer.admitted
-        return answer.admitted == 1
-
-    def _not_asked(self, failure: Failure) -> bool:
-        failure.trap(RedisError)
-        return self._take_alone()
-
-    def _take_alone(self) -> bool:
-        if self.taken >= max(1, self.max_sessions // self.link.hosts):
-            return False
-        self.taken += 1
-        return True

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
-from mgw.clients.limits import ClientCounts, Limits
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.fleet import RedisSettings
 from mgw.config.settings import Config
+from mgw.identity.shared_counts import SharedCounts
 from mgw.ops.exposition import Table, ValueTable
 from mgw.redis.cooldowns import OnCooldown, RedisCooldowns
-from mgw.redis.counts import RedisCounts, RedisSlots
+from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
 
 
@@ -27,19 +28,10 @@ class Fleet:
 
     reactor: Any  # of half a dozen interfaces
     link: RedisLink
-    slots: RedisSlots
+    counts: SharedCounts[str]
+    """The counts of clients and of sessions."""
     cooldowns: RedisCooldowns
     settings: RedisSettings | None = None
-    _counts: dict[str, RedisCounts] = field(default_factory=dict)
-
-    def counts_factory(self, name: str, limits: Limits) -> ClientCounts:
-        """Return the counts of a client, by the name of its key."""
-        found = self._counts.get(name)
-        if found is None:
-            found = self._counts[name] = RedisCounts.of_client(self.link, self.reactor.seconds, name, limits)
-        else:
-            found.use(limits)
-        return found
 
     def tables(self) -> Iterator[Table]:
         """Yield the numbers of the moment; none without ``fleet.redis``."""
@@ -69,45 +61,29 @@ class Fleet:
             assert after.url is not None, "a configuration that was loaded has it"
             self.link.start(after.url, after.prefix)
         self.settings = after
-        for counts in self._counts.values():
-            counts.keep_to_share()  # which may be another one now
 
     async def stop(self) -> None:
         """Leave the fleet: what is under way here counts for nothing from now on."""
         self.link.stop()
 
-    def went_down(self) -> None:
-        """Keep to this host's share."""
-        self.slots.went_down()
-        for counts in self._counts.values():
-            counts.went_down()
 
-    def came_up(self) -> None:
-        """Tell Redis what is under way here."""
-        self.slots.came_up()
-        for counts in self._counts.values():
-            counts.came_up()
-        self.cooldowns.came_up()
-
-    def kept_keys(self) -> list[str]:
-        """Return the keys of what is under way here."""
-        kept = [counts.flight_key for counts in self._counts.values() if counts.in_flight]
-        return [*kept, self.slots.flight_key] if self.slots.taken else kept
-
-
-def open_fleet(config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown) -> Fleet:
+def open_fleet(
+    config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown, local: LocalCounts
+) -> Fleet:
     """Join the fleet of a configuration, if it has one, and stay connected to its Redis.
 
     :param random: returns a number from 0 to 1.
     :param on_cooldown: told of what other hosts find out about accounts.
+    :param local: counts what is used on this host.
     :raises ValueError: TLS cannot be spoken with a host of this name.
     """
     link = RedisLink(reactor, random)
-    fleet = Fleet(reactor, link, RedisSlots(link), RedisCooldowns(link, reactor.seconds, on_cooldown))
-    fleet.slots.use(config.realtime.max_sessions)
-    link.on_up.append(fleet.came_up)
-    link.on_down.append(fleet.went_down)
-    link.kept_keys = fleet.kept_keys
-    link.on_message = fleet.cooldowns.received
+    tallies = RedisTallies(link, local)
+    cooldowns = RedisCooldowns(link, reactor.seconds, on_cooldown)
+    fleet = Fleet(reactor, link, SharedCounts(tallies, local), cooldowns)
+    link.on_up += [tallies.came_up, cooldowns.came_up]
+    link.on_down.append(tallies.went_down)
+    link.kept_keys = tallies.kept_keys
+    link.on_message = cooldowns.received
     fleet.use(config)
     return fleet

@@ -23,7 +23,9 @@ MAX_DEPTH: Final = 8
 MAX_HOSTS: Final = 10_000
 """The most hosts of a fleet: with more, the share of each would be nothing."""
 MAX_WAIT_MS: Final = 121_000
-"""Until a limit admits again: a window, and another where Redis' clock was set back."""
+"""Until a limit of a minute admits again: a window, and another where Redis' clock was set back."""
+MAX_PERIOD_MS: Final = 32 * 24 * 3600 * 1000
+"""Until one of the longest period does."""
 MAX_REST_MS: Final = 366 * 24 * 3600 * 1000
 
 _LINES: Final = frozenset(b"+-:_#,(")
@@ -183,7 +185,7 @@ def read_begun(reply: Any) -> Begun:
     if admitted == 1:
         _must(_BUCKET.fullmatch(text) is not None)
     elif admitted == 0:
-        _must(0 < milliseconds <= MAX_WAIT_MS)
+        _must(0 < milliseconds <= MAX_PERIOD_MS)
     return Begun(admitted, text.decode("ascii"), milliseconds)
 
 

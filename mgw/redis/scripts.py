@@ -5,9 +5,13 @@ Of each limit on what goes on at a time there is a hash: how many each host has 
 is not alive has there counts for nothing.  An id is used for one connection: what Redis finds on a connection
 that was given up, late, comes from an id that is gone, and counts for nothing either.
 
-A window is a list of buckets and a hash of what is in each, with the sum under ``t``.  A bucket is named by
-the millisecond in which it ends, and counts until 60 s after that: up to its width too long, and never too
-short.
+A window of a minute is a list of buckets and a hash of what is in each, with the sum under ``t``.  A bucket
+is named by the millisecond in which it ends, and counts until 60 s after that: up to its width too long, and
+never too short.  A period of the calendar is a number, which is there for a day after its end: a request that
+ends late belongs to it.
+
+What begins and what ends is counted by rows, which are those of :mod:`mgw.clients.limits`: two keys for each,
+of which most need but the first, and a few arguments.
 
 Sources: the command reference of Redis, "Scripting with Lua".
 """
@@ -89,6 +93,22 @@ local function add(list, hash, width, amount, now)
   redis.call('PEXPIRE', hash, 61000)
   return e
 end
+local function add_to_period(sum, ends, amount, now)
+  redis.call('INCRBY', sum, amount)
+  redis.call('PEXPIRE', sum, string.format('%.0f', math.max(0, ends - now) + 86400000))
+end
+local function under_way(hosts, hash, now)
+  local total = 0
+  local fields = redis.call('HGETALL', hash)
+  for i = 1, #fields, 2 do
+    if is_alive(hosts, fields[i], now) then
+      total = total + tonumber(fields[i + 1])
+    else
+      redis.call('HDEL', hash, fields[i])
+    end
+  end
+  return total
+end
 """
 
 _HEARTBEAT: Final = """
@@ -105,45 +125,55 @@ return {1, redis.call('ZCARD', KEYS[1])}
 _BEGIN: Final = """
 local now = now_ms()
 if not is_alive(KEYS[1], ARGV[1], now) then return {-1, '', 0} end
-local under_way = 0
-local fields = redis.call('HGETALL', KEYS[2])
-for i = 1, #fields, 2 do
-  if is_alive(KEYS[1], fields[i], now) then
-    under_way = under_way + tonumber(fields[i + 1])
-  else
-    redis.call('HDEL', KEYS[2], fields[i])
-  end
+local function ms_until_room(i, a)
+  local most, size = tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
+  if most == 0 then return 0 end
+  if ARGV[a] == 'none' then return under_way(KEYS[1], KEYS[i], now) >= most and 1000 or 0 end
+  if ARGV[a] == 'minute' then return wait(KEYS[i], KEYS[i + 1], most, now) end
+  if tonumber(redis.call('GET', KEYS[i]) or 0) < most then return 0 end
+  return math.max(1, size - now)
 end
-local most, requests, tokens = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local found, longest = '', 0
-if most > 0 and under_way >= most then found, longest = 'max_in_flight', 1000 end
-if requests > 0 then
-  local ms = wait(KEYS[3], KEYS[4], requests, now)
-  if ms > longest then found, longest = 'requests_per_minute', ms end
-end
-if tokens > 0 then
-  local ms = wait(KEYS[5], KEYS[6], tokens, now)
-  if ms > longest then found, longest = 'tokens_per_minute', ms end
+for row = 0, (#KEYS - 1) / 2 - 1 do
+  local i, a = 2 + 2 * row, 2 + 5 * row
+  local ms = ms_until_room(i, a)
+  if ms > longest then found, longest = ARGV[a + 1], ms end
 end
 if longest > 0 then return {0, found, longest} end
-redis.call('HINCRBY', KEYS[2], ARGV[1], 1)
-redis.call('PEXPIRE', KEYS[2], 60000)
 local bucket = ''
-if requests > 0 then bucket = add(KEYS[3], KEYS[4], tonumber(ARGV[5]), 1, now) end
+for row = 0, (#KEYS - 1) / 2 - 1 do
+  local i, a = 2 + 2 * row, 2 + 5 * row
+  local held, size = tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
+  if ARGV[a] == 'none' then
+    redis.call('HINCRBY', KEYS[i], ARGV[1], held)
+    redis.call('PEXPIRE', KEYS[i], 60000)
+  elseif held > 0 and ARGV[a] == 'minute' then
+    bucket = add(KEYS[i], KEYS[i + 1], size, held, now)
+  elseif held > 0 then
+    add_to_period(KEYS[i], size, held, now)
+  end
+end
 return {1, bucket, 0}
 """
 
 _END: Final = """
 local now = now_ms()
-if ARGV[6] == '1' and is_alive(KEYS[1], ARGV[1], now) then
-  if redis.call('HINCRBY', KEYS[2], ARGV[1], -1) <= 0 then redis.call('HDEL', KEYS[2], ARGV[1]) end
-end
-if ARGV[2] ~= '' and redis.call('HEXISTS', KEYS[4], ARGV[2]) == 1 then
-  redis.call('HINCRBY', KEYS[4], 't', -1)
-  if redis.call('HINCRBY', KEYS[4], ARGV[2], -1) <= 0 then redis.call('HDEL', KEYS[4], ARGV[2]) end
-end
-if tonumber(ARGV[3]) > 0 and tonumber(ARGV[4]) > 0 then
-  add(KEYS[5], KEYS[6], tonumber(ARGV[5]), tonumber(ARGV[3]), now)
+for row = 0, (#KEYS - 1) / 2 - 1 do
+  local i, a = 2 + 2 * row, 2 + 4 * row
+  local bucket, change, size = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+  if ARGV[a] == 'none' then
+    if is_alive(KEYS[1], ARGV[1], now) and redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then
+      redis.call('HDEL', KEYS[i], ARGV[1])
+    end
+  elseif ARGV[a] ~= 'minute' then
+    add_to_period(KEYS[i], size, change, now)
+  elseif change > 0 then
+    add(KEYS[i], KEYS[i + 1], size, change, now)
+  elseif bucket ~= '' and redis.call('HEXISTS', KEYS[i + 1], bucket) == 1 then
+    redis.call('HINCRBY', KEYS[i + 1], 't', change)
+    local left = redis.call('HINCRBY', KEYS[i + 1], bucket, change)
+    if left <= 0 then redis.call('HDEL', KEYS[i + 1], bucket) end
+  end
 end
 return 1
 """
@@ -184,12 +214,13 @@ HEARTBEAT: Final = Script(_HEARTBEAT, read_beat)
 """Say that a host is alive.  Keys: hosts, and hashes to keep.  Arguments: id, ``new`` or empty, the id that
 it had before, milliseconds.  Answers whether it still was, and how many there are."""
 BEGIN: Final = Script(_BEGIN, read_begun)
-"""Count what begins.  Keys: hosts, under way, requests (two), tokens (two).  Arguments: id, the three limits
-(0: none), the width of a bucket.  Answers 1 and the bucket, or 0, what stands against it and for how many
-milliseconds, or -1: the id is gone."""
+"""Count what begins.  Keys: hosts, and two for each row.  Arguments: id, and for each row its window, its
+name, its limit (0: none), what is held, and the width of a bucket or the end of the period.  Answers 1 and
+the bucket of a minute's window in which something is held, or 0, the name of what stands against it and for
+how many milliseconds, or -1: the id is gone."""
 END: Final = Script(_END, read_count)
-"""Count the end of it.  Keys: as before.  Arguments: id, the bucket to take it back from, tokens, their
-limit, the width of a bucket, whether something was under way."""
+"""Count the end of it.  Keys: as before.  Arguments: id, and for each row its window, the bucket to take
+from, what is to be added, and the width of a bucket or the end of the period."""
 COOL_DOWN: Final = Script(_COOL_DOWN, read_count)
 """Begin a cooldown.  Keys: cooldowns, the channel.  Arguments: the account, milliseconds, what to publish."""
 COOLDOWNS: Final = Script(_COOLDOWNS, read_cooldowns)

@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from mgw.clients.client import Client, ClientRegistry
+from mgw.clients.client import Client, ClientRegistry, clients_of
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
@@ -74,8 +74,13 @@ def prepare_gate(settings: EdgeAuthSettings, others: Sequence[Secret]) -> None:
 
     A thread may do it.
     """
-    ClientRegistry().clients_of(settings)  # its patterns of models are kept
+    clients_of(settings)  # its patterns of models are kept
     HiddenKeys(_values_of(settings, others))  # so are the patterns of the keys
+
+
+def _by_digest(settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
+    """Return the clients of keys that nobody counts."""
+    return {client.digest: client for client in clients_of(settings)}
 
 
 def _values_of(settings: EdgeAuthSettings, others: Sequence[Secret]) -> list[bytes]:
@@ -95,7 +100,7 @@ class EdgeGate:
         others: Sequence[Secret] = (),
     ) -> None:
         self._closed = settings.enabled
-        self._clients = (registry or ClientRegistry()).clients_of(settings)
+        self._clients = _by_digest(settings) if registry is None else registry.clients_of(settings)
         """The clients by their keys' digests, which nobody can steer: a search's time tells nothing."""
         self._unseen = {digest for digest, client in self._clients.items() if not client.is_known}
         """The digests of keys that nobody has sent yet."""

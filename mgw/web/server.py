@@ -133,8 +133,8 @@ class WebServer:
     spool: Spool
     """It keeps large bodies on disk."""
     gate: EdgeGate
-    registry: ClientRegistry = field(default_factory=ClientRegistry)
-    """What clients have used of their limits."""
+    registry: ClientRegistry
+    """The clients with limits, whose use outlives a configuration."""
     offload: Offload = run_inline
     """It does the work on large bodies."""
     request_ids: RequestIds = field(default_factory=RequestIds)

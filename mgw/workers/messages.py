@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from mgw.clients.limits import Limits, Taken
+
 
 class ChannelMessage(Struct, frozen=True, tag=True, array_like=True):
     """Anything that is said."""
@@ -107,11 +109,14 @@ class LogText(ChannelMessage, frozen=True):
 
 
 class AcquirePermit(ChannelMessage, frozen=True):
-    """May a request of this client begin? Answered with :class:`PermitGranted` or :class:`PermitDenied`."""
+    """May a request or session begin? Answered with :class:`PermitGranted` or :class:`PermitDenied`."""
 
-    client: str
+    holder: str
+    """Who has the limits, as :mod:`mgw.clients.limits` knows it: a client, or the sessions of the service."""
+    limits: Limits = ()
+    """Those that the worker's configuration states: the other process may have another one by now."""
     permit: int = 0
-    """The worker's number for it; a slot has none of these."""
+    """The worker's number for it."""
 
 
 class PermitGranted(ChannelMessage, frozen=True):
@@ -129,30 +134,10 @@ class PermitDenied(ChannelMessage, frozen=True):
 
 
 class ReleasePermit(ChannelMessage, frozen=True):
-    """A request that was counted has ended."""
+    """A request or session that was counted has ended, or nobody waits for the permit any more."""
 
     permit: int
-    tokens: int
-    refused: bool
-
-
-class TakeSlot(ChannelMessage, frozen=True):
-    """May a realtime session begin? Answered with :class:`SlotAnswer`."""
-
-    slot: int = 0
-    """The worker's number for it; a permit has none of these."""
-
-
-class SlotAnswer(ChannelMessage, frozen=True):
-    """Whether there was a slot."""
-
-    is_taken: bool
-
-
-class FreeSlot(ChannelMessage, frozen=True):
-    """A session has ended."""
-
-    slot: int = 0
+    taken: Taken
 
 
 class TokenQuestion(ChannelMessage, frozen=True):
@@ -217,9 +202,6 @@ AnyMessage = (
     | PermitGranted
     | PermitDenied
     | ReleasePermit
-    | TakeSlot
-    | SlotAnswer
-    | FreeSlot
     | TokenQuestion
     | TokenAnswer
     | TokenFailure

@@ -23,13 +23,11 @@ from mgw.workers.messages import (
     ChannelMessage,
     Done,
     Failed,
-    FreeSlot,
     LogText,
     Ping,
     ReleasePermit,
     Rows,
     SessionNews,
-    TakeSlot,
     TokenQuestion,
     WorkerState,
 )
@@ -82,8 +80,6 @@ class WorkerConnection:
                     parts.record_ended(ended)
             case ReleasePermit():
                 parts.counts.release_permit(self, message)
-            case FreeSlot():
-                parts.counts.free_slot(self, message)
             case LogText():
                 parts.write_log(self.slot, message)
             case SessionNews():
@@ -99,8 +95,6 @@ class WorkerConnection:
         match question:
             case AcquirePermit():
                 return parts.counts.acquire_permit(self, question)
-            case TakeSlot():
-                return parts.counts.take_slot(self, question)
             case TokenQuestion():
                 return answer_token_question(question, parts.sources)
             case Ping():

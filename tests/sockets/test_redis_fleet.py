@@ -15,16 +15,19 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
-from mgw.clients.limits import LimitReached, Limits, Permit
-from mgw.redis.counts import RedisCounts
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.local_counts import LocalCounts
+from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
 from mgw.redis.hosts import Fleet, open_fleet
 from tests.support.certificates import authority, issue
+from tests.support.counting import HOLDER, limits
 from tests.support.reactor import in_reactor, running_reactor
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
 
 pytestmark = needs_redis
 T = TypeVar("T")
-FIVE: Final = Limits(max_in_flight=5)
+FIVE: Final = limits(max_in_flight=5)
+TEN: Final = limits(max_sessions=10)
 SESSIONS: Final = "realtime: {max_sessions: 10}"
 
 
@@ -46,17 +49,23 @@ class Hosts:
         reactor = running_reactor()
         self.server = server
         self.heard: list[tuple[int, str, str, str | None, float]] = []
+        self.limits = limits
+        self.slots: dict[int, list[Permit]] = {number: [] for number in range(3)}
+        config = server.config(SESSIONS)
         self.fleets = [
-            open_fleet(server.config(SESSIONS), reactor, random, self._hears(number)) for number in range(3)
+            open_fleet(config, reactor, random, self._hears(number), LocalCounts(reactor.seconds))
+            for number in range(3)
         ]
-        self.counts = [fleet.counts_factory("alice", limits) for fleet in self.fleets]
 
     def _hears(self, number: int) -> Callable[[str, str, str | None, float], None]:
         return lambda *rest: self.heard.append((number, *rest))
 
+    def begin(self, number: int) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
+        return self.fleets[number].counts.begin(HOLDER, self.limits)
+
     async def acquire(self, number: int) -> Permit | LimitReached:
-        found = self.counts[number].acquire(running_reactor().seconds())
-        return await found if isinstance(found, Deferred) else found  # type: ignore[return-value]  # one of them
+        found = self.begin(number)
+        return await found if isinstance(found, Deferred) else found
 
     async def begin_all(self, times: int) -> list[tuple[int, Permit | LimitReached]]:
         return [(turn % 3, await self.acquire(turn % 3)) for turn in range(times)]
@@ -65,7 +74,7 @@ class Hosts:
         self, number: int, permit: Permit | LimitReached, tokens: int = 0, *, refused: bool = False
     ) -> None:
         assert isinstance(permit, Permit)
-        self.counts[number].release(permit, running_reactor().seconds(), tokens, refused=refused)
+        self.fleets[number].counts.end(permit, Taken(int(not refused), tokens))
 
     async def eventually(self, ask: Callable[[], Awaitable[Any]], kind: type[T]) -> T:
         """Ask until there is such an answer: what ends on one connection may be overtaken on another."""
@@ -74,8 +83,14 @@ class Hosts:
         return found
 
     async def take(self, number: int) -> bool:
-        found = self.fleets[number].slots.take()
-        return await found if isinstance(found, Deferred) else found
+        found = self.fleets[number].counts.begin(SESSIONS_HOLDER, TEN)
+        taken = await found if isinstance(found, Deferred) else found
+        if isinstance(taken, Permit):
+            self.slots[number].append(taken)
+        return isinstance(taken, Permit)
+
+    def free(self, number: int) -> None:
+        self.fleets[number].counts.end(self.slots[number].pop(), Taken())
 
     async def up(self) -> None:
         await until(lambda: all(fleet.link.is_up and fleet.link.hosts == 3 for fleet in self.fleets))
@@ -150,7 +165,7 @@ def test_a_window_of_requests_counts_for_all_and_not_what_is_refused(server: Red
         assert (refused.limit, refused.most) == ("requests_per_minute", 4)
         assert 55 < refused.seconds <= 60.02
 
-    run(server, work, Limits(requests_per_minute=4))
+    run(server, work, limits(requests_per_minute=4))
 
 
 def test_a_window_of_tokens_counts_for_all(server: RedisServer) -> None:
@@ -161,13 +176,13 @@ def test_a_window_of_tokens_counts_for_all(server: RedisServer) -> None:
         assert (refused.limit, refused.most) == ("tokens_per_minute", 100)
         assert isinstance(await hosts.acquire(1), LimitReached)
 
-    run(server, work, Limits(tokens_per_minute=100))
+    run(server, work, limits(tokens_per_minute=100))
 
 
 def test_three_hosts_have_ten_slots_together(server: RedisServer) -> None:
     async def work(hosts: Hosts) -> None:
         assert [await hosts.take(turn % 3) for turn in range(12)] == [True] * 10 + [False] * 2
-        hosts.fleets[0].slots.free()
+        hosts.free(0)
         while not await hosts.take(1):
             pass
         assert not await hosts.take(2)
@@ -194,7 +209,8 @@ def test_an_account_that_rests_rests_for_all(server: RedisServer) -> None:
             (2, "/store", "work", "claude", 30.0),
         ]
         late: list[tuple[str, str, str | None, float]] = []
-        fleet = open_fleet(server.config(), running_reactor(), random, lambda *rest: late.append(rest))
+        local = LocalCounts(running_reactor().seconds)
+        fleet = open_fleet(server.config(), running_reactor(), random, lambda *rest: late.append(rest), local)
         await until(lambda: bool(late))
         await fleet.stop()
         ((*rest, seconds),) = late
@@ -209,7 +225,7 @@ def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: Re
         found = await hosts.begin_all(3)
         server.kill()
         await hosts.down()
-        alone = [hosts.counts[0].acquire(running_reactor().seconds()) for _ in range(3)]
+        alone = [hosts.begin(0) for _ in range(3)]
         assert [isinstance(each, LimitReached) for each in alone] == [
             False,
             True,
@@ -223,7 +239,7 @@ def test_while_redis_is_away_each_host_keeps_to_its_share_and_says_so(server: Re
         # Two are under way on the first host, none on the second, one on the third.
         assert refusals([(1, await hosts.acquire(1)) for _ in range(5)]) == ["max_in_flight"] * 2
 
-    said = run(server, work, Limits(max_in_flight=6))
+    said = run(server, work, limits(max_in_flight=6))
     assert sum("Redis is unavailable" in text for text in said) == 3  # one for each host
     assert "this host enforces its share of all limits, 1 of 3" in " ".join(said)
     assert sum("Redis is available again" in text for text in said) == 3
@@ -236,7 +252,7 @@ def test_requests_under_way_to_a_redis_that_hangs_are_decided_alone_in_time(serv
         began = reactor.seconds()
         assert isinstance(await hosts.acquire(0), Permit)
         assert 0.2 < reactor.seconds() - began < 1.5
-        second = hosts.counts[0].acquire(reactor.seconds())
+        second = hosts.begin(0)
         assert isinstance(second, LimitReached)  # its share is 1, and nobody waits a second time
         server.go_on()
         await hosts.up()
@@ -258,7 +274,7 @@ def test_a_change_of_the_prefix_is_another_fleet(server: RedisServer) -> None:
         assert await hosts.take(0)
         without = config.fleet.model_copy(update={"redis": None})
         hosts.fleets[0].use(config.model_copy(update={"fleet": without}))
-        assert hosts.fleets[0].slots.take() is True
+        assert isinstance(hosts.fleets[0].counts.begin(SESSIONS_HOLDER, TEN), Permit)
         assert list(hosts.fleets[0].tables()) == []
 
     run(server, work)
@@ -269,7 +285,6 @@ def test_the_numbers_say_whether_redis_is_there(server: RedisServer) -> None:
         return {table.family.name: row[1][0] for table in fleet.tables() for row in table.rows()}
 
     async def work(hosts: Hosts) -> None:
-        assert isinstance(hosts.counts[0], RedisCounts)
         before = numbers(hosts.fleets[0])
         assert before == {"mgw_fleet_redis_up": 1, "mgw_fleet_redis_errors": 0, "mgw_fleet_hosts": 3}
         server.kill()
@@ -309,7 +324,8 @@ def test_tls_checks_whose_certificate_it_is(
 
         async def work() -> None:
             config = server.config(url=f"rediss://default:{PASSWORD}@{host}:{port}/1")
-            fleet = open_fleet(config, running_reactor(), random, lambda *_: None)
+            local = LocalCounts(running_reactor().seconds)
+            fleet = open_fleet(config, running_reactor(), random, lambda *_: None, local)
             await until(lambda: bool(heard))
             await fleet.stop()
 

@@ -5,67 +5,49 @@ The scripts run in a real Redis, whose clock is a key here.
 
 from __future__ import annotations
 
-import re
-import socket
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from hiredis import Reader, pack_command
 
-from mgw.redis.scripts import BEGIN, COARSE_MS, COOL_DOWN, COOLDOWNS, END, FINE_MS, HEARTBEAT, HOST_MS, Script
-from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
+from mgw.redis.scripts import BEGIN, COARSE_MS, COOL_DOWN, COOLDOWNS, END, FINE_MS, HEARTBEAT, HOST_MS
+from tests.support.redis_clock import BEGUN, ClockedRedis, Reply
+from tests.support.redis_server import RedisServer, needs_redis
 
 pytestmark = needs_redis
 
-Reply = Any  # Any: what Redis answers
-CLOCK: Final = re.compile(r"local function now_ms\(\).*?\nend\n", re.DOTALL)
-SET_CLOCK: Final = "local function now_ms() return tonumber(redis.call('GET', 'now')) end\n"
-KEYS: Final = ("hosts", "under-way", "requests:order", "requests:amounts", "tokens:order", "tokens:amounts")
+KEYS: Final = (
+    *("hosts", "under-way", "under-way"),
+    *("requests:order", "requests:amounts", "tokens:order", "tokens:amounts"),
+)
 WINDOW: Final = 60_000
-BEGUN: Final = 1_700_000_000_000
 
 
-class Redis:
-    """A client of a Redis in which it is as late as a test says."""
-
-    def __init__(self, server: RedisServer) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(20)
-        self._socket.connect(str(server.path))
-        self._reader = Reader()
-        self.call("AUTH", PASSWORD)
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def call(self, *words: str | int) -> Reply:
-        self._socket.sendall(pack_command(words))  # type: ignore[arg-type]  # the stub says: one word
-        while (reply := self._reader.gets()) is False:
-            self._reader.feed(self._socket.recv(65536))
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
-
-    def run(self, script: Script[Any], now: int, keys: tuple[str, ...], *arguments: str | int) -> Reply:
-        text, replaced = CLOCK.subn(SET_CLOCK, script.text)
-        assert replaced == 1
-        self.call("SET", "now", BEGUN + now)
-        return self.call("EVAL", text, len(keys), *keys, *arguments)
-
-    def life(self, key: str) -> int:
-        """For how many milliseconds a key is there; -1: for ever."""
-        found: int = self.call("PTTL", key)
-        return found
+class Redis(ClockedRedis):
+    """Runs the scripts for one holder with three limits."""
 
     def beat(self, now: int, host: str = "a", new: str = "new", *more: str) -> Reply:
         return self.run(HEARTBEAT, now, ("hosts", *more), host, new, "", HOST_MS)
 
     def begin(self, now: int, *, most: int = 0, requests: int = 0, tokens: int = 0, host: str = "a") -> Reply:
-        return self.run(BEGIN, now, KEYS, host, most, requests, tokens, FINE_MS)
+        keys, rows = list(KEYS[:3]), list[str | int](["none", "max_in_flight", most, 1, 0])
+        if requests:
+            keys += KEYS[3:5]
+            rows += ["minute", "requests_per_minute", requests, 1, FINE_MS]
+        if tokens:
+            keys += KEYS[5:7]
+            rows += ["minute", "tokens_per_minute", tokens, 0, COARSE_MS]
+        return self.run(BEGIN, now, keys, host, *rows)
 
     def end(self, now: int, *, bucket: str = "", tokens: int = 0, host: str = "a") -> Reply:
-        return self.run(END, now, KEYS, host, bucket, tokens, 100, COARSE_MS, 1)
+        keys, rows = list(KEYS[:3]), list[str | int](["none", "", -1, 0])
+        if bucket:
+            keys += KEYS[3:5]
+            rows += ["minute", bucket, -1, FINE_MS]
+        if tokens:
+            keys += KEYS[5:7]
+            rows += ["minute", "", tokens, COARSE_MS]
+        return self.run(END, now, keys, host, *rows)
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +137,17 @@ def test_windows_are_there_longer_than_what_is_in_them_counts(redis: Redis) -> N
     redis.beat(0)
     redis.begin(0, requests=5, tokens=100)
     redis.end(0, tokens=7)
-    lives = [redis.life(key) for key in KEYS[2:]]
+    lives = [redis.life(key) for key in KEYS[3:]]
     assert all(WINDOW + COARSE_MS < life <= WINDOW + 1000 for life in lives), lives
 
 
 def test_each_addition_prolongs_a_window(redis: Redis) -> None:
     redis.beat(0)
     redis.begin(0, requests=5)
-    for key in KEYS[2:4]:
+    for key in KEYS[3:5]:
         redis.call("PEXPIRE", key, 5000)
     redis.begin(1, requests=5)
-    assert all(redis.life(key) > WINDOW for key in KEYS[2:4])
+    assert all(redis.life(key) > WINDOW for key in KEYS[3:5])
 
 
 def test_tokens_count_for_a_minute_and_say_when_there_is_room(redis: Redis) -> None:
@@ -203,6 +185,43 @@ def test_a_clock_that_is_set_back_forgets_a_window(redis: Redis) -> None:
     redis.begin(WINDOW, requests=1)
     redis.beat(0)
     assert redis.begin(0, requests=1)[0] == 1, "it would count for more than a minute"
+
+
+SPENT: Final = "nanodollars:2023-11"
+
+
+def spend(redis: Redis, now: int, amount: int, ends: int) -> Reply:
+    row = ("calendar", "", amount, BEGUN + ends)
+    return redis.run(END, now, ("hosts", SPENT, SPENT), "a", *row)
+
+
+def ask_for_money(redis: Redis, now: int, most: int, ends: int) -> Reply:
+    row = ("calendar", "nanodollars_per_month", most, 0, BEGUN + ends)
+    return redis.run(BEGIN, now, ("hosts", SPENT, SPENT), "a", *row)
+
+
+def test_a_period_has_room_until_its_sum_is_reached_and_says_when_it_ends(redis: Redis) -> None:
+    redis.beat(0)
+    most = 2**52
+    assert ask_for_money(redis, 1000, most, 9000)[0] == 1
+    spend(redis, 2000, most - 1, 9000)
+    assert ask_for_money(redis, 3000, most, 9000)[0] == 1
+    spend(redis, 4000, 1, 9000)
+    assert ask_for_money(redis, 4000, most, 9000) == [0, b"nanodollars_per_month", 5000]
+
+
+def test_a_host_with_a_slow_clock_asks_again_at_once_and_not_never(redis: Redis) -> None:
+    redis.beat(0)
+    spend(redis, 0, 5, 1000)
+    assert ask_for_money(redis, 1500, 5, 1000) == [0, b"nanodollars_per_month", 1]
+
+
+def test_a_period_is_kept_for_a_day_after_its_end(redis: Redis) -> None:
+    day = 86_400_000
+    spend(redis, 0, 5, 30 * day)
+    assert 31 * day - 5000 < redis.life(SPENT) <= 31 * day
+    spend(redis, 0, 5, -1000)
+    assert day - 5000 < redis.life(SPENT) <= day, "a request that ends late belongs to it"
 
 
 def test_a_rest_is_kept_as_long_as_it_lasts(redis: Redis) -> None:

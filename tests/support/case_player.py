@@ -29,6 +29,8 @@ from zope.interface import implementer
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.source import PIECE_BYTES
 from mgw.bodies.spool import Spool
+from mgw.clients.client import ClientRegistry
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.dialects.models import Models
@@ -131,6 +133,7 @@ class _Stage:
                 piece_bytes=16 if circumstances.is_stored else PIECE_BYTES,
             ),
             gate=EdgeGate(settings.edge_auth),
+            registry=ClientRegistry(LocalCounts(clock.seconds)),
             request_ids=RequestIds(lambda size: next(number).to_bytes(2, "big") * (size // 2)),
         )
         self.factory = ChannelFactory(self.server, clock, LIMITS)

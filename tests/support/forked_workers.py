@@ -58,12 +58,12 @@ class Echo:
         from twisted.internet import reactor
 
         assert isinstance(question, AcquirePermit)
-        if question.client == "raise":
+        if question.holder == "raise":
             os._exit(9)
         known: list[Any] = [reactor, _app.reactor]  # type: ignore[attr-defined]
         is_new = all(one is self._reactor for one in known)
         done: Deferred[ChannelMessage] = Deferred()
-        text = f"{question.client} {is_new} {','.join(open_files())}"
+        text = f"{question.holder} {is_new} {','.join(open_files())}"
         self._reactor.callLater(0, done.callback, LogText("info", 0.0, text))
         return done
 

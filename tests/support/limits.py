@@ -8,6 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/memory/redis/test_counts.py::"
+    "test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it": (
+        "mgw.redis.replies.MAX_WAIT_MS",
+    ),
     "tests/memory/realtime/test_session_models.py::test_exactly_so_many_refusals_may_wait_to_be_read": (
         "mgw.realtime.relay.MAX_UNREAD_ANSWERS",
     ),
@@ -86,7 +90,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.redis.replies.MAX_HOSTS",
         "mgw.redis.replies.MAX_REPLY_BYTES",
         "mgw.redis.replies.MAX_REST_MS",
-        "mgw.redis.replies.MAX_WAIT_MS",
+        "mgw.redis.replies.MAX_PERIOD_MS",
     ),
     "tests/memory/realtime/test_session_models.py::test_so_many_values_of_a_message_are_looked_at": (
         "mgw.realtime.session_models._MAX_VALUES",

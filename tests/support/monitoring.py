@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.fleet import RedisSettings
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
@@ -137,7 +138,8 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
 
 def fleet_tables() -> Iterator[Table]:
     """Yield what a gateway tells of its fleet, of which no Redis is reached."""
-    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None)
+    local = LocalCounts(lambda: 0.0)
+    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None, local)
     fleet.settings = RedisSettings()
     yield from fleet.tables()
 

@@ -10,7 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.bodies.source import BodySource
-from mgw.clients.client import Client, ClientRegistry
+from mgw.clients.client import Client, clients_of
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
@@ -236,5 +237,5 @@ def _served(
 
 def _client_of(config: Config) -> Client | None:
     """Return the client with the first of the edge keys, if one is needed."""
-    clients = ClientRegistry().clients_of(config.edge_auth) if config.edge_auth.enabled else {}
-    return next(iter(clients.values()), None)
+    counts = LocalCounts(lambda: 0.0)
+    return next(iter(clients_of(config.edge_auth, counts)), None) if config.edge_auth.enabled else None

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.clients.client import ClientRegistry
+from mgw.clients.local_counts import LocalCounts
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.http.head_key import key_of_head
@@ -116,7 +117,8 @@ class WebServerHarness:
         self.generation = self.pipeline.generation
         self.observer = RecordingObserver()
         self.operations = operations_of(lambda: self.server, self.clock)
-        edge_auth, registry = self.generation.config.edge_auth, ClientRegistry()
+        self.counts = LocalCounts(self.clock.seconds)
+        edge_auth, registry = self.generation.config.edge_auth, ClientRegistry(self.counts)
         if not edge_auth.enabled:
             edge_auth = EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))
         self.server = WebServer(

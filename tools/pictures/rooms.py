@@ -27,6 +27,7 @@ PURPOSES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "credentials": ("authentication", "to a provider"),
         "upstream": ("connections", "to a provider"),
         "usage": ("what happened,", "and who is told"),
+        "identity": ("counts that are", "shared, or kept"),
         "clients": ("keys, limits",),
         "routing": ("route, target",),
         "dialects": ("wire ↔ canonical",),

@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import Limits, LocalCounts
 from mgw.ops.metrics import EDGE_REASONS, Metrics
 from mgw.ops.request_metrics import BUCKETS
 from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
 from mgw.usage.price_row import Unpriced
+from tests.support.counting import HOLDER, Counting
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
 
@@ -377,13 +377,13 @@ def test_attempts_beyond_the_first_are_counted_for_the_provider_of_the_last() ->
 
 
 def test_limits_that_clients_reach_are_counted_by_limit() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=2, max_in_flight=1))
+    counts = Counting(requests_per_minute=2, max_in_flight=1)
     metrics = metrics_after()
     metrics.requests.clients.refusals = lambda: [
-        ("alice", limit, count) for limit, count in counts.refusals.items()
+        ("alice", limit, count) for limit, count in counts.local.refusals(HOLDER).items()
     ]
-    for seconds in (0.0, 0.0, 0.0):
-        counts.acquire(seconds)
+    for _ in range(3):
+        counts.acquire(0.0)
     labels = {"client": "alice"}
     name = "mgw_client_limit_rejections_total"
     assert value(metrics, name, limit="max_in_flight", **labels) == 2

@@ -1,16 +1,20 @@
-"""What a host makes of an answer of Redis that comes when it has left Redis already."""
+"""What a host makes of answers of Redis that come when it has left Redis already, or that cannot be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import LimitReached, Limits, Permit
-from mgw.redis.counts import RedisCounts, RedisSlots
+from mgw.clients.local_counts import LocalCounts
+from mgw.identity.shared_counts import SharedCounts
+from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
-from mgw.redis.replies import Begun
+from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
+from tests.support.counting import HOLDER, limits
 
 
 @dataclass
@@ -21,41 +25,59 @@ class Link:
     prefix: str = "mgw:"
     hosts_key: str = "mgw:hosts"
     asked: list[Deferred[Any]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def run(self, *_: object) -> Deferred[Any]:
         self.asked.append(Deferred())
         return self.asked[-1]
 
+    def fault(self, reason: str) -> None:
+        self.faults.append(reason)
 
-def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone() -> None:
-    link = Link()
-    limits = Limits(max_in_flight=3)
-    counts = RedisCounts.of_client(cast(RedisLink, link), lambda: 0.0, "alice", limits)
-    found: list[Permit | LimitReached] = []
-    for _ in range(2):
-        waiting = counts.acquire(0.0)
+
+class Host:
+    def __init__(self) -> None:
+        self.link, self.local = Link(), LocalCounts(lambda: 0.0)
+        self.tallies = RedisTallies(cast(RedisLink, self.link), self.local)
+        self.counts = SharedCounts(self.tallies, self.local)
+        self.found: list[Permit | LimitReached] = []
+
+    def begin(self, wanted: Limits) -> None:
+        self.counts.use(HOLDER, wanted)
+        waiting = self.counts.begin(HOLDER, wanted)
         assert isinstance(waiting, Deferred)
-        _ = waiting.addCallback(found.append)
-    link.is_up = False  # as a reload with another prefix does, or without fleet.redis
-    counts.went_down()
-    for asked in link.asked:
-        asked.callback(Begun(1, "", 0))
-    assert [type(each) is LimitReached for each in found] == [False, True]  # its share is one
-    assert found[1] == LimitReached("max_in_flight", 3, 1.0)
-    assert counts.refusals == {"max_in_flight": 1}
-    assert counts.in_flight == 1
+        _ = waiting.addCallback(self.found.append)
 
 
-def test_slots_of_a_redis_that_was_left_meanwhile_are_those_of_the_share() -> None:
-    link = Link()
-    found: list[bool] = []
-    slots = RedisSlots(cast(RedisLink, link), max_sessions=3)
+@pytest.mark.parametrize("name", ["max_in_flight", "max_sessions"])
+def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone(name: str) -> None:
+    host = Host()
     for _ in range(2):
-        waiting = slots.take()
-        assert isinstance(waiting, Deferred)
-        _ = waiting.addCallback(found.append)
-    link.is_up = False
-    for asked in link.asked:
+        host.begin(limits(**{name: 3}))
+    host.link.is_up = False  # as a reload with another prefix does, or without fleet.redis
+    host.tallies.went_down()
+    for asked in host.link.asked:
         asked.callback(Begun(1, "", 0))
-    assert found == [True, False]
-    assert slots.taken == 1
+    assert [type(each) is LimitReached for each in host.found] == [False, True]  # its share is one
+    assert host.found[1] == LimitReached(name, 3, 1.0)
+    assert host.counts.refusals(HOLDER) == {name: 1}
+    assert host.local.in_flight(HOLDER) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_possible"),
+    [
+        (Begun(0, "requests_per_minute", MAX_WAIT_MS), True),
+        (Begun(0, "requests_per_minute", MAX_WAIT_MS + 1), False),
+        (Begun(0, "requests_per_minute", MAX_PERIOD_MS), False),
+        (Begun(0, "max_in_flight", 1000), False),
+    ],
+)
+def test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it(
+    answer: Begun, is_possible: bool
+) -> None:
+    host = Host()
+    host.begin(limits(requests_per_minute=9))
+    host.link.asked[0].callback(answer)
+    assert isinstance(host.found[0], LimitReached) == is_possible
+    assert len(host.link.faults) == (not is_possible)

@@ -13,13 +13,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, LogLevel, capturedLogs
 
-from mgw.clients.limits import LimitReached, Limits, Permit
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.local_counts import LocalCounts
+from mgw.identity.shared_counts import SharedCounts
+from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
 from mgw.redis import link as redis_link
-from mgw.redis.counts import RedisCounts
 from mgw.redis.hosts import Fleet, open_fleet
 from mgw.redis.link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
 from mgw.redis.scripts import BEGIN, END, HEARTBEAT
 from tests.support.configs import config
+from tests.support.counting import HOLDER, limits
 from tests.support.fake_redis import Command, FakeRedis, usual
 
 SETTINGS: Final = """
@@ -27,6 +30,7 @@ providers: {a: {kind: openai}}
 fleet: {redis: {url: 'redis://127.0.0.1:1/1'}}
 realtime: {max_sessions: 9}
 """
+THREE_HUNDRED: Final = limits(max_in_flight=300)
 FLIGHT: Final = b"mgw:key:alice:under-way"
 SESSIONS: Final = b"mgw:sessions:under-way"
 
@@ -37,9 +41,10 @@ class Host:
 
     redis: FakeRedis = field(default_factory=FakeRedis)
     reactor: MemoryReactorClock = field(default_factory=MemoryReactorClock)
-    limits: Limits = field(default_factory=lambda: Limits(max_in_flight=300))
+    limits: Limits = THREE_HUNDRED
     fleet: Fleet = field(init=False)
-    counts: RedisCounts = field(init=False)
+    counts: SharedCounts[str] = field(init=False)
+    slots: list[Permit] = field(default_factory=list)
     found: list[Permit | LimitReached] = field(default_factory=list)
     heard: list[Any] = field(default_factory=list)
 
@@ -47,13 +52,18 @@ class Host:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(redis_link, "dialler_of", lambda *_: self.redis)
             self.fleet = open_fleet(
-                config(SETTINGS), self.reactor, lambda: 1.0, lambda *rest: self.heard.append(rest)
+                config(SETTINGS),
+                self.reactor,
+                lambda: 1.0,
+                lambda *rest: self.heard.append(rest),
+                LocalCounts(self.reactor.seconds),
             )
-        self.counts = self.fleet.counts_factory("alice", self.limits)  # type: ignore[assignment]  # it is one
+        self.counts = self.fleet.counts
+        self.counts.use(HOLDER, self.limits)
         self.redis.deliver()
 
     def acquire(self) -> Any:  # Any: a Deferred, or what it would fire with
-        begun = self.counts.acquire(self.reactor.seconds())
+        begun = self.counts.begin(HOLDER, self.limits)
         if isinstance(begun, Deferred):
             return begun.addCallback(self.found.append)
         self.found.append(begun)
@@ -62,7 +72,7 @@ class Host:
     def release(self, tokens: int = 0) -> None:
         permit = next(permit for permit in self.found if isinstance(permit, Permit))
         self.found.remove(permit)
-        self.counts.release(permit, self.reactor.seconds(), tokens, refused=False)
+        self.counts.end(permit, Taken(tokens=tokens))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, and what Redis answers meanwhile arrive."""
@@ -72,14 +82,25 @@ class Host:
             self.reactor.advance(max(0.0, due - now))
             self.redis.deliver()
 
+    def ask_slot(self) -> Any:  # Any: as above
+        taken = self.counts.begin(SESSIONS_HOLDER, limits(max_sessions=9))
+        if isinstance(taken, Deferred):
+            return taken.addCallback(self.keep)
+        return self.keep(taken)
+
+    def keep(self, found: Permit | LimitReached) -> bool:
+        if isinstance(found, Permit):
+            self.slots.append(found)
+        return isinstance(found, Permit)
+
     def take(self) -> bool:
-        taken = self.fleet.slots.take()
-        if not isinstance(taken, Deferred):
-            return taken
-        found: list[bool] = []
-        _ = taken.addCallback(found.append)
+        before = len(self.slots)
+        self.ask_slot()
         self.redis.deliver()
-        return found[0]
+        return len(self.slots) > before
+
+    def free(self) -> None:
+        self.counts.end(self.slots.pop(), Taken())
 
     def lose(self) -> None:
         """Let Redis die."""
@@ -114,41 +135,41 @@ def test_a_host_that_registers_leaves_nothing_without_an_end() -> None:
 
 def test_a_slot_that_is_taken_is_kept_for_as_long_as_the_session_lasts() -> None:
     host = Host()
-    assert host.fleet.kept_keys() == []
+    assert list(host.fleet.link.kept_keys()) == []
     assert host.take()
-    assert host.fleet.kept_keys() == [SESSIONS.decode()]
+    assert list(host.fleet.link.kept_keys()) == [SESSIONS.decode()]
     host.redis.commands.clear()
     host.wait(HEARTBEAT_SECONDS)
     (beat,) = host.redis.sent(b"EVALSHA", HEARTBEAT.digest.encode())
     assert beat[4:5] == [SESSIONS], "its script prolongs the life of each key"
-    host.fleet.slots.free()
-    assert host.fleet.kept_keys() == []
+    host.free()
+    assert list(host.fleet.link.kept_keys()) == []
 
 
 def test_a_slot_that_was_given_back_is_there_when_redis_is_not() -> None:
     host = Host()
     for _ in range(5):
         assert host.take()
-        host.fleet.slots.free()
-    assert host.fleet.slots.taken == 0
+        host.free()
+    assert not host.slots
     host.lose()
     assert [host.take() for _ in range(4)] == [True, True, True, False], (
         "three of nine, as there are three hosts"
     )
-    host.fleet.slots.free()
+    host.free()
     assert host.take()
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(50.0, [b"7"]), (61.0, [])])
 def test_tokens_that_count_in_no_window_any_more_are_not_told(seconds: float, told: list[bytes]) -> None:
-    host = Host(limits=Limits(tokens_per_minute=1000))
+    host = Host(limits=limits(tokens_per_minute=1000))
     host.acquire()
     host.redis.deliver()
     host.lose()
     host.release(tokens=7)
     host.return_after(seconds)
     ends = host.redis.sent(b"EVALSHA", END.digest.encode())
-    assert [sent[-4] for sent in ends] == told
+    assert [sent[-2] for sent in ends] == told
 
 
 def hostile(position: int, data: bytes) -> FakeRedis:
@@ -256,9 +277,9 @@ def test_whatever_redis_says_nothing_breaks_and_no_request_is_refused_for_it(
             elif step == "end" and any(isinstance(permit, Permit) for permit in host.found):
                 host.release(3)
             elif step == "take":
-                waiting.append(host.fleet.slots.take())
-            elif step == "free" and host.fleet.slots.taken:
-                host.fleet.slots.free()
+                waiting.append(host.ask_slot())
+            elif step == "free" and host.slots:
+                host.free()
             elif step == "rest":
                 host.fleet.cooldowns.tell("store", "a", None, 10.0)
             else:

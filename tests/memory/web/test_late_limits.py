@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.clients.client import ClientRegistry
-from mgw.clients.limits import LimitReached, Limits, Permit
+from mgw.clients.limits import NOTHING, LimitReached, Permit, Taken
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
-from mgw.realtime.sessions import Sessions
+from mgw.realtime.sessions import SESSIONS, Sessions
 from mgw.usage.event import Outcome
 from mgw.web.closing import LINGER_SECONDS
 from mgw.web.server_request import ServerRequest
@@ -21,6 +19,7 @@ from tests.memory.web.test_admission import reload, upstream_heads
 from tests.memory.web.test_named_keys import CHAT, MESSAGES, ask, body, retry_after
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
+from tests.support.counting import LateCounts, limits
 from tests.support.exchanges import JSON
 from tests.support.in_memory.measure import collector_off
 from tests.support.memory_sessions import FIRST_MESSAGE, REALTIME, RESPONSES, SessionHarness, closing
@@ -36,39 +35,15 @@ edge_auth:
 """
 TEXT = THREE_FAMILIES + SHARED
 REACHED = LimitReached("requests_per_minute", 7, 12.5)
+FULL = LimitReached("max_sessions", 3, 1.0)
 USAGE = b'{"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}'
 NEW_AND_KNOWN = pytest.mark.usefixtures("heads")
-
-
-@dataclass
-class LateCounts:
-    """Answers when the test does."""
-
-    asked: list[Deferred[Permit | LimitReached]] = field(default_factory=list)
-    ended: list[tuple[Permit, int, bool]] = field(default_factory=list)
-    refusals: Mapping[str, int] = field(default_factory=dict)
-    ready: Permit | LimitReached | Exception | None = None
-    """What is answered at once."""
-
-    def use(self, limits: Limits) -> None:
-        pass
-
-    def acquire(self, _: float) -> Deferred[Permit | LimitReached]:
-        self.asked.append(Deferred())
-        if isinstance(self.ready, Exception):
-            self.asked[-1].errback(self.ready)
-        elif self.ready is not None:
-            self.asked[-1].callback(self.ready)
-        return self.asked[-1]
-
-    def release(self, permit: Permit, _: float, tokens: int, *, refused: bool) -> None:
-        self.ended.append((permit, tokens, refused))
 
 
 def share(harness: WebServerHarness, text: str = TEXT) -> LateCounts:
     """Have the one key of a server counted elsewhere."""
     counts = LateCounts()
-    harness.server.registry = ClientRegistry(lambda _, __: counts)
+    harness.server.registry = ClientRegistry(counts)
     reload(harness, text)
     return counts
 
@@ -113,8 +88,8 @@ def test_nothing_goes_upstream_before_the_permit_is_there(path: str, content: by
     assert len(upstream_heads(harness)) == 1
     assert not counts.ended
     harness.connection.send(answered(USAGE))
-    ((ended, _, refused),) = counts.ended
-    assert (ended is permit, refused) == (True, False)
+    ((ended, taken),) = counts.ended
+    assert (ended is permit, taken.requests) == (True, 1)
     assert len(harness.observer.events) == 1
     assert settled(harness)[0] == 0
 
@@ -125,7 +100,16 @@ def test_the_tokens_are_told_with_the_end() -> None:
     waiting = send(harness, counts, ask("edge"))
     waiting.callback(Permit())
     harness.connection.send(answered(USAGE))
-    assert [(tokens, refused) for _, tokens, refused in counts.ended] == [(11, False)]
+    assert [taken for _, taken in counts.ended] == [Taken(tokens=11)]
+
+
+@NEW_AND_KNOWN
+def test_the_cost_is_told_with_the_end() -> None:
+    harness, counts = server(f"{TEXT}prices: {{rows: [{{model: '*', input: 2, output: 5}}]}}\n")
+    waiting = send(harness, counts, ask("edge"))
+    waiting.callback(Permit())
+    harness.connection.send(answered(USAGE))
+    assert [taken for _, taken in counts.ended] == [Taken(tokens=11, nanodollars=7 * 2_000 + 4 * 5_000)]
 
 
 @NEW_AND_KNOWN
@@ -154,7 +138,7 @@ def test_a_client_that_leaves_while_it_waits_keeps_no_permit(late: Permit | Limi
     assert harness.event.status is Outcome.CLIENT_ABORT
     assert not counts.ended
     waiting.callback(late)
-    assert counts.ended == ([(late, 0, False)] if isinstance(late, Permit) else [])
+    assert counts.ended == ([(late, Taken())] if isinstance(late, Permit) else [])
     assert len(harness.observer.events) == 1
     assert not upstream_heads(harness)
     assert settled(harness) == (0, 0, 0)
@@ -171,7 +155,7 @@ def test_the_body_is_received_while_the_permit_is_awaited() -> None:
     harness.channel.dataReceived(data[-5:])
     assert len(upstream_heads(harness)) == 1
     harness.connection.send(answered())
-    assert [ended for ended, _, _ in counts.ended] == [permit]
+    assert [ended for ended, _ in counts.ended] == [permit]
 
 
 @NEW_AND_KNOWN
@@ -200,7 +184,7 @@ def test_who_is_refused_for_another_reason_meanwhile_never_counted() -> None:
     assert harness.status() == 413
     permit = Permit()
     waiting.callback(permit)
-    assert counts.ended == [(permit, 0, True)]
+    assert counts.ended == [(permit, NOTHING)]
     assert len(harness.observer.events) == 1
 
 
@@ -212,7 +196,7 @@ def test_the_end_of_a_drain_ends_the_wait() -> None:
     assert harness.status() == 503
     permit = Permit()
     waiting.callback(permit)
-    assert counts.ended == [(permit, 0, True)]
+    assert counts.ended == [(permit, NOTHING)]
     assert (upstream_heads(harness), len(harness.observer.events)) == ([], 1)
 
 
@@ -275,33 +259,14 @@ def is_of(harness: WebServerHarness, found: object) -> bool:
 # Sessions
 
 
-class LateSlots:
-    """Slots that are given out elsewhere."""
-
-    def __init__(self) -> None:
-        self.asked: list[Deferred[bool]] = []
-        self.most: list[int] = []
-        self.freed = 0
-
-    def use(self, max_sessions: int) -> None:
-        self.most.append(max_sessions)
-
-    def take(self) -> Deferred[bool]:
-        self.asked.append(Deferred())
-        return self.asked[-1]
-
-    def free(self) -> None:
-        self.freed += 1
-
-
-def session(path: str = REALTIME) -> tuple[SessionHarness, LateCounts, LateSlots]:
+def session(path: str = REALTIME) -> tuple[SessionHarness, LateCounts, LateCounts]:
     """Ask for a session, where both its permit and its slot are given out elsewhere."""
     harness = SessionHarness(path, TEXT)
     harness.leave()
     harness.turn()
     harness.observer.events.clear()
-    counts, slots = share(harness), LateSlots()
-    harness.server.sessions = Sessions(3, slots=slots)
+    counts, slots = share(harness), LateCounts()
+    harness.server.sessions = Sessions(3, counts=slots)
     harness.connect()
     before = len(harness.pipeline.endpoint.connections)
     harness.channel.dataReceived(handshake(path, "edge"))
@@ -316,13 +281,13 @@ def test_a_session_waits_for_its_permit_and_then_for_its_slot() -> None:
     before = len(harness.pipeline.endpoint.connections)
     counts.asked[0].callback(Permit())
     assert len(harness.pipeline.endpoint.connections) == before
-    slots.asked[0].callback(True)
+    slots.asked[0].callback(Permit())
     assert harness.server.sessions.count == 1
     harness.switch()
     assert harness.take_head().startswith(b"HTTP/1.1 101 ")
     harness.channel.dataReceived(close_frame(1000))
     harness.provider.send(closing(1000))
-    assert (harness.server.sessions.count, slots.freed, len(counts.ended)) == (0, 1, 1)
+    assert (harness.server.sessions.count, len(slots.ended), len(counts.ended)) == (0, 1, 1)
     assert harness.event.status is Outcome.OK
 
 
@@ -331,7 +296,7 @@ def test_a_session_without_a_permit_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
     counts.asked[0].callback(REACHED)
     assert (harness.status(), retry_after(harness.received())) == (429, 13)
-    assert (slots.asked, slots.freed, counts.ended) == ([], 0, [])
+    assert (slots.asked, slots.ended, counts.ended) == ([], [], [])
     assert harness.event.error == "rate_limit_exceeded"
     assert harness.is_free()
 
@@ -340,11 +305,11 @@ def test_a_session_without_a_permit_is_refused(path: str) -> None:
 def test_a_session_without_a_slot_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
     counts.asked[0].callback(Permit())
-    slots.asked[0].callback(False)
+    slots.asked[0].callback(FULL)
     assert harness.status() == 429
     assert b"all 3 realtime sessions" in harness.received()
-    assert slots.freed == 0
-    assert [refused for _, _, refused in counts.ended] == [True]
+    assert not slots.ended
+    assert [taken for _, taken in counts.ended] == [NOTHING]
     assert harness.is_free()
 
 
@@ -359,9 +324,9 @@ def test_a_session_that_ends_while_it_waits_for_its_slot_gives_it_back(
     harness, counts, slots = session(path)
     counts.asked[0].callback(Permit())
     (harness.server.abort_requests if is_drain else harness.leave)()
-    assert (slots.freed, len(counts.ended)) == (0, 1)
-    slots.asked[0].callback(is_taken)
-    assert (slots.freed, len(counts.ended)) == (int(is_taken), 1)
+    assert (len(slots.ended), len(counts.ended)) == (0, 1)
+    slots.asked[0].callback(Permit() if is_taken else FULL)
+    assert (len(slots.ended), len(counts.ended)) == (int(is_taken), 1)
     assert harness.is_free()
     assert len(harness.observer.events) == 1
 
@@ -373,7 +338,7 @@ def test_a_session_that_ends_while_it_waits_for_its_permit_gives_that_back(path:
     assert harness.event.status is Outcome.CLIENT_ABORT
     permit = Permit()
     counts.asked[0].callback(permit)
-    assert counts.ended == [(permit, 0, False)]
+    assert counts.ended == [(permit, Taken())]
     assert not slots.asked
     assert harness.is_free()
 
@@ -383,7 +348,7 @@ def test_slots_that_fail_are_a_bug() -> None:
     counts.asked[0].callback(Permit())
     slots.asked[0].errback(ValueError("broken"))
     assert harness.status() == 500
-    assert slots.freed == 0
+    assert not slots.ended
     assert harness.is_free()
 
 
@@ -391,14 +356,15 @@ def test_a_session_by_message_has_its_101_with_its_slot() -> None:
     harness, counts, slots = session(RESPONSES)
     counts.asked[0].callback(Permit())
     assert not harness.received()
-    slots.asked[0].callback(True)
+    slots.asked[0].callback(Permit())
     assert harness.take_head().startswith(b"HTTP/1.1 101 ")
     harness.channel.dataReceived(FIRST_MESSAGE)
     harness.leave()
-    assert (slots.freed, len(counts.ended)) == (1, 1)
+    assert (len(slots.ended), len(counts.ended)) == (1, 1)
 
 
 def test_a_reload_tells_the_slots() -> None:
     harness, _, slots = session()
     reload(harness, f"{TEXT}realtime: {{max_sessions: 5}}\n")
-    assert (slots.most, harness.server.sessions.max_sessions) == ([3, 5], 5)
+    assert slots.used == [(SESSIONS, limits(max_sessions=most)) for most in (3, 5)]
+    assert harness.server.sessions.max_sessions == 5

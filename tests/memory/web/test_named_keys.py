@@ -10,6 +10,7 @@ from types import FrameType
 import pytest
 
 from mgw.clients.client import ClientRegistry
+from mgw.clients.local_counts import LocalCounts
 from mgw.usage.event import Outcome
 from tests.memory.web.test_admission import known, reload, serve, upstream_heads
 from tests.support.channels import LIMITS, get, post
@@ -393,7 +394,7 @@ def test_live_models_are_those_of_the_key() -> None:
 
 def test_nothing_prints_a_key_or_its_digest() -> None:
     settings = config(TEXT).edge_auth
-    registry = ClientRegistry()
+    registry = ClientRegistry(LocalCounts(lambda: 0.0))
     clients = registry.clients_of(settings)
     printed = repr((settings, list(clients.values()), registry, harness_objects()))
     for key in ("edge", "key-busy", "plain", LONG):

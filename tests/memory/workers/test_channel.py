@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
+from mgw.clients.limits import Taken
 from mgw.workers import channel as channel_module
 from mgw.workers.channel import ChannelError
 from mgw.workers.messages import (
@@ -22,19 +23,19 @@ from mgw.workers.messages import (
     ChannelMessage,
     Done,
     Drain,
-    FreeSlot,
     LogText,
     PermitGranted,
     Ping,
+    ReleasePermit,
     Rows,
     SessionNews,
-    SlotAnswer,
-    TakeSlot,
+    StateQuestion,
 )
 from tests.support.deferreds import result_of
 from tests.support.fleet import ChannelPair, RecordingHandler, open_channel
 
 SECRET = "sk-canary-in-a-frame"
+FREED = ReleasePermit(1, Taken(1, 2, 3))
 
 
 @pytest.fixture
@@ -96,10 +97,10 @@ def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths:
 
 def test_each_question_gets_its_own_answer_whenever_that_comes(pair: ChannelPair, clock: Clock) -> None:
     later: Deferred[ChannelMessage] = Deferred()
-    pair.theirs.answer = lambda question: later if isinstance(question, AcquirePermit) else SlotAnswer(True)
-    slow, quick = pair.near.ask(AcquirePermit("c"), 5), pair.near.ask(TakeSlot(), 5)
+    pair.theirs.answer = lambda question: later if isinstance(question, AcquirePermit) else Done()
+    slow, quick = pair.near.ask(AcquirePermit("c"), 5), pair.near.ask(StateQuestion(), 5)
     pair.pump()
-    assert result_of(quick) == SlotAnswer(True)
+    assert result_of(quick) == Done()
     later.callback(PermitGranted(7))
     pair.pump()
     assert result_of(slow) == PermitGranted(7)
@@ -123,25 +124,25 @@ def test_a_ping_is_answered_by_the_channel_itself(pair: ChannelPair) -> None:
 def test_an_answer_after_the_time_limit_is_ignored(pair: ChannelPair, clock: Clock) -> None:
     later: Deferred[ChannelMessage] = Deferred()
     pair.theirs.answer = lambda _: later
-    answer = pair.near.ask(TakeSlot(), 5)
+    answer = pair.near.ask(StateQuestion(), 5)
     pair.pump()
     clock.advance(4.9)
     assert not answer.called
     clock.advance(0.1)
     assert error_of(answer) == "no answer in 5 s"
-    later.callback(SlotAnswer(True))
+    later.callback(Done())
     pair.pump()
     assert pair.near.is_open
 
 
 def test_a_cancelled_question_is_forgotten(pair: ChannelPair, clock: Clock) -> None:
-    answer = pair.near.ask(TakeSlot(), 5)
+    answer = pair.near.ask(StateQuestion(), 5)
     answer.cancel()
     with pytest.raises(CancelledError):
         result_of(answer)
     assert not clock.getDelayedCalls()
     pair.pump()
-    assert pair.theirs.asked == [TakeSlot()]
+    assert pair.theirs.asked == [StateQuestion()]
 
 
 @pytest.mark.parametrize("when", ["at once", "later"])
@@ -156,7 +157,7 @@ def test_an_exception_there_fails_the_question_without_its_text(
         return later
 
     pair.theirs.answer = refuse
-    answer = pair.near.ask(TakeSlot(), 5)
+    answer = pair.near.ask(StateQuestion(), 5)
     pair.pump()
     if when == "later":
         later.errback(KeyError(SECRET))
@@ -178,9 +179,9 @@ def test_a_handler_that_raises_loses_no_other_message(pair: ChannelPair, logged:
     handler = Fragile()
     far, _ = open_channel(handler, Clock())
     pair.near.tell(Drain(1.0))
-    pair.near.tell(FreeSlot())
+    pair.near.tell(FREED)
     far.dataReceived(pair.near_transport.take())
-    assert handler.told == [Drain(1.0), FreeSlot()]
+    assert handler.told == [Drain(1.0), FREED]
     assert [event["log_failure"].type for event in logged] == [ZeroDivisionError]
 
 
@@ -194,7 +195,7 @@ def test_the_loss_fails_open_questions_cancels_owed_answers_and_tells_once(pair:
 
     _ = owed.addErrback(on_end)
     pair.theirs.answer = lambda _: owed
-    answer = pair.near.ask(TakeSlot(), 5)
+    answer = pair.near.ask(StateQuestion(), 5)
     pair.pump()
     pair.lose()
     assert error_of(answer) == "the channel was lost"
@@ -204,18 +205,18 @@ def test_the_loss_fails_open_questions_cancels_owed_answers_and_tells_once(pair:
 
 def test_after_the_loss_nothing_is_said_and_questions_fail_at_once(pair: ChannelPair) -> None:
     pair.lose()
-    pair.near.tell(FreeSlot())
-    assert error_of(pair.near.ask(TakeSlot(), 5)) == "the channel is closed"
+    pair.near.tell(FREED)
+    assert error_of(pair.near.ask(StateQuestion(), 5)) == "the channel is closed"
     assert pair.near_transport.written == b""
 
 
 def test_who_closes_takes_nothing_more_but_sends_what_was_said(pair: ChannelPair) -> None:
-    pair.near.tell(FreeSlot())
-    pair.far.tell(FreeSlot())
+    pair.near.tell(FREED)
+    pair.far.tell(FREED)
     pair.near.lose()
     pair.pump()
     assert pair.near_transport.disconnecting
-    assert pair.theirs.told == [FreeSlot()]
+    assert pair.theirs.told == [FREED]
     assert not pair.ours.told
 
 
@@ -227,10 +228,10 @@ def test_a_handler_may_close_the_channel_between_two_messages(pair: ChannelPair)
 
     handler = Closing()
     far, _ = open_channel(handler, Clock())
-    pair.near.tell(FreeSlot())
-    pair.near.tell(FreeSlot())
+    pair.near.tell(FREED)
+    pair.near.tell(FREED)
     far.dataReceived(pair.near_transport.take())
-    assert handler.told == [FreeSlot()]
+    assert handler.told == [FREED]
 
 
 BROKEN = {
@@ -246,10 +247,10 @@ BROKEN = {
 def test_what_is_no_message_closes_the_channel_and_is_not_quoted(
     pair: ChannelPair, frame: bytes, logged: list[LogEvent]
 ) -> None:
-    pair.near.tell(FreeSlot())
+    pair.near.tell(FREED)
     data = pair.near_transport.take() + struct.pack("!I", len(frame)) + frame
     pair.far.dataReceived(data)
-    assert pair.theirs.told == [FreeSlot()]
+    assert pair.theirs.told == [FREED]
     assert pair.far_transport.aborting
     assert not pair.far.is_open
     (event,) = logged
@@ -271,7 +272,7 @@ def test_what_is_too_long_is_not_sent(
     pair.near.tell(AcquirePermit("c" * 200))
     assert error_of(pair.near.ask(AcquirePermit("c" * 200), 5)) == "the question could not be sent"
     pair.theirs.answer = lambda _: LogText("info", 0.0, "t" * 200)
-    answer = pair.near.ask(TakeSlot(), 5)
+    answer = pair.near.ask(StateQuestion(), 5)
     pair.pump()
     assert error_of(answer).endswith("the answer could not be sent")
     assert len(logged) == 3
@@ -284,9 +285,9 @@ def test_telling_what_cannot_be_encoded_raises_nothing(
     pair: ChannelPair, value: object, logged: list[LogEvent]
 ) -> None:
     pair.near.tell(SessionNews({"model": value}))
-    pair.near.tell(FreeSlot())
+    pair.near.tell(FREED)
     pair.pump()
-    assert pair.theirs.told == [FreeSlot()]
+    assert pair.theirs.told == [FREED]
     assert len(logged) == 1
 
 

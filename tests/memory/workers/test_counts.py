@@ -1,69 +1,33 @@
-"""Places and slots of several workers: what they ask, who has what, and what happens without an answer."""
+"""Limits and sessions of several workers: what they ask, who has what, and what happens without an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import ClientCounts, LimitReached, Limits, LocalCounts, Permit
-from mgw.realtime.sessions import LocalSlots
+from mgw.clients.limits import NOTHING, LimitReached, Limits, Permit, Taken
+from mgw.clients.local_counts import LocalCounts
+from mgw.identity.shared_counts import SharedCounts
+from mgw.realtime.sessions import SESSIONS
 from mgw.workers.channel import ChannelError
-from mgw.workers.counts import ANSWER_SECONDS, SupervisorClient, SupervisorCounts
+from mgw.workers.counts import ANSWER_SECONDS, SupervisorCounts, SupervisorTallies
 from mgw.workers.messages import (
     AcquirePermit,
     ChannelMessage,
-    FreeSlot,
+    Done,
+    Failed,
     PermitDenied,
     PermitGranted,
     Ping,
     ReleasePermit,
-    SlotAnswer,
-    TakeSlot,
 )
+from tests.support.counting import HOLDER, LateCounts, limits
 
-LIMITS = Limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
-
-
-@dataclass
-class LateCounts:
-    """Counts that answer when the test does."""
-
-    asked: list[Deferred[Permit | LimitReached]] = field(default_factory=list)
-    ended: list[tuple[int, bool]] = field(default_factory=list)
-    refusals: Mapping[str, int] = field(default_factory=dict)
-
-    def use(self, limits: Limits) -> None:
-        pass
-
-    def acquire(self, _: float) -> Deferred[Permit | LimitReached]:
-        self.asked.append(Deferred())
-        return self.asked[-1]
-
-    def release(self, _: Permit, __: float, tokens: int, *, refused: bool) -> None:
-        self.ended.append((tokens, refused))
-
-
-class LateSlots:
-    """Slots that answer when the test does."""
-
-    def __init__(self) -> None:
-        self.asked: list[Deferred[bool]] = []
-        self.freed = 0
-
-    def use(self, max_sessions: int) -> None:
-        pass
-
-    def take(self) -> Deferred[bool]:
-        self.asked.append(Deferred())
-        return self.asked[-1]
-
-    def free(self) -> None:
-        self.freed += 1
+DONE = Taken()
+LIMITS = limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
 
 
 class Wire:
@@ -106,16 +70,11 @@ class Wire:
         match message:
             case AcquirePermit():
                 found = self.supervisor.acquire_permit(self.worker, message)
-            case TakeSlot():
-                found = self.supervisor.take_slot(self.worker, message)
             case ReleasePermit():
                 self.supervisor.release_permit(self.worker, message)
                 return None
-            case FreeSlot():
-                self.supervisor.free_slot(self.worker, message)
-                return None
             case Ping():
-                return SlotAnswer(True)
+                return Done()
             case _:
                 raise AssertionError(message)
         assert isinstance(found, ChannelMessage)
@@ -123,21 +82,34 @@ class Wire:
 
 
 class Fleet:
-    """Two workers, and what they share."""
+    """Two workers, and the supervisor that counts for them."""
 
-    def __init__(self, limits: Limits = LIMITS, max_sessions: int = 3) -> None:
-        self.clock = Clock()
-        self.local, self.slots = LocalCounts(limits), LocalSlots(max_sessions)
-        self.supervisor = SupervisorCounts({"alice": self.local}.get, self.slots, self.clock)
+    def __init__(self, limits: Limits = LIMITS, holder: str = HOLDER) -> None:
+        self.clock, self.limits, self.holder = Clock(), limits, holder
+        self.local = LocalCounts(self.clock.seconds)
+        self.supervisor = SupervisorCounts(self.local)
         self.wires = [Wire(self.supervisor, name, self.clock) for name in ("a", "b")]
-        self.workers = [SupervisorClient(wire, self.clock, 2) for wire in self.wires]
-        self.counts = [worker.counts("alice", limits) for worker in self.workers]
-        self.remote_slots = [worker.slots() for worker in self.workers]
-        for slots in self.remote_slots:
-            slots.use(max_sessions)
+        self.tallies = [SupervisorTallies(wire, self.clock, 2) for wire in self.wires]
+        self.counts = [SharedCounts(tallies, LocalCounts(self.clock.seconds)) for tallies in self.tallies]
+        self.use(limits)
+
+    def use(self, limits: Limits) -> None:
+        """Have all know other limits, as a reload does."""
+        self.limits = limits
+        self.local.use(self.holder, limits)
+        for counts in self.counts:
+            counts.use(self.holder, limits)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way, as the supervisor knows it."""
+        return self.local.in_flight(self.holder)
+
+    def begin(self, worker: int = 0) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
+        return self.counts[worker].begin(self.holder, self.limits)
 
     def acquire(self, worker: int = 0) -> Permit | LimitReached:
-        found: Permit | LimitReached = result(self.counts[worker].acquire(self.clock.seconds()))
+        found: Permit | LimitReached = result(self.begin(worker))
         return found
 
     def permit(self, worker: int = 0) -> Permit:
@@ -145,8 +117,8 @@ class Fleet:
         assert isinstance(found, Permit)
         return found
 
-    def release(self, permit: Permit, worker: int = 0, tokens: int = 0, *, refused: bool = False) -> None:
-        self.counts[worker].release(permit, self.clock.seconds(), tokens, refused=refused)
+    def release(self, permit: Permit, worker: int = 0, taken: Taken = DONE) -> None:
+        self.counts[worker].end(permit, taken)
 
 
 def result(found: object) -> Any:  # Any: what was asked for
@@ -166,84 +138,106 @@ def test_workers_have_one_limit() -> None:
     fleet.release(first, 0)
     fleet.release(fleet.permit(1), 1)
     fleet.release(second, 1)
-    assert fleet.local.in_flight == 0
-    assert fleet.local.refusals["max_in_flight"] == 2
-    assert not fleet.counts[0].refusals.get("max_in_flight")
+    assert fleet.in_flight == 0
+    assert fleet.local.refusals(HOLDER)["max_in_flight"] == 2
+    assert not fleet.counts[0].refusals(HOLDER)["max_in_flight"]
 
 
 def test_tokens_and_refusals_are_told() -> None:
     fleet = Fleet()
     for _ in range(6):  # more than four in a minute
-        fleet.release(fleet.permit(), refused=True)
-    fleet.release(fleet.permit(), tokens=100)
+        fleet.release(fleet.permit(), taken=NOTHING)
+    fleet.release(fleet.permit(), taken=Taken(tokens=100))
     found = fleet.acquire(1)
     assert isinstance(found, LimitReached)
     assert found.limit == "tokens_per_minute"
 
 
-def test_a_key_that_is_not_known_is_not_limited() -> None:
+def test_a_client_that_the_supervisor_does_not_know_is_limited_all_the_same() -> None:
     fleet = Fleet()
-    other = fleet.workers[0].counts("bob", LIMITS)
-    permits = [result(other.acquire(0.0)) for _ in range(9)]
-    for permit in permits:
-        assert isinstance(permit, Permit)
-        other.release(permit, 0.0, 5, refused=False)
-    assert fleet.local.in_flight == 0
+    fleet.local.use(HOLDER, ())  # its configuration has changed, and the workers' is about to
+    permits = [fleet.permit(0), fleet.permit(1)]
+    assert fleet.acquire(0) == LimitReached("max_in_flight", 2, 1.0)
+    for worker, permit in enumerate(permits):
+        fleet.release(permit, worker)
+    assert fleet.in_flight == 0
+
+
+def test_limits_that_change_back_and_forth_leave_what_was_counted() -> None:
+    fleet = Fleet(limits(requests_per_minute=2))
+    other = limits(max_in_flight=9)
+    for _ in range(2):
+        fleet.release(fleet.permit(0), 0)
+        permit = result(fleet.counts[1].begin(HOLDER, other))  # a worker that was reloaded earlier
+        fleet.release(permit, 1)
+    assert fleet.acquire(0) == LimitReached("requests_per_minute", 2, 60.0)
+
+
+def test_a_question_without_limits_is_no_free_pass() -> None:
+    fleet = Fleet()
+    answer = fleet.supervisor.acquire_permit("a", AcquirePermit("key:bob", (), 1))
+    assert isinstance(answer, Failed)
+    assert fleet.local.in_flight("key:bob") == 0
 
 
 def test_what_a_dead_worker_had_is_free() -> None:
     fleet = Fleet()
     fleet.permit(0)
     kept = fleet.permit(1)
-    assert [result(fleet.remote_slots[worker].take()) for worker in (0, 0, 1, 1)] == [True, True, True, False]
     fleet.supervisor.forget("a")
     fleet.supervisor.forget("a")
-    assert (fleet.local.in_flight, fleet.slots.taken) == (1, 1)
-    fleet.supervisor.release_permit("a", ReleasePermit(1, 50, refused=False))
-    fleet.supervisor.free_slot("a", FreeSlot(2))
+    assert fleet.in_flight == 1
+    fleet.supervisor.release_permit("a", ReleasePermit(1, Taken(tokens=50)))
     fleet.release(kept, 1)
-    fleet.remote_slots[1].free()
-    assert (fleet.local.in_flight, fleet.slots.taken) == (0, 0)
+    assert fleet.in_flight == 0
+
+
+def test_sessions_are_counted_for_all_workers() -> None:
+    fleet = Fleet(limits(max_sessions=3), SESSIONS)
+    assert [isinstance(fleet.acquire(worker), Permit) for worker in (0, 0, 1, 1)] == [True, True, True, False]
+    fleet.supervisor.forget("a")
+    assert fleet.in_flight == 1
 
 
 def test_two_workers_may_use_the_same_numbers() -> None:
     fleet = Fleet()
-    assert fleet.supervisor.acquire_permit("a", AcquirePermit("alice", 1)) == PermitGranted(1)
-    assert fleet.supervisor.acquire_permit("b", AcquirePermit("alice", 1)) == PermitGranted(1)
-    fleet.supervisor.release_permit("a", ReleasePermit(1, 0, refused=False))
-    fleet.supervisor.release_permit("a", ReleasePermit(1, 0, refused=False))
-    assert fleet.local.in_flight == 1
+    for worker in ("a", "b"):
+        question = AcquirePermit(HOLDER, LIMITS, 1)
+        assert fleet.supervisor.acquire_permit(worker, question) == PermitGranted(1)
+    fleet.supervisor.release_permit("a", ReleasePermit(1, Taken()))
+    fleet.supervisor.release_permit("a", ReleasePermit(1, Taken()))
+    assert fleet.in_flight == 1
 
 
 def test_who_gets_no_answer_counts_by_itself_and_gives_back_what_comes_later() -> None:
     fleet = Fleet()
     wire, counts = fleet.wires[0], fleet.counts[0]
     wire.hangs = True
-    waiting = counts.acquire(0.0)
+    waiting = fleet.begin()
     assert isinstance(waiting, Deferred)
     assert not waiting.called
     fleet.clock.advance(ANSWER_SECONDS)
     permit = result(waiting)
     assert isinstance(permit, Permit)
-    reached = counts.acquire(fleet.clock.seconds())  # at once, and half of two
-    assert reached == LimitReached("max_in_flight", 1, 1.0)
+    reached = fleet.begin()  # at once, and half of two
+    assert reached == LimitReached("max_in_flight", 2, 1.0)
     fleet.release(permit)
-    assert counts.refusals["max_in_flight"] == 1
+    assert counts.refusals(HOLDER)["max_in_flight"] == 1
     wire.wake()
-    assert fleet.local.in_flight == 0  # it has had the question, and that nobody wants the answer
+    assert fleet.in_flight == 0  # it has had the question, and that nobody wants the answer
     fleet.clock.advance(ANSWER_SECONDS)
     fleet.release(fleet.permit())  # asks whether it answers
-    assert fleet.workers[0].answers
+    assert fleet.tallies[0].answers
     for _ in range(2):
         fleet.permit()
-    assert fleet.local.in_flight == 2
+    assert fleet.in_flight == 2
 
 
 def test_while_there_is_no_answer_one_question_is_open_at_most() -> None:
-    fleet = Fleet(Limits(max_in_flight=100))
+    fleet = Fleet(limits(max_in_flight=100))
     wire = fleet.wires[0]
     wire.hangs = True
-    waiting = fleet.counts[0].acquire(0.0)
+    waiting = fleet.begin()
     fleet.clock.advance(ANSWER_SECONDS)
     result(waiting)
     for _ in range(20):
@@ -255,50 +249,49 @@ def test_while_there_is_no_answer_one_question_is_open_at_most() -> None:
 
 
 def test_without_a_channel_each_worker_has_its_share() -> None:
-    fleet = Fleet(Limits(requests_per_minute=5, tokens_per_minute=1, max_in_flight=None))
+    fleet = Fleet(limits(requests_per_minute=5, tokens_per_minute=1))
     fleet.wires[0].is_lost = True
     assert [isinstance(fleet.acquire(), Permit) for _ in range(3)] == [True, True, False]
-    fleet.counts[0].use(Limits(requests_per_minute=6))
+    fleet.use(limits(requests_per_minute=6))
     assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
-    fleet.workers[0].workers = 3
-    fleet.counts[0].use(Limits(requests_per_minute=12))
+    fleet.tallies[0].parts = 3
+    fleet.use(limits(requests_per_minute=12))
     assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
-    assert fleet.workers[0].share_of(2) == 1
-    assert fleet.workers[0].share_of(0) == 0
 
 
-def test_slots_without_an_answer_are_this_workers_share_with_those_that_it_has() -> None:
-    fleet = Fleet(max_sessions=6)
-    wire, slots = fleet.wires[0], fleet.remote_slots[0]
-    assert [result(slots.take()) for _ in range(2)] == [True, True]
+def test_without_an_answer_a_worker_keeps_to_its_share_with_what_it_has_under_way() -> None:
+    fleet = Fleet(limits(max_sessions=6), SESSIONS)
+    wire = fleet.wires[0]
+    first, second = fleet.permit(), fleet.permit()
     wire.hangs = True
-    waiting = slots.take()
-    assert isinstance(waiting, Deferred)
+    waiting = fleet.begin()
     fleet.clock.advance(ANSWER_SECONDS)
-    assert result(waiting) is True
-    assert slots.take() is False  # three are its share
-    slots.free()
-    assert FreeSlot(1) not in wire.said
-    assert slots.take() is True
-    slots.free()
+    third = result(waiting)
+    assert isinstance(third, Permit)
+    assert isinstance(fleet.begin(), LimitReached)  # three are its share
+    told = len(wire.said)
+    fleet.release(third)
+    assert not [message for message in wire.said[told:] if isinstance(message, ReleasePermit)]
+    fourth = fleet.begin()
+    assert isinstance(fourth, Permit)
+    fleet.release(fourth)
     wire.wake()
-    assert fleet.slots.taken == 2
-    slots.free()
-    slots.free()
-    assert fleet.slots.taken == 0
+    assert fleet.in_flight == 2
+    fleet.release(first)
+    fleet.release(second)
+    assert fleet.in_flight == 0
 
 
 # Where the answer comes from elsewhere still
 
 
 @pytest.fixture
-def late() -> tuple[SupervisorCounts, LateCounts, LateSlots]:
-    counts, slots = LateCounts(), LateSlots()
-    found: dict[str, ClientCounts] = {"alice": counts}
-    return SupervisorCounts(found.get, slots, Clock()), counts, slots
+def late() -> tuple[SupervisorCounts, LateCounts]:
+    counts = LateCounts()
+    return SupervisorCounts(counts), counts
 
 
-Late = tuple[SupervisorCounts, LateCounts, LateSlots]
+Late = tuple[SupervisorCounts, LateCounts]
 
 
 def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
@@ -309,56 +302,50 @@ def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
 
 
 def test_a_late_permit_is_answered_and_given_back_once(late: Late) -> None:
-    supervisor, counts, _ = late
-    answers = asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))
+    supervisor, counts = late
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
     assert not answers
-    counts.asked[0].callback(Permit())
+    permit = Permit()
+    counts.asked[0].callback(permit)
     assert answers == [PermitGranted(1)]
     for _ in range(2):
-        supervisor.release_permit("a", ReleasePermit(1, 9, refused=False))
+        supervisor.release_permit("a", ReleasePermit(1, Taken(1, 9, 8)))
     supervisor.forget("a")
-    assert counts.ended == [(9, False)]
+    assert counts.ended == [(permit, Taken(1, 9, 8))]
 
 
 def test_a_late_limit_holds_nothing(late: Late) -> None:
-    supervisor, counts, slots = late
-    answers = asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))
+    supervisor, counts = late
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
     counts.asked[0].callback(LimitReached("max_in_flight", 1, 1.0))
     assert answers == [PermitDenied("max_in_flight", 1, 1.0)]
-    answers = asked(supervisor.take_slot("a", TakeSlot(2)))
-    slots.asked[0].callback(False)
-    assert answers == [SlotAnswer(False)]
     supervisor.forget("a")
-    assert (counts.ended, slots.freed) == ([], 0)
+    assert counts.ended == []
 
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bool) -> None:
-    supervisor, counts, slots = late
-    permit, slot = (
-        supervisor.acquire_permit("a", AcquirePermit("alice", 1)),
-        supervisor.take_slot("a", TakeSlot(2)),
-    )
+    supervisor, counts = late
+    answer = supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1))
     if dies:
         supervisor.forget("a")
-        for answer in (permit, slot):  # as the channel does
-            assert isinstance(answer, Deferred)
-            _ = answer.addErrback(lambda _: None)
-            answer.cancel()
+        assert isinstance(answer, Deferred)
+        _ = answer.addErrback(lambda _: None)
+        answer.cancel()  # as the channel does
     else:
-        supervisor.release_permit("a", ReleasePermit(1, 0, refused=True))
-        supervisor.free_slot("a", FreeSlot(2))
-    assert (counts.ended, slots.freed) == ([], 0)
-    counts.asked[0].callback(Permit())
-    slots.asked[0].callback(True)
-    assert (counts.ended, slots.freed) == ([(0, not dies)], 1)
+        supervisor.release_permit("a", ReleasePermit(1, NOTHING))
+    assert counts.ended == []
+    permit = Permit()
+    counts.asked[0].callback(permit)
+    taken = Taken() if dies else NOTHING
+    assert counts.ended == [(permit, taken)]
     supervisor.forget("a")
-    assert (counts.ended, slots.freed) == ([(0, not dies)], 1)
+    assert counts.ended == [(permit, taken)]
 
 
 def test_counts_that_fail_hold_nothing(late: Late) -> None:
-    supervisor, counts, _ = late
-    (failure,) = [asked(supervisor.acquire_permit("a", AcquirePermit("alice", 1)))]
+    supervisor, counts = late
+    failure = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
     counts.asked[0].errback(ValueError("broken"))
     assert len(failure) == 1
     supervisor.forget("a")

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.task import Clock
 
-from mgw.realtime.sessions import LocalSlots
+from mgw.clients.local_counts import LocalCounts
 from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import ChannelMessage, SessionNews
 from mgw.workers.worker_connection import SupervisorParts, WorkerConnection
@@ -20,7 +20,7 @@ class Play:
         self.clock = Clock()
         self.published: list[tuple[str, str, float]] = []
         parts = SupervisorParts(
-            counts=SupervisorCounts(lambda _: None, LocalSlots(0), self.clock),
+            counts=SupervisorCounts(LocalCounts(self.clock.seconds)),
             sources=TokenHosts(self.clock).sources,
             record_settled=self._never,
             record_ended=self._never,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.clients.limits import LimitReached, Limits, LocalCounts, Permit
+from mgw.clients.limits import LimitReached, Permit
 from mgw.clients.window import MAX_EXACT, SECONDS, SHARED_SECONDS, SlidingWindow
+from tests.support.counting import Counting
 
 TICKS = st.integers(0, 40 * 64)
 """Between two requests, in 64ths of a second: floats that add up without error."""
@@ -21,7 +22,7 @@ def in_any_minute(times: list[float]) -> int:
 
 @given(limit=st.integers(1, 5), steps=st.lists(TICKS, max_size=60))
 def test_no_minute_holds_more_requests_than_the_limit(limit: int, steps: list[int]) -> None:
-    counts, now, admitted = LocalCounts(Limits(requests_per_minute=limit)), 0.0, []
+    counts, now, admitted = Counting(requests_per_minute=limit), 0.0, []
     for ticks in steps:
         now += ticks / 64
         if isinstance(counts.acquire(now), Permit):
@@ -52,7 +53,7 @@ def test_a_refused_request_is_told_the_soonest_moment_at_which_it_is_admitted(
 def test_requests_wait_until_the_tokens_of_a_minute_are_below_the_limit(
     limit: int, steps: list[tuple[int, int]]
 ) -> None:
-    counts, now = LocalCounts(Limits(tokens_per_minute=limit)), 0.0
+    counts, now = Counting(tokens_per_minute=limit), 0.0
     taken: list[tuple[float, int]] = []
     for ticks, tokens in steps:
         now += ticks / 64
@@ -70,7 +71,7 @@ def test_requests_wait_until_the_tokens_of_a_minute_are_below_the_limit(
 
 @given(events=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60), limit=st.integers(1, 4))
 def test_no_more_requests_are_in_flight_than_the_limit(events: list[tuple[bool, bool]], limit: int) -> None:
-    counts = LocalCounts(Limits(max_in_flight=limit))
+    counts = Counting(max_in_flight=limit)
     open_permits: list[Permit] = []
     for begins, refused in events:
         if begins:
@@ -87,7 +88,7 @@ def test_no_more_requests_are_in_flight_than_the_limit(events: list[tuple[bool, 
 
 @given(fates=st.lists(st.tuples(TICKS, st.booleans()), max_size=60), limit=st.integers(1, 5))
 def test_a_refused_request_fills_no_window(fates: list[tuple[int, bool]], limit: int) -> None:
-    counts, now = LocalCounts(Limits(requests_per_minute=limit)), 0.0
+    counts, now = Counting(requests_per_minute=limit), 0.0
     kept: list[float] = []
     for ticks, refused in fates:
         now += ticks / 64
@@ -110,7 +111,7 @@ def test_a_refusal_frees_its_own_permit_alone_however_late_it_comes(
     steps: list[tuple[int, int | None]], limit: int
 ) -> None:
     """Each step begins a request, or refuses one of those that are under way, after some time."""
-    counts, now = LocalCounts(Limits(requests_per_minute=limit)), 0.0
+    counts, now = Counting(requests_per_minute=limit), 0.0
     open_permits: list[tuple[float, Permit]] = []
     for ticks, refuses in steps:
         now += ticks / 64
@@ -125,7 +126,7 @@ def test_a_refusal_frees_its_own_permit_alone_however_late_it_comes(
 
 
 def test_a_refusal_before_the_last_addition_takes_nothing_of_that_one() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=2))
+    counts = Counting(requests_per_minute=2)
     first, second = counts.acquire(0.0), counts.acquire(1.0)
     assert isinstance(first, Permit)
     assert isinstance(second, Permit)
@@ -135,7 +136,7 @@ def test_a_refusal_before_the_last_addition_takes_nothing_of_that_one() -> None:
 
 
 def test_a_refusal_after_a_minute_makes_no_room_for_another_request() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=1))
+    counts = Counting(requests_per_minute=1)
     first = counts.acquire(0.0)
     assert isinstance(first, Permit)
     assert isinstance(counts.acquire(60.0), Permit)
@@ -160,7 +161,7 @@ def test_up_to_a_limit_each_addition_has_an_entry_of_its_own(limit: int, entries
 
 
 def test_the_longest_wait_of_several_limits_is_told() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=1, tokens_per_minute=10, max_in_flight=1))
+    counts = Counting(requests_per_minute=1, tokens_per_minute=10, max_in_flight=1)
     permit = counts.acquire(0.0)
     assert isinstance(permit, Permit)
     counts.release(permit, 30.0, 10, refused=False)
@@ -203,20 +204,20 @@ def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute() -> No
 
 
 def test_other_limits_leave_what_was_counted() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=1))
+    counts = Counting(requests_per_minute=1)
     assert isinstance(counts.acquire(0.0), Permit)
-    counts.use(Limits(requests_per_minute=2))
+    counts.use(requests_per_minute=2)
     assert isinstance(counts.acquire(1.0), Permit)
     assert counts.acquire(2.0) == LimitReached("requests_per_minute", 2, 58.0)
-    counts.use(Limits(requests_per_minute=1))
+    counts.use(requests_per_minute=1)
     assert counts.acquire(2.0) == LimitReached("requests_per_minute", 1, 59.0)
 
 
 def test_a_window_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
-    counts = LocalCounts(Limits(requests_per_minute=1))
+    counts = Counting(requests_per_minute=1)
     before = counts.acquire(0.0)
-    counts.use(Limits())
-    counts.use(Limits(requests_per_minute=1))
+    counts.use()
+    counts.use(requests_per_minute=1)
     assert isinstance(counts.acquire(1.0), Permit)
     assert isinstance(before, Permit)
     counts.release(before, 2.0, 0, refused=True)

@@ -14,9 +14,9 @@ from mgw.redis.replies import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     MAX_HOSTS,
+    MAX_PERIOD_MS,
     MAX_REPLY_BYTES,
     MAX_REST_MS,
-    MAX_WAIT_MS,
     Beat,
     Begun,
     ReplyGuard,
@@ -150,7 +150,7 @@ LIMITS: Final[dict[str, tuple[Callable[[int], bool], int]]] = {
     ),
     "arrays within arrays": (lambda levels: not refuses([b"*1\r\n" * levels + b"_\r\n"]), MAX_DEPTH),
     "hosts": (lambda hosts: reads(read_beat, [1, hosts]), MAX_HOSTS),
-    "how long a limit stands": (lambda wait: reads(read_begun, [0, b"max_in_flight", wait]), MAX_WAIT_MS),
+    "how long a limit stands": (lambda wait: reads(read_begun, [0, b"max_in_flight", wait]), MAX_PERIOD_MS),
     "how long an account rests": (lambda rest: reads(read_cooldowns, [b"a", b"%d" % rest]), MAX_REST_MS),
 }
 
@@ -196,7 +196,7 @@ def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
             [1, b"\xff", 0],
             [b"1", b"", 0],
         ),
-        *([0, b"max_in_flight", 0], [0, b"max_in_flight", -1], [0, b"max_in_flight", MAX_WAIT_MS + 1]),
+        *([0, b"max_in_flight", 0], [0, b"max_in_flight", -1], [0, b"max_in_flight", MAX_PERIOD_MS + 1]),
         *([[1], b"", 0], [1, [b""], 0], [1, b"1" * 21, 0]),
     ],
     ids=repr,

@@ -1,0 +1,175 @@
+"""Counts of this process alone: for each holder a tally, with a window for each of its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from mgw.clients.calendar_window import CalendarWindow, NoStore, SumStore
+from mgw.clients.limits import AMOUNTS, Allowance, Amount, LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.period import Period, Window
+from mgw.clients.window import SlidingWindow
+
+BUSY_SECONDS: Final = 1.0
+"""The seconds after which a holder may try again that has too many requests in flight."""
+
+
+class _Counted(Protocol):
+    """What was counted over some time."""
+
+    limit: int
+
+    def wait(self, now: float) -> float: ...
+    def hold(self, now: float) -> Any: ...  # Any: each has entries of its own, which it alone reads
+    def settle(self, now: float, entry: Any, amount: int) -> None: ...
+
+
+class Tally:
+    """What one holder has used.  Requests in flight are counted whether or not they are limited."""
+
+    __slots__ = ("_by_name", "holder", "in_flight", "in_flight_rows", "limits", "refusals", "windows")
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+        self.limits: Limits = ()
+        self.in_flight = 0
+        self.refusals: dict[str, int] = {}
+        self._by_name: dict[str, _Counted] = {}
+        self.in_flight_rows: tuple[Allowance, ...] = ()
+        self.windows: tuple[tuple[Allowance, _Counted, Amount], ...] = ()
+        """The windows of all limits but those on what is in flight, and how much each counts of a request."""
+
+    def use(self, limits: Limits, store: SumStore) -> None:
+        """Obey other limits from now on; what was counted stays."""
+        self.limits = limits
+        self.in_flight_rows = tuple(row for row in limits if row.limit.window is Window.NONE)
+        self.windows = tuple(
+            (row, self._window(row, store), AMOUNTS[row.limit.unit])
+            for row in limits
+            if row.limit.window is not Window.NONE
+        )
+        for row in limits:
+            self.refusals.setdefault(row.limit.name, 0)
+
+    def forget_others(self) -> None:
+        """Forget what was counted of limits that are there no longer."""
+        names = {row.limit.name for row in self.limits}
+        self._by_name = {name: window for name, window in self._by_name.items() if name in names}
+
+    def hold(self, now: float) -> LocalPermit:
+        """Count a request that begins."""
+        self.in_flight += 1
+        entries = {row.limit.name: (window, window.hold(now)) for row, window, _ in self.windows}
+        return LocalPermit(self, entries)
+
+    def _window(self, row: Allowance, store: SumStore) -> _Counted:
+        """Return the window of a limit: the one before, where there is one."""
+        limit, place = row.limit, (self.holder, row.limit.name)
+        window = self._by_name.get(limit.name)
+        if window is None:
+            if limit.window is Window.MINUTE:
+                window = SlidingWindow(row.most, counts_single=limit.unit is Unit.REQUEST)
+            else:
+                window = CalendarWindow(row.most, limit.unit.held, limit.window, place, store)
+            self._by_name[limit.name] = window
+        window.limit = row.most
+        return window
+
+
+class LocalPermit(Permit, eq=False):
+    """A request that :class:`LocalCounts` has counted."""
+
+    tally: Tally
+    entries: dict[str, tuple[_Counted, Any]]  # Any: as above
+    """What it holds in windows, by the names of their limits."""
+
+    def period(self, limit: str) -> Period | None:
+        """Return the period to which the request belongs, if the limit has periods."""
+        _, entry = self.entries.get(limit, (None, None))
+        return entry if isinstance(entry, Period) else None
+
+
+class LocalCounts:
+    """The counts of this process alone.
+
+    :param clock: unix seconds, of the process's clock.
+    :param store: keeps the totals of calendar periods.
+    """
+
+    __slots__ = ("_store", "_tallies", "clock")
+
+    def __init__(self, clock: Callable[[], float], store: SumStore | None = None) -> None:
+        self.clock = clock
+        self._store: SumStore = NoStore() if store is None else store
+        self._tallies: dict[str, Tally] = {}
+
+    @property
+    def tallies(self) -> Iterable[Tally]:
+        """What each holder has used."""
+        return self._tallies.values()
+
+    def in_flight(self, holder: str) -> int:
+        """Return how many requests of a holder are under way."""
+        tally = self._tallies.get(holder)
+        return 0 if tally is None else tally.in_flight
+
+    def refusals(self, holder: str) -> Mapping[str, int]:
+        """Return how many requests were not admitted, by the limit that stood against them."""
+        tally = self._tallies.get(holder)
+        return {} if tally is None else tally.refusals
+
+    def use(self, holder: str, limits: Limits) -> None:
+        """Know the limits of a holder from now on; without any it is forgotten."""
+        if limits:
+            self._tally(holder, limits).forget_others()
+        else:
+            self._tallies.pop(holder, None)
+
+    def begin(self, holder: str, limits: Limits) -> LocalPermit | LimitReached:
+        """Count a request that begins, or say what stands against it longest."""
+        tally = self._tallies.get(holder)
+        if tally is None or tally.limits is not limits:
+            tally = self._tally(holder, limits)
+        now = self.clock() if tally.windows else 0.0
+        found, longest = None, 0.0
+        for row in tally.in_flight_rows:
+            if tally.in_flight >= row.most and longest < BUSY_SECONDS:
+                found, longest = row, BUSY_SECONDS
+        for row, window, _ in tally.windows:
+            seconds = window.wait(now)
+            if seconds > longest:
+                found, longest = row, seconds
+        if found is None:
+            return tally.hold(now)
+        tally.refusals[found.limit.name] += 1
+        return LimitReached(found.limit.name, found.most, longest)
+
+    def admit(self, holder: str, limits: Limits) -> LocalPermit:
+        """Count a request that begins, whatever stands against it: somebody else has admitted it."""
+        tally = self._tally(holder, limits)
+        return tally.hold(self.clock())
+
+    def end(self, permit: Permit, taken: Taken) -> None:
+        """Count the end of a request, and what it came to."""
+        assert isinstance(permit, LocalPermit), "it was counted here"
+        tally = permit.tally
+        tally.in_flight -= 1
+        now = self.clock() if tally.windows else 0.0
+        for row, window, amount_of in tally.windows:
+            held, entry = permit.entries.get(row.limit.name, (None, None))
+            window.settle(now, entry if held is window else None, amount_of(taken))
+
+    def count_refusal(self, holder: str, limit: str) -> None:
+        """Count a request that somebody else did not admit."""
+        tally = self._tallies.get(holder)
+        if tally is not None:
+            tally.refusals[limit] = tally.refusals.get(limit, 0) + 1
+
+    def _tally(self, holder: str, limits: Limits) -> Tally:
+        """Return what a holder has used, to which these limits apply from now on."""
+        tally = self._tallies.get(holder)
+        if tally is None:
+            tally = self._tallies[holder] = Tally(holder)
+        if tally.limits != limits:
+            tally.use(limits, self._store)
+        return tally

@@ -1,0 +1,103 @@
+"""Counts that several processes or hosts share: somebody else counts, and is asked.
+
+What was admitted elsewhere is counted here too, whatever stands against it here.  So while nobody answers,
+this process knows what it has used itself, and keeps to its share of each limit: a counting process that
+hangs neither makes every request wait nor opens the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken, share_of_limits
+from mgw.clients.local_counts import LocalCounts, LocalPermit
+
+T = TypeVar("T")
+
+
+class SharedTallies(Protocol[T]):
+    """What counts for several.  It gives a ticket of its own kind for each request that it has admitted."""
+
+    @property
+    def parts(self) -> int:
+        """How many share what it counts."""
+        ...
+
+    @property
+    def keeps_refusals(self) -> bool:
+        """Whether it counts itself how often it did not admit a request."""
+        ...
+
+    def begin(self, holder: str, limits: Limits) -> Deferred[T | LimitReached | None] | None:
+        """Ask whether a request may begin; the answer is its ticket, or what stands against it.
+
+        ``None``, at once or later: it does not answer.  Never fails.
+        """
+        ...
+
+    def end(self, permit: LocalPermit, ticket: T | None, taken: Taken) -> None:
+        """Tell of the end of a request.
+
+        :param permit: how it was counted here.
+        :param ticket: ``None``: it was admitted here alone.
+        """
+        ...
+
+
+class SharedPermit(Permit, Generic[T], eq=False):
+    """A request that was admitted elsewhere, or here alone."""
+
+    local: LocalPermit
+    ticket: T | None
+
+
+@dataclass(slots=True, eq=False)
+class SharedCounts(Generic[T]):
+    """How much of its limits each holder has used, in all processes that share them."""
+
+    tallies: SharedTallies[T]
+    local: LocalCounts
+    """What this process has used."""
+
+    def use(self, holder: str, limits: Limits) -> None:
+        """Know the limits of a holder from now on; without any it is forgotten here."""
+        self.local.use(holder, limits)
+
+    def begin(self, holder: str, limits: Limits) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
+        """Ask whether a request may begin, or decide it here where nobody would answer."""
+        asked = self.tallies.begin(holder, limits)
+        if asked is None:
+            return self._begin_alone(holder, limits)
+        return asked.addCallback(self._on_answer, holder, limits)
+
+    def end(self, permit: Permit, taken: Taken) -> None:
+        """Count the end of a request, and what it came to."""
+        assert isinstance(permit, SharedPermit), "it was counted here"
+        self.local.end(permit.local, taken)
+        self.tallies.end(permit.local, permit.ticket, taken)
+
+    def refusals(self, holder: str) -> Mapping[str, int]:
+        """Return how many requests were not admitted, as far as nobody else counts that."""
+        return self.local.refusals(holder)
+
+    def _on_answer(
+        self, answer: T | LimitReached | None, holder: str, limits: Limits
+    ) -> Permit | LimitReached:
+        if answer is None:
+            return self._begin_alone(holder, limits)
+        if isinstance(answer, LimitReached):
+            if not self.tallies.keeps_refusals:
+                self.local.count_refusal(holder, answer.limit)
+            return answer
+        return SharedPermit(self.local.admit(holder, limits), answer)
+
+    def _begin_alone(self, holder: str, limits: Limits) -> Permit | LimitReached:
+        found = self.local.begin(holder, share_of_limits(limits, self.tallies.parts))
+        if isinstance(found, LimitReached):
+            most = next(row.most for row in limits if row.limit.name == found.limit)
+            return LimitReached(found.limit, most, found.seconds)
+        return SharedPermit(found, None)

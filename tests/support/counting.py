@@ -1,0 +1,81 @@
+"""Counts of limits at moments that a test states, and counts that answer when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred
+
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.local_counts import LocalCounts
+
+HOLDER = "key:alice"
+
+
+def limits(**most: int | None) -> Limits:
+    """Return limits by their names."""
+    return limits_of(most)
+
+
+class Counting:
+    """The counts of one holder."""
+
+    def __init__(self, **most: int | None) -> None:
+        self.now = 0.0
+        self.local = LocalCounts(lambda: self.now)
+        self.limits: Limits = ()
+        self.use(**most)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way."""
+        return self.local.in_flight(HOLDER)
+
+    def use(self, **most: int | None) -> None:
+        """Obey other limits from now on."""
+        self.limits = limits(**most)
+        self.local.use(HOLDER, self.limits)
+
+    def acquire(self, now: float) -> Permit | LimitReached:
+        """Begin a request."""
+        self.now = now
+        return self.local.begin(HOLDER, self.limits)
+
+    def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
+        """End a request."""
+        self.now = now
+        self.local.end(permit, Taken(int(not refused), tokens))
+
+
+@dataclass
+class LateCounts:
+    """Counts that answer when the test does."""
+
+    asked: list[Deferred[Permit | LimitReached]] = field(default_factory=list)
+    ended: list[tuple[Permit, Taken]] = field(default_factory=list)
+    used: list[tuple[str, Limits]] = field(default_factory=list)
+    """The limits of which it was told."""
+    ready: Permit | LimitReached | Exception | None = None
+    """What is answered at once."""
+
+    def use(self, holder: str, limits: Limits) -> None:
+        """Remember them."""
+        self.used.append((holder, limits))
+
+    def begin(self, _: str, __: Limits) -> Deferred[Permit | LimitReached]:
+        """Answer later, unless the answer is known."""
+        self.asked.append(Deferred())
+        if isinstance(self.ready, Exception):
+            self.asked[-1].errback(self.ready)
+        elif self.ready is not None:
+            self.asked[-1].callback(self.ready)
+        return self.asked[-1]
+
+    def end(self, permit: Permit, taken: Taken) -> None:
+        """Remember it."""
+        self.ended.append((permit, taken))
+
+    def refusals(self, _: str) -> Mapping[str, int]:
+        """Nobody has counted any."""
+        return {}
