@@ -33,7 +33,7 @@ from mgw.dashboard.usage import DashboardUsage
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.resource_tree import ResourceTree
 from mgw.routing.match import unknown_endpoint
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 
 _API: Final = "/v1/dashboard"
 _ENTRY: Final = f"{_API}/oauth/<entry>"

@@ -28,7 +28,7 @@ from twisted.logger import Logger
 
 from mgw.config.settings import Config
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 
 _log: Final = Logger()
 

@@ -17,7 +17,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.json import Encoder
 
-from mgw.usage.record import MAX_SHARED_CHARS, SettledExchange, encode_settled
+from mgw.usage.event import SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS
+from mgw.usage.record import encode_settled
 from mgw.wire.sse import escape_line_ends
 
 MAX_EVENTS: Final = 1000

@@ -29,7 +29,7 @@ from zope.interface import implementer
 
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind, EventRing
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 
 MAX_READERS: Final = 100
 DELIVERY_SECONDS: Final = 0.05

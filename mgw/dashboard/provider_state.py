@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from mgw.config.provider import AuthMode, Provider
 from mgw.nouns.errors import Cause
-from mgw.usage.event import Outcome, timestamp
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import Outcome, SettledExchange, timestamp
 
 FAILURES_IN_A_ROW: Final = 3
 _CREDENTIAL_STATUSES: Final = frozenset({401, 402, 403, 429})

@@ -18,7 +18,9 @@ from typing import Final
 
 from mgw.dashboard.event_memory import Work
 from mgw.dashboard.event_ring import MAX_DROPPED_CHARS
-from mgw.usage.record import MAX_SHARED_CHARS, SettledExchange, encode_settled
+from mgw.usage.event import SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS
+from mgw.usage.record import encode_settled
 from mgw.usage.usage_table import TABLE, create_table, insert_lines
 
 MAX_EVENTS: Final = 10_000

@@ -11,7 +11,7 @@ from twisted.web.server import Request
 
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.nouns.secret import Secret
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 
 if TYPE_CHECKING:
     from mgw.dashboard.app import Dashboard

@@ -17,9 +17,9 @@ from mgw.canonical.reply import NO_USAGE
 from mgw.dashboard.event_memory import Work
 from mgw.dashboard.usage_spans import Summed, UsageSpans
 from mgw.usage.buckets import bucket_of, text_of
-from mgw.usage.event import Outcome
+from mgw.usage.event import Outcome, SettledExchange
 from mgw.usage.figures import FIGURES
-from mgw.usage.record import ExchangeLabels, SettledExchange
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.usage_read import MAX_KEY_BYTES, OTHER
 from mgw.usage.usage_rollup import LABELS
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS

@@ -31,9 +31,8 @@ from mgw.routing.resolve import Target, is_translated
 from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
-from mgw.usage.event import Outcome, limit_dropped_names
+from mgw.usage.event import Outcome, SessionCounts, SettledExchange, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
-from mgw.usage.record import SessionCounts, SettledExchange
 from mgw.usage.trace_context import TraceContext
 
 IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch

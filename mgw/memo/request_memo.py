@@ -17,7 +17,7 @@ from mgw.memo.known_target import KnownTarget, SentLines, UpstreamHead
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
-from mgw.usage.record import MAX_SHARED_CHARS, ExchangeLabels, labels_of
+from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels, labels_of
 
 MAX_HEADS: Final = 512
 MAX_KEYS_BYTES: Final = 512 * 1024

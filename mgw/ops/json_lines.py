@@ -26,8 +26,9 @@ from twisted.logger import LogEvent, eventAsText
 
 from mgw.nouns.secret import redact_patterns
 from mgw.ops.logs import MAX_SHARED_PATH, UNKNOWN, UNLOGGED_PATHS, hide_credentials
-from mgw.usage.event import ELLIPSIS, MAX_NAME, timestamp
-from mgw.usage.record import EndedRequest, ExchangeLabels, SettledExchange, encode_settled
+from mgw.usage.event import ELLIPSIS, MAX_NAME, SettledExchange, timestamp
+from mgw.usage.labels import ExchangeLabels
+from mgw.usage.record import EndedRequest, encode_settled
 
 MAX_LINE: Final = 32 * 1024
 _MESSAGE_CHARS: Final = (24 * 1024, 8 * 1024, 2 * 1024)

@@ -31,10 +31,11 @@ from zope.interface import implementer
 
 from mgw.nouns.secret import Secret, redact_patterns, redact_secrets
 from mgw.ops.metrics import Metrics
-from mgw.usage.event import ELLIPSIS, timestamp, usd_text
+from mgw.usage.event import ELLIPSIS, SessionCounts, SettledExchange, timestamp, usd_text
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output, SharedOutput
-from mgw.usage.record import EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.usage.record_queue import RecordQueue
 
 MAX_TEXT: Final = 64 * 1024

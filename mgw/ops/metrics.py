@@ -30,7 +30,7 @@ from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.request_metrics import OTHER, KnownNames, RequestMetrics
 from mgw.ops.state_metrics import StateMetrics
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 
 EDGE_REASONS: Final = frozenset({"key", "origin"})
 PART_SECONDS: Final = 0.0005

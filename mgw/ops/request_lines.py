@@ -28,8 +28,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from mgw.config.log import LogFormat, LogSettings, RequestLines
 from mgw.ops.json_lines import access_json, joined_json, usage_json
 from mgw.ops.logs import AccessLog, UsageLog, joined_line, usage_line
+from mgw.usage.event import SettledExchange
 from mgw.usage.line_writer import LineWriter
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.record import EndedRequest
 
 HELD_SECONDS: Final = 0.5
 MAX_HELD: Final = 2048

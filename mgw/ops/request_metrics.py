@@ -20,8 +20,8 @@ from mgw.dialects.refusal import WORDS
 from mgw.ops.client_metrics import ClientMetrics, Consumption
 from mgw.ops.exposition import HistogramTable, Table, ValueTable
 from mgw.ops.session_metrics import SessionMetrics
-from mgw.usage.event import Outcome
-from mgw.usage.record import NO_CLIENT, OTHER_CLIENT, SettledExchange
+from mgw.usage.event import Outcome, SettledExchange
+from mgw.usage.labels import NO_CLIENT, OTHER_CLIENT
 
 BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),

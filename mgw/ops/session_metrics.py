@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.utils import floatToGoString
 
 from mgw.ops.exposition import HistogramTable, Table, ValueTable
-from mgw.usage.record import SessionCounts
+from mgw.usage.event import SessionCounts
 
 BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0)
 """The upper bounds of the buckets, in seconds."""

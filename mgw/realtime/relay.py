@@ -20,7 +20,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.realtime.direction import Direction
 from mgw.realtime.ending import Ending, Side
-from mgw.usage.record import SessionCounts
+from mgw.usage.event import SessionCounts
 from mgw.wire.whole_frames import render_close
 
 CLOSE_SECONDS: Final = 5.0

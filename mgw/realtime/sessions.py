@@ -17,7 +17,8 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.single_flight import SingleFlight
-from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts
+from mgw.usage.event import NO_SESSION, SessionCounts
+from mgw.usage.labels import ExchangeLabels
 
 RETRY_SECONDS = 1.0
 SESSIONS: Final = "sessions"

@@ -1,4 +1,4 @@
-"""The usage event: one record of each exchange.
+"""The usage event: one record of each exchange, and what an exchange leaves behind for it.
 
 The names, their order and their meaning are those of contract 7.2.  ``None`` means unknown and is left
 out of the line; a count of zero is known and written.
@@ -7,14 +7,17 @@ out of the line; a count of zero is known and written.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, StrEnum
+from enum import StrEnum
 from functools import lru_cache
 from time import gmtime, strftime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from msgspec import Raw, Struct, defstruct
-from msgspec.json import Encoder
-from msgspec.structs import astuple, replace
+from msgspec import Struct
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.usage.labels import ExchangeLabels
+from mgw.usage.price_row import Unpriced
+from mgw.usage.trace_context import TraceContext
 
 MAX_DROPPED_NAMES: Final = 256
 """How many names of dropped fields an event holds; an ellipsis says that there were more."""
@@ -90,23 +93,85 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The provider's own id of the exchange."""
 
 
-_FIELDS: Final = UsageEvent.__struct_fields__
-_TIME: Final = _FIELDS.index("time")
-_COST: Final = _FIELDS.index("cost_usd")
-_ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "latency_ms", "ttft_ms"))
-# Any: encoding looks at values alone, and time is text here.
-_Line: Final = defstruct("_Line", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
-_ENCODER: Final = Encoder()
+class SessionCounts(Struct, frozen=True, gc=False, array_like=True):
+    """What went through a realtime session."""
+
+    minutes: float | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    frames_in: int | None = None
+    frames_out: int | None = None
+
+
+NO_SESSION: Final = SessionCounts()
+
+
+class SettledExchange(Struct, frozen=True, gc=False):
+    """One exchange that has ended; the fields mean what those of :class:`~mgw.usage.event.UsageEvent` do."""
+
+    labels: ExchangeLabels
+    request_id: str
+    time: float
+    """Unix seconds."""
+    outcome: Outcome
+    latency_ms: float
+    http_status: int | None = None
+    ttft_ms: float | None = None
+    usage: TokenUsage = NO_USAGE
+    stream: bool | None = None
+    attempts: int | None = None
+    dropped_fields: tuple[str, ...] | None = None
+    error: str | None = None
+    error_message: str | None = None
+    upstream_request_id: str | None = None
+    session: SessionCounts | None = None
+    cost: int | None = None
+    """The cost in nanodollars."""
+    unpriced: Unpriced | None = None
+    """Why there is no cost, where one was to be expected."""
+    trace: TraceContext | None = None
+    """Where a sink asks for it; the event does not have it."""
+
+    def event(self) -> UsageEvent:
+        """Return the usage event."""
+        labels, usage, session = self.labels, self.usage, self.session or NO_SESSION
+        return UsageEvent(
+            request_id=self.request_id,
+            time=self.time,
+            dialect=labels.dialect,
+            route=labels.route,
+            provider=labels.provider,
+            model=labels.model,
+            upstream_model=labels.upstream_model,
+            modality=labels.modality,
+            transport=labels.transport,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            reasoning_tokens=usage.reasoning,
+            session_minutes=session.minutes,
+            cost_usd=None if self.cost is None else self.cost / NANODOLLARS,
+            stream=self.stream,
+            status=self.outcome,
+            http_status=self.http_status,
+            latency_ms=self.latency_ms,
+            ttft_ms=self.ttft_ms,
+            attempts=self.attempts,
+            key_hash=labels.key_hash,
+            dropped_fields=self.dropped_fields,
+            bytes_in=session.bytes_in,
+            bytes_out=session.bytes_out,
+            frames_in=session.frames_in,
+            frames_out=session.frames_out,
+            client=labels.client,
+            error=self.error,
+            error_message=self.error_message,
+            upstream_request_id=self.upstream_request_id,
+        )
+
+
 _MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
-
-
-def encode(event: UsageEvent) -> bytes:
-    """Return the event as one line of JSON that ends in a newline; any event has one."""
-    try:
-        line = _encode(event)
-    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
-        return _encode(_shorten(event))
-    return line if len(line) <= MAX_LINE_BYTES else _encode(_shorten(event))
 
 
 def timestamp(unix_seconds: float) -> str:
@@ -134,35 +199,6 @@ def limit_dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
     return found or None
 
 
-def _encode(event: UsageEvent) -> bytes:
-    values = list(astuple(event))
-    values[_TIME] = timestamp(event.time)
-    for index in _ROUNDED:
-        value = values[index]
-        if value is not None:
-            values[index] = round(value, 3)
-    if event.cost_usd is not None:
-        values[_COST] = Raw(usd_text(nanodollars_of(event.cost_usd)).encode())
-    return _ENCODER.encode(_Line(*values)) + b"\n"
-
-
 @lru_cache(maxsize=64)
 def _second(unix_seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_seconds))
-
-
-def _shorten(event: UsageEvent) -> UsageEvent:
-    changed: dict[str, Any] = {}  # Any: replace() takes the fields by name
-    for name in _FIELDS:
-        value = getattr(event, name)
-        if isinstance(value, str) and not isinstance(value, Enum):
-            changed[name] = _truncate(value, MAX_TEXT)
-    if event.dropped_fields is not None:
-        changed["dropped_fields"] = tuple(_truncate(name, MAX_NAME) for name in event.dropped_fields)
-    return replace(event, **changed)
-
-
-def _truncate(text: str, length: int) -> str:
-    if len(text) > length:
-        text = text[:length] + ELLIPSIS
-    return text.encode("utf-8", "replace").decode()

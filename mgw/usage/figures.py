@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.nouns.vocabulary import Modality
-from mgw.routing.routes import ROUTES
 from mgw.usage.event import Outcome
+from mgw.usage.labels import UNMETERED
 
 FIGURES: Final = MappingProxyType(
     {
@@ -30,10 +30,6 @@ FIGURES: Final = MappingProxyType(
     }
 )
 """The figure in which an outcome counts."""
-UNMETERED: Final = frozenset(
-    route.name for route in ROUTES if not route.metered and route.modality is not Modality.PLATFORM
-)
-"""Routes of models whose answers tell nothing of what they took, as those that count tokens do."""
 _PLATFORM: Final = Modality.PLATFORM.value
 _CONSUMES: Final = (
     f"provider IS NOT NULL AND modality <> '{_PLATFORM}' "
@@ -53,8 +49,3 @@ UNCOUNTED_COLUMNS: Final = ("stream", "status", "tokens_in", "tokens_out", *_CON
 IS_TIMED: Final = f"transport = 'http' AND status = '{Outcome.OK}'"
 """Whether the times of an event count, in SQL."""
 TIMED_COLUMNS: Final = ("transport", "status")
-
-
-def consumes(provider: str | None, modality: str, route: str) -> bool:
-    """Whether requests like this one take something of a model that has tokens or a price."""
-    return provider is not None and modality != _PLATFORM and route not in UNMETERED

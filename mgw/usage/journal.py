@@ -29,8 +29,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.usage.event import UsageEvent
-from mgw.usage.record import SettledExchange, encode_settled
+from mgw.usage.event import SettledExchange, UsageEvent
+from mgw.usage.record import encode_settled
 
 _log: Final = Logger()
 _MAX_UNKNOWN_STOPS: Final = 64

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from mgw.canonical.reply import NO_USAGE
 from mgw.dialects.refusal import WORDS
+from mgw.usage.event import SettledExchange
 from mgw.usage.genai import REALTIME, ProviderFacts, operation_of
-from mgw.usage.record import SettledExchange
 
 MAX_SERIES: Final = 1000
 """How many combinations of attributes have histograms of their own."""

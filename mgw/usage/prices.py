@@ -17,9 +17,9 @@ from mgw.config.prices import PARTS, PriceRowSettings
 from mgw.config.problems import ConfigError
 from mgw.config.settings import Config
 from mgw.nouns.vocabulary import Modality
-from mgw.usage.event import Outcome
+from mgw.usage.event import Outcome, SessionCounts
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.price_row import LabelPrice, PriceRow, Quantities, Unpriced, round_to_nanodollars
-from mgw.usage.record import ExchangeLabels, SessionCounts
 
 _MILLISECONDS_PER_MINUTE: Final = 60_000
 _SESSION_DECIMALS: Final = 3

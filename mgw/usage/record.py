@@ -1,147 +1,39 @@
-"""Small records that a request leaves when it completes; they become events and lines later.
+"""What a request leaves behind, as lines of JSON.
 
-A request that ends stores a :class:`SettledExchange`, if it has a usage event, and an :class:`EndedRequest`
-for the access log; :mod:`mgw.usage.record_queue` hands them on in batches.  What is the same for every
-exchange of one route, target and credential stands in :class:`ExchangeLabels`: its exchanges share them, and
-they are rendered once.
+A request that ends stores a :class:`~mgw.usage.event.SettledExchange`, if it has a usage event, and an
+:class:`EndedRequest` for the access log; :mod:`mgw.usage.record_queue` hands them on in batches.  What
+exchanges share, their labels, is rendered once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from enum import Enum
+from typing import Any, Final
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, defstruct
 from msgspec.json import Encoder
+from msgspec.structs import astuple, replace
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.nouns.secret import DIGEST_PREFIX
-from mgw.routing.route import Route, Treatment
-from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
-from mgw.usage.figures import consumes
-from mgw.usage.price_row import LabelPrice, Unpriced
-from mgw.usage.trace_context import TraceContext
+from mgw.usage.event import (
+    ELLIPSIS,
+    MAX_LINE_BYTES,
+    MAX_NAME,
+    MAX_TEXT,
+    SettledExchange,
+    UsageEvent,
+    nanodollars_of,
+    timestamp,
+    usd_text,
+)
+from mgw.usage.labels import ExchangeLabels
 
-MAX_SHARED_CHARS: Final = 256
-"""Labels with a longer name of a model are kept for no other exchange."""
-NO_CLIENT: Final = "none"
-OTHER_CLIENT: Final = "other"
-_MODELS: Final = "models/"
-"""Begins models in Gemini's bodies and messages and is sent on; paths name the same models without it."""
+_FIELDS: Final = UsageEvent.__struct_fields__
+_TIME: Final = _FIELDS.index("time")
+_COST: Final = _FIELDS.index("cost_usd")
+_ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "latency_ms", "ttft_ms"))
+# Any: encoding looks at values alone, and time is text here.
+_EventLine: Final = defstruct("_EventLine", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
 _ENCODER: Final = Encoder()
-
-
-@dataclass(slots=True, eq=False)
-class ExchangeLabels:
-    """What an event says of a route, a target and a credential."""
-
-    dialect: str
-    route: str
-    provider: str | None
-    model: str | None
-    upstream_model: str | None
-    modality: str
-    transport: Literal["http", "websocket"]
-    key_hash: str | None
-    client: str | None = None
-    client_label: str = field(init=False, repr=False)
-    """The same, where it is a name; else a word that says what it is."""
-    consumes: bool = field(init=False, repr=False)
-    """Whether an exchange takes something of a model that has tokens or a price."""
-    json_text: Raw | None = field(default=None, init=False, repr=False)
-    """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
-    log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
-    """The same, and the key's hash and the client, as :func:`mgw.ops.logs.usage_line` writes them."""
-    is_shown: bool | None = field(default=None, init=False, repr=False)
-    """Whether the log may show them as they are; ``None`` until :mod:`mgw.ops.json_lines` has looked."""
-    shown: ExchangeLabels | None = field(default=None, init=False, repr=False)
-    """What the log shows in their place, where it may not."""
-    price: LabelPrice | None = field(default=None, init=False, repr=False)
-    """What the model costs; ``None`` until the table of prices was asked."""
-
-    def __post_init__(self) -> None:
-        client = self.client
-        is_named = client is not None and not client.startswith(DIGEST_PREFIX)
-        self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
-        self.consumes = consumes(self.provider, self.modality, self.route)
-
-
-class SessionCounts(Struct, frozen=True, gc=False, array_like=True):
-    """What went through a realtime session."""
-
-    minutes: float | None = None
-    bytes_in: int | None = None
-    bytes_out: int | None = None
-    frames_in: int | None = None
-    frames_out: int | None = None
-
-
-NO_SESSION: Final = SessionCounts()
-
-
-class SettledExchange(Struct, frozen=True, gc=False):
-    """One exchange that has ended; the fields mean what those of :class:`~mgw.usage.event.UsageEvent` do."""
-
-    labels: ExchangeLabels
-    request_id: str
-    time: float
-    """Unix seconds."""
-    outcome: Outcome
-    latency_ms: float
-    http_status: int | None = None
-    ttft_ms: float | None = None
-    usage: TokenUsage = NO_USAGE
-    stream: bool | None = None
-    attempts: int | None = None
-    dropped_fields: tuple[str, ...] | None = None
-    error: str | None = None
-    error_message: str | None = None
-    upstream_request_id: str | None = None
-    session: SessionCounts | None = None
-    cost: int | None = None
-    """The cost in nanodollars."""
-    unpriced: Unpriced | None = None
-    """Why there is no cost, where one was to be expected."""
-    trace: TraceContext | None = None
-    """Where a sink asks for it; the event does not have it."""
-
-    def event(self) -> UsageEvent:
-        """Return the usage event."""
-        labels, usage, session = self.labels, self.usage, self.session or NO_SESSION
-        return UsageEvent(
-            request_id=self.request_id,
-            time=self.time,
-            dialect=labels.dialect,
-            route=labels.route,
-            provider=labels.provider,
-            model=labels.model,
-            upstream_model=labels.upstream_model,
-            modality=labels.modality,
-            transport=labels.transport,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            cache_read_tokens=usage.cache_read,
-            cache_write_tokens=usage.cache_write,
-            reasoning_tokens=usage.reasoning,
-            session_minutes=session.minutes,
-            cost_usd=None if self.cost is None else self.cost / NANODOLLARS,
-            stream=self.stream,
-            status=self.outcome,
-            http_status=self.http_status,
-            latency_ms=self.latency_ms,
-            ttft_ms=self.ttft_ms,
-            attempts=self.attempts,
-            key_hash=labels.key_hash,
-            dropped_fields=self.dropped_fields,
-            bytes_in=session.bytes_in,
-            bytes_out=session.bytes_out,
-            frames_in=session.frames_in,
-            frames_out=session.frames_out,
-            client=labels.client,
-            error=self.error,
-            error_message=self.error_message,
-            upstream_request_id=self.upstream_request_id,
-        )
 
 
 class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
@@ -203,7 +95,7 @@ class _Labels(Struct, kw_only=True, omit_defaults=True):
 
 
 def encode_settled(settled: SettledExchange) -> bytes:
-    """Return the line of JSON of an exchange: that of its event (:func:`mgw.usage.event.encode`)."""
+    """Return the line of JSON of an exchange: that of its event (:func:`encode`)."""
     labels, usage, ttft_ms, cost = settled.labels, settled.usage, settled.ttft_ms, settled.cost
     try:
         line = _ENCODER.encode(
@@ -255,25 +147,39 @@ def _render_labels(labels: ExchangeLabels) -> Raw:
     return raw
 
 
-def labels_of(
-    route: Route,
-    provider: str | None,
-    model: str | None,
-    upstream_model: str | None,
-    key_hash: str | None,
-    client: str | None = None,
-) -> ExchangeLabels:
-    """Return new labels; exchanges get those that :class:`~mgw.memo.request_memo.RequestMemo` keeps."""
-    if upstream_model is not None:
-        upstream_model = upstream_model.removeprefix(_MODELS)
-    return ExchangeLabels(
-        route.family.value,
-        route.name,
-        provider,
-        model,
-        upstream_model,
-        route.modality.value,
-        "websocket" if route.treatment is Treatment.REALTIME else "http",
-        key_hash,
-        client,
-    )
+def encode(event: UsageEvent) -> bytes:
+    """Return the event as one line of JSON that ends in a newline; any event has one."""
+    try:
+        line = _encode(event)
+    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
+        return _encode(_shorten(event))
+    return line if len(line) <= MAX_LINE_BYTES else _encode(_shorten(event))
+
+
+def _encode(event: UsageEvent) -> bytes:
+    values = list(astuple(event))
+    values[_TIME] = timestamp(event.time)
+    for index in _ROUNDED:
+        value = values[index]
+        if value is not None:
+            values[index] = round(value, 3)
+    if event.cost_usd is not None:
+        values[_COST] = Raw(usd_text(nanodollars_of(event.cost_usd)).encode())
+    return _ENCODER.encode(_EventLine(*values)) + b"\n"
+
+
+def _shorten(event: UsageEvent) -> UsageEvent:
+    changed: dict[str, Any] = {}  # Any: replace() takes the fields by name
+    for name in _FIELDS:
+        value = getattr(event, name)
+        if isinstance(value, str) and not isinstance(value, Enum):
+            changed[name] = _truncate(value, MAX_TEXT)
+    if event.dropped_fields is not None:
+        changed["dropped_fields"] = tuple(_truncate(name, MAX_NAME) for name in event.dropped_fields)
+    return replace(event, **changed)
+
+
+def _truncate(text: str, length: int) -> str:
+    if len(text) > length:
+        text = text[:length] + ELLIPSIS
+    return text.encode("utf-8", "replace").decode()

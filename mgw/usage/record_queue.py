@@ -24,7 +24,8 @@ from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.event import SettledExchange
+from mgw.usage.record import EndedRequest
 
 INTERVAL: Final = 0.02
 """Seconds that a record waits for others."""

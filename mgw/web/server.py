@@ -31,7 +31,8 @@ from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.event import SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import EdgeGate, Upload

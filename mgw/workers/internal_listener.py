@@ -31,7 +31,8 @@ from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.event import SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits, RequestReceiver
 from mgw.web.listener import BACKLOG, ChannelFactory

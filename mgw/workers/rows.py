@@ -14,9 +14,10 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome
+from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome, SessionCounts, SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
 from mgw.usage.price_row import Unpriced
-from mgw.usage.record import MAX_SHARED_CHARS, EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import TraceContext
 from mgw.workers.messages import ChannelMessage, Rows
 

@@ -14,8 +14,8 @@ from twisted.logger import Logger
 
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.session_list import SessionPhase
-from mgw.usage.event import timestamp
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.event import SettledExchange, timestamp
+from mgw.usage.record import EndedRequest
 from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import (
     AccountCooldown,

@@ -65,8 +65,8 @@ from mgw.ops.logs import RedactingObserver
 from mgw.realtime.messages import find_message_models
 from mgw.routing.resolve import Resolver
 from mgw.upstream.agent import _BufferConsumer
-from mgw.usage.event import encode
 from mgw.usage.journal import UnknownStopLog
+from mgw.usage.record import encode
 from mgw.usage.trace_context import trace_context_of
 from mgw.usage.usage_read import OTHER
 from mgw.wire.encodings import decode_content

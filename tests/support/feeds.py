@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind, EventRing
 from mgw.dashboard.feed import DELIVERY_SECONDS, Feed
 from mgw.nouns.errors import GatewayError
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 from mgw.web.gateway_request import GatewayRequest
 from tests.support.channels import Line, RecordedRequest, RecordingHandler, get
 from tests.support.usage import exchange

@@ -138,7 +138,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/memory/dashboard/test_event_ring.py::test_a_record_with_long_names_is_not_held": (
         "mgw.dashboard.event_ring.MAX_DROPPED_CHARS",
-        "mgw.usage.record.MAX_SHARED_CHARS",
+        "mgw.usage.labels.MAX_SHARED_CHARS",
     ),
     "tests/memory/dashboard/test_log_lines.py::test_the_newest_come_last_and_the_oldest_go": (
         "mgw.dashboard.log_lines.MAX_LINES",

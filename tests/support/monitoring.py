@@ -23,10 +23,9 @@ from mgw.ops.metrics import Metrics
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.redis.hosts import open_fleet
-from mgw.usage.event import Outcome
+from mgw.usage.event import Outcome, SessionCounts
 from mgw.usage.journal import SinkCounts
 from mgw.usage.price_row import Unpriced
-from mgw.usage.record import SessionCounts
 from mgw.workers.worker_state import WorkersState
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of

@@ -30,9 +30,8 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.routing.table import denied_routes, families_of
 from mgw.upstream.client import Upstream
-from mgw.usage.event import UsageEvent
+from mgw.usage.event import SettledExchange, UsageEvent
 from mgw.usage.prices import PriceTable
-from mgw.usage.record import SettledExchange
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.token_endpoints import TokenHosts

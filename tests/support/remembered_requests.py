@@ -21,7 +21,7 @@ from mgw.generation import Generation
 from mgw.memo.request_memo import RequestMemo
 from mgw.ops.json_lines import usage_json
 from mgw.ops.logs import usage_line
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 from mgw.web.channel import GatewayChannel
 from mgw.web.server import RequestIds
 from tests.support.channels import channel_of

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.canonical.reply import TokenUsage
-from mgw.usage.event import Outcome, UsageEvent, nanodollars_of
-from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts, SettledExchange
+from mgw.usage.event import NO_SESSION, Outcome, SessionCounts, SettledExchange, UsageEvent, nanodollars_of
+from mgw.usage.labels import ExchangeLabels
 
 T = TypeVar("T")
 

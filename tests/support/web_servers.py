@@ -25,8 +25,8 @@ from mgw.nouns.secret import Secret
 from mgw.ops.live_models import LiveModels
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
-from mgw.usage.event import UsageEvent
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.event import SettledExchange, UsageEvent
+from mgw.usage.record import EndedRequest
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.gateway_request import GatewayRequest
 from mgw.web.listener import ChannelFactory

@@ -23,11 +23,12 @@ from mgw.config.hooks import OTLP_MISSING, OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
 from mgw.nouns.secret import Secret
 from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.usage.event import SettledExchange
 from mgw.usage.genai import ProviderFacts, facts_of, known_models
 from mgw.usage.operation_metrics import OperationMetrics
 from mgw.usage.otlp_collector import TIMEOUT_SECONDS, Collector
 from mgw.usage.outbox import DELIVER_SECONDS, Outbox, OutboxOptions, Result, Verdict
-from mgw.usage.record import SettledExchange, encode_settled
+from mgw.usage.record import encode_settled
 from mgw.usage.sinks import SinkTools
 from mgw.usage.trace_context import TraceContext
 

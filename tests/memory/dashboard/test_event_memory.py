@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs
 from mgw.dashboard.event_memory import MAX_WORK, EventMemory, Work
 from mgw.dashboard.event_queries import EventQueries
 from mgw.nouns.errors import Reason
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import AtOnce, OnDemand
 

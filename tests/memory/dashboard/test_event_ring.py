@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dashboard.event_ring import ALL_KINDS, MAX_DROPPED_CHARS, EventKind, EventRing
-from mgw.usage.record import MAX_SHARED_CHARS, SettledExchange
+from mgw.usage.event import SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS
 from tests.support.feeds import START, Note, parse_events, rows
 from tests.support.usage import exchange
 

@@ -22,8 +22,9 @@ from mgw.dashboard.event_queries import EventFile
 from mgw.dashboard.request_list import read_page
 from mgw.dashboard.usage import answer_usage
 from mgw.dashboard.usage_query import By, parse_usage_query
-from mgw.usage.event import Outcome, UsageEvent, encode
+from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.event_search import EventSearch
+from mgw.usage.record import encode
 from mgw.usage.usage_read import open_period
 from mgw.usage.usage_rollup import hour_of
 from mgw.usage.usage_table import UsageTable

@@ -18,8 +18,7 @@ from mgw.dashboard.provider_state import (
     ObservedHealth,
     ProviderStates,
 )
-from mgw.usage.event import Outcome
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import Outcome, SettledExchange
 from tests.support.usage import exchange
 
 START = 1_764_000_000.0

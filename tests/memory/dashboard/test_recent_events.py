@@ -15,9 +15,10 @@ from mgw.dashboard.recent_events import (
     MAX_TEXT_BYTES,
     RecentEvents,
 )
-from mgw.usage.event import encode
+from mgw.usage.event import SettledExchange
 from mgw.usage.event_search import EventSearch, encode_event, find_events
-from mgw.usage.record import MAX_SHARED_CHARS, SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS
+from mgw.usage.record import encode
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 from tests.support.usage import AtOnce, event, exchange

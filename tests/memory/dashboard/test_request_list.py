@@ -17,7 +17,8 @@ from mgw.dashboard.recent_events import RecentEvents
 from mgw.dashboard.request_list import MAX_PAGE_BYTES, DashboardRequests
 from mgw.dashboard.requests import Requests
 from mgw.nouns.errors import Reason
-from mgw.usage.event import UsageEvent, encode
+from mgw.usage.event import UsageEvent
+from mgw.usage.record import encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import AtOnce, event, settled_as

@@ -16,8 +16,7 @@ from mgw.dashboard.session_list import (
 )
 from mgw.nouns.errors import GatewayError
 from mgw.realtime.sessions import SessionFacts, Sessions
-from mgw.usage.event import timestamp
-from mgw.usage.record import NO_SESSION
+from mgw.usage.event import NO_SESSION, timestamp
 from tests.support.memory_sessions import (
     FIRST_MESSAGE,
     REALTIME,

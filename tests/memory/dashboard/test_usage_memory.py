@@ -15,7 +15,7 @@ from mgw.dashboard.usage import ask_memory
 from mgw.dashboard.usage_memory import MAX_EVENTS, MAX_KEPT, MAX_WAITING, UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.dashboard.usage_spans import KEPT_HOURS, MAX_NAMES, MAX_SPANS, MINUTE, MINUTES
-from mgw.usage.record import SettledExchange
+from mgw.usage.event import SettledExchange
 from tests.support.deferreds import result_of
 from tests.support.usage import AtOnce, OnDemand, exchange
 

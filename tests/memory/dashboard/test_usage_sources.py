@@ -19,7 +19,8 @@ from mgw.dashboard.usage import ask_file, ask_memory
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.dashboard.usage_spans import MINUTE, MINUTES
-from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, encode, nanodollars_of
+from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, nanodollars_of
+from mgw.usage.record import encode
 from mgw.usage.usage_read import MAX_KEY_BYTES
 from mgw.usage.usage_rollup import hour_of
 from mgw.usage.usage_table import UsageTable

@@ -20,7 +20,7 @@ from mgw.dashboard.usage import DashboardUsage, ask_file
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.usage.event import encode
+from mgw.usage.record import encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import AtOnce, OnDemand, event, exchange

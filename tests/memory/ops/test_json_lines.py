@@ -14,8 +14,8 @@ from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher
 from mgw.nouns.secret import REDACTED, Secret
 from mgw.ops.json_lines import MAX_LINE, access_json, joined_json, message_json, usage_json
 from mgw.ops.logs import RedactingObserver
-from mgw.usage.event import ELLIPSIS
-from mgw.usage.record import EndedRequest, SettledExchange, encode_settled
+from mgw.usage.event import ELLIPSIS, SettledExchange
+from mgw.usage.record import EndedRequest, encode_settled
 from tests.support.usage import exchange
 
 CANARY = "canary-7f3a91"

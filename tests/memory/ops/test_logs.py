@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
 from mgw.ops.logs import AccessLog, UsageLog, format_value, usage_line
-from mgw.usage.event import ELLIPSIS, Outcome
+from mgw.usage.event import ELLIPSIS, Outcome, SettledExchange
 from mgw.usage.line_writer import INTERVAL, LineWriter
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.record import EndedRequest
 from tests.support.usage import AtOnce, MemoryOutput, exchange
 
 # A value is a bare word or a JSON string; the order is that of the line.

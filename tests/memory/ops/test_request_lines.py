@@ -14,8 +14,9 @@ from twisted.internet.task import Clock
 from mgw.config.log import LogFormat, LogSettings, RequestLines
 from mgw.ops.logs import AccessLog, UsageLog, usage_line
 from mgw.ops.request_lines import HELD_SECONDS, MAX_HELD, RequestLog
+from mgw.usage.event import SettledExchange
 from mgw.usage.line_writer import INTERVAL, LineWriter
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.record import EndedRequest
 from tests.support.usage import AtOnce, MemoryOutput, exchange
 
 TEXT, JSON = LogFormat.TEXT, LogFormat.JSON

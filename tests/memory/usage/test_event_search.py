@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.usage.event import Outcome, UsageEvent, encode, timestamp
+from mgw.usage.event import Outcome, UsageEvent, timestamp
 from mgw.usage.event_search import (
     FILTERS,
     EventPosition,
@@ -21,6 +21,7 @@ from mgw.usage.event_search import (
     is_status,
     search_statement,
 )
+from mgw.usage.record import encode
 from mgw.usage.usage_table import COLUMNS, INDEXES, SEARCH_INDEX, UPSTREAM_INDEX, create_table, insert_lines
 from tests.support.usage import event
 

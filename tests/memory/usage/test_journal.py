@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from mgw.usage.event import encode
+from mgw.usage.event import SettledExchange
 from mgw.usage.journal import Journal, Sink, SinkCounts
 from mgw.usage.line_writer import INTERVAL, LineWriter
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import encode
 from mgw.usage.sinks.jsonl import JsonlSink
 from tests.support.deferreds import result_of
 from tests.support.usage import AtOnce, MemoryOutput, MemorySink, event, exchange

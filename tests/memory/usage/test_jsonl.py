@@ -11,9 +11,9 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import JsonlSettings
-from mgw.usage.event import encode
 from mgw.usage.line_writer import INTERVAL, LineWriter
 from mgw.usage.output import DescriptorOutput
+from mgw.usage.record import encode
 from mgw.usage.sinks.jsonl import JsonlSink, output_opener
 from tests.support.usage import AtOnce, event
 

@@ -19,9 +19,9 @@ from twisted.logger import capturedLogs
 from mgw.config.hooks import OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
 from mgw.nouns.secret import Secret
+from mgw.usage.event import SettledExchange
 from mgw.usage.journal import RowSink
 from mgw.usage.outbox import DELIVERED, Result, Verdict
-from mgw.usage.record import SettledExchange
 from mgw.usage.sinks import SinkTools, otlp
 from mgw.usage.sinks.otlp import open_sink
 from mgw.usage.spool_room import SpoolRoom

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from mgw.ops.logs import UNKNOWN, format_value, usage_line
 from mgw.routing.routes import ROUTES
-from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
-from mgw.usage.record import MAX_SHARED_CHARS, encode_settled, labels_of
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, timestamp
+from mgw.usage.labels import MAX_SHARED_CHARS, labels_of
+from mgw.usage.record import encode, encode_settled
 from tests.support.usage import event, settled_as
 
 _COUNT_FIELDS = (

@@ -15,9 +15,10 @@ from twisted.internet.task import Clock
 
 from mgw.ops.logs import AccessLog, UsageLog
 from mgw.ops.metrics import Metrics
+from mgw.usage.event import SettledExchange
 from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
-from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.usage.record_queue import INTERVAL, MAX_WAITING, SLICE, RecordQueue
 from mgw.usage.sinks.jsonl import JsonlSink
 from tests.support.deferreds import result_of

@@ -12,7 +12,8 @@ import pytest
 
 from mgw.cli.gateway_query import GatewayQuery
 from mgw.cli.main import main
-from mgw.usage.event import Outcome, UsageEvent, encode
+from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.record import encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.usage import event
 

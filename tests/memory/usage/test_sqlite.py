@@ -14,7 +14,8 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import SqliteSettings
-from mgw.usage.event import UsageEvent, encode, timestamp
+from mgw.usage.event import UsageEvent, timestamp
+from mgw.usage.record import encode
 from mgw.usage.sinks import SinkTools
 from mgw.usage.sinks.sqlite import (
     DAY_SECONDS,

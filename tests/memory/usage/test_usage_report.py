@@ -14,7 +14,8 @@ import pytest
 
 from mgw.cli.main import main
 from mgw.cli.moments import parse_moment
-from mgw.usage.event import Outcome, encode
+from mgw.usage.event import Outcome
+from mgw.usage.record import encode
 from mgw.usage.usage_table import UsageTable
 from tests.support.usage import event
 

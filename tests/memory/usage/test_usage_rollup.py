@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgw.usage import usage_rollup
-from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, encode, timestamp
+from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, timestamp
+from mgw.usage.record import encode
 from mgw.usage.usage_read import KEYS, Period, Row, UsageReader, open_period, read_sums
 from mgw.usage.usage_rollup import CLOSED, FORMAT, HOURS, SLICE, hour_of
 from mgw.usage.usage_table import UsageTable

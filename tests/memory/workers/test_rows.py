@@ -13,16 +13,10 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.ops.logs import usage_line
-from mgw.usage.event import MAX_LINE_BYTES, Outcome
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, SessionCounts, SettledExchange
+from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
 from mgw.usage.price_row import Unpriced
-from mgw.usage.record import (
-    MAX_SHARED_CHARS,
-    EndedRequest,
-    ExchangeLabels,
-    SessionCounts,
-    SettledExchange,
-    encode_settled,
-)
+from mgw.usage.record import EndedRequest, encode_settled
 from mgw.usage.trace_context import TraceContext
 from mgw.workers.messages import AnyMessage, ChannelMessage, Rows
 from mgw.workers.rows import MAX_LABELS, MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, RowReader, RowWriter

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.cli.tail_lines import EventRenderer, Filters, harmless
-from mgw.usage.event import Outcome, encode
+from mgw.usage.event import Outcome
+from mgw.usage.record import encode
 from tests.support.usage import event
 
 PLAIN = EventRenderer(Filters())

@@ -10,7 +10,7 @@ from mgw.memo.known_target import UpstreamHead
 from mgw.memo.request_memo import MAX_LABELS, MAX_SENT_LINES, RequestMemo
 from mgw.routing.resolve import Target
 from mgw.routing.routes import ROUTES
-from mgw.usage.record import MAX_SHARED_CHARS
+from mgw.usage.labels import MAX_SHARED_CHARS
 from tests.support.configs import THREE_FAMILIES, config
 
 CHAT = next(route for route in ROUTES if route.name == "chat")

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.config.load import parse
-from mgw.usage.event import Outcome, UsageEvent, encode, timestamp
+from mgw.usage.event import Outcome, UsageEvent, timestamp
+from mgw.usage.record import encode
 from mgw.usage.usage_table import UsageTable
 from tools.screenshots import png
 from tools.screenshots.history import DAY, load_at, write_history

@@ -18,10 +18,10 @@ from mgw.usage.event import (
     MAX_LINE_BYTES,
     Outcome,
     UsageEvent,
-    encode,
     limit_dropped_names,
     timestamp,
 )
+from mgw.usage.record import encode
 from tests.support.usage import event
 
 FIELDS = [

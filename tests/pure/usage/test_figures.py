@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from mgw.config.prices import PriceRowSettings
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.routes import ROUTES
-from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, encode
-from mgw.usage.figures import FIGURES, consumes
+from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent
+from mgw.usage.figures import FIGURES
+from mgw.usage.labels import consumes
 from mgw.usage.price_row import Unpriced
 from mgw.usage.prices import PriceTable
+from mgw.usage.record import encode
 from mgw.usage.usage_sums import SUMS, sum_expression, time_value
 from mgw.usage.usage_table import COLUMNS, UsageTable
 from tests.support.usage import event, settled_as

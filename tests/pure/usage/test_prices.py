@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.config.prices import PriceRowSettings
 from mgw.nouns.vocabulary import Modality
-from mgw.usage.event import Outcome
+from mgw.usage.event import Outcome, SessionCounts
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.price_row import UNITS, PriceRow, Quantities, Unpriced, round_to_nanodollars
 from mgw.usage.prices import PriceTable
-from mgw.usage.record import ExchangeLabels, SessionCounts
 
 DOLLARS = st.decimals(0, 1000, places=9)
 COUNTS = st.integers(0, 2**53)
