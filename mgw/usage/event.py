@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from time import gmtime, strftime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Struct
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.usage.event_field import About, FieldType, table_of
 from mgw.usage.labels import ExchangeLabels
 from mgw.usage.price_row import Unpriced
 from mgw.usage.trace_context import TraceContext
@@ -40,57 +41,172 @@ class Outcome(StrEnum):
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One exchange, or one realtime session."""
+    """One exchange, or one realtime session: the table of the fields of events, in their order.
 
-    request_id: str
-    time: float
-    """Unix seconds; written as RFC 3339 in UTC."""
-    dialect: str
-    """The client's family."""
-    route: str
-    """The name of a row of the route table."""
-    provider: str | None = None
-    model: str | None = None
-    """The model as requested."""
-    upstream_model: str | None = None
-    modality: str
-    transport: Literal["http", "websocket"]
-    tokens_in: int | None = None
-    """The prompt's tokens, cache reads and writes included, however a provider counts."""
-    tokens_out: int | None = None
-    """The answer's tokens, reasoning included."""
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    session_minutes: float | None = None
-    cost_usd: float | None = None
-    """US dollars: a whole number of nanodollars, written with at most 9 decimals."""
-    stream: bool | None = None
-    """Whether the response was an event stream or an array in pieces."""
-    status: Outcome
-    http_status: int | None = None
-    """What the client got; 499 for a client that left first."""
-    latency_ms: float
-    """The time from the complete request head to the last byte handed to the transport."""
-    ttft_ms: float | None = None
-    """The time from the complete request head to the first body byte of the response."""
-    attempts: int | None = None
-    """The number of upstream requests begun."""
-    key_hash: str | None = None
-    dropped_fields: tuple[str, ...] | None = None
-    bytes_in: int | None = None
-    """The bytes of a realtime session that came from the client."""
-    bytes_out: int | None = None
-    frames_in: int | None = None
-    frames_out: int | None = None
-    client: str | None = None
-    """The client's name: that of its key, else the first digits of the key's digest."""
-    error: str | None = None
-    """Why it did not end well: one word (:func:`mgw.dialects.refusal.word_of`)."""
-    error_message: str | None = None
-    """How the provider itself said so: the beginning of its error's message, without credentials."""
-    upstream_request_id: str | None = None
-    """The provider's own id of the exchange."""
+    A new field goes to the end, and :class:`SettledExchange` has it under the same name until it is written.
+    What stands under a field describes it to readers of ``docs/usage-events.rst``.
+    """
+
+    request_id: Annotated[str, About(is_ours=True, page="Request ID")]
+    """The gateway's id for the request, as in the header ``X-Gateway-Request-Id``."""
+    time: Annotated[float, About(type=FieldType.TIME, page="Started", span=None)]
+    """The time when the request head was complete."""
+    dialect: Annotated[str, About("labels.dialect", is_ours=True)]
+    """The family of the client: ``openai``, ``anthropic`` or ``gemini``."""
+    route: Annotated[str, About("labels.route", is_ours=True, metric="label route")]
+    """The name of the route, such as ``chat`` or ``files_create``; `Routes <routes.rst>`_ lists all
+    routes."""
+    provider: Annotated[str | None, About("labels.provider", metric="label provider")] = None
+    """The name of the provider in the configuration. Missing if no provider was chosen."""
+    model: Annotated[
+        str | None, About("labels.model", span="gen_ai.request.model", page="Requested model")
+    ] = None
+    """The model as requested: an alias, ``<provider>/<model>`` or a model id."""
+    upstream_model: Annotated[str | None, About("labels.upstream_model", span="gen_ai.response.model")] = None
+    """The model id that was sent to the provider, without the ``models/`` of Gemini bodies."""
+    modality: Annotated[str, About("labels.modality", is_ours=True, log=None)]
+    """``text``, ``embedding``, ``image_gen``, ``video_gen``, ``audio_speech``, ``audio_transcribe``,
+    ``realtime`` or ``platform``."""
+    transport: Annotated[Literal["http", "websocket"], About("labels.transport", is_ours=True, log=None)]
+    """``http`` or ``websocket``."""
+    tokens_in: Annotated[
+        int | None,
+        About(
+            "usage.tokens_in",
+            unit="tokens",
+            span="gen_ai.usage.input_tokens",
+            metric="mgw_tokens_total",
+            page="Input tokens",
+        ),
+    ] = None
+    """The tokens of the prompt that the provider reported. Regardless of the provider's own convention, they
+    include tokens read from and written to the cache."""
+    tokens_out: Annotated[
+        int | None,
+        About(
+            "usage.tokens_out",
+            unit="tokens",
+            span="gen_ai.usage.output_tokens",
+            metric="mgw_tokens_total",
+            page="Output tokens",
+        ),
+    ] = None
+    """The tokens of the response that the provider reported, reasoning included. Events of
+    ``messages_count_tokens`` and ``count_tokens`` have no tokens, because nothing was consumed."""
+    cache_read_tokens: Annotated[
+        int | None,
+        About(
+            "usage.cache_read",
+            unit="tokens",
+            span="gen_ai.usage.cache_read.input_tokens",
+            metric="mgw_tokens_total",
+        ),
+    ] = None
+    """The part of ``tokens_in`` that was read from the cache, if the provider reports it."""
+    cache_write_tokens: Annotated[
+        int | None,
+        About(
+            "usage.cache_write",
+            unit="tokens",
+            span="gen_ai.usage.cache_creation.input_tokens",
+            metric="mgw_tokens_total",
+        ),
+    ] = None
+    """The part of ``tokens_in`` that was written to the cache, if the provider reports it."""
+    reasoning_tokens: Annotated[
+        int | None,
+        About(
+            "usage.reasoning",
+            unit="tokens",
+            span="gen_ai.usage.reasoning.output_tokens",
+            metric="mgw_tokens_total",
+        ),
+    ] = None
+    """The part of ``tokens_out`` that is reasoning, if the provider reports it."""
+    session_minutes: Annotated[
+        float | None, About("session.minutes", unit="minutes", metric="mgw_session_seconds")
+    ] = None
+    """The length of a realtime session."""
+    cost_usd: Annotated[
+        float | None,
+        About("cost", type=FieldType.MONEY, unit="US dollars", metric="mgw_cost_usd_total", page="Cost"),
+    ] = None
+    """The cost of the request, with at most 9 decimals. Missing without ``prices``, or if a value needed for
+    the price is unknown; see `Costs <cost.rst>`_."""
+    stream: Annotated[
+        bool | None, About(span="gen_ai.request.stream", has_few_values=True, page="Streamed")
+    ] = None
+    """Whether the response was an event stream, or an array sent in pieces."""
+    status: Annotated[
+        Outcome,
+        About("outcome", log="outcome", span="mgw.outcome", has_few_values=True, metric="label outcome"),
+    ]
+    """How the request ended: ``ok``, ``upstream_error``, ``client_abort`` or ``rejected``, see `Status and
+    error`_."""
+    http_status: Annotated[
+        int | None,
+        About(
+            log="status", span="http.response.status_code", has_few_values=True, metric="label status_class"
+        ),
+    ] = None
+    """The status sent to the client, or 499 if the client disconnected first."""
+    latency_ms: Annotated[
+        float, About(unit="milliseconds", metric="mgw_request_seconds", page="Complete after", span=None)
+    ]
+    """Time from the end of the request head until the last byte was passed to the transport."""
+    ttft_ms: Annotated[
+        float | None,
+        About(
+            unit="milliseconds",
+            span="gen_ai.response.time_to_first_chunk",
+            metric="mgw_time_to_first_byte_seconds",
+            page="First byte after",
+        ),
+    ] = None
+    """Time from the end of the request head to the first byte of the response body."""
+    attempts: Annotated[int | None, About(has_few_values=True, metric="mgw_request_retries_total")] = None
+    """The number of upstream requests that were started."""
+    key_hash: Annotated[str | None, About("labels.key_hash", page="Provider key")] = None
+    """The first 12 hex digits of the SHA-256 of the credential sent upstream, never the credential itself.
+    For token sources, it is the hash of the configured identity, so it does not change when the token is
+    refreshed."""
+    dropped_fields: Annotated[tuple[str, ...] | None, About(page="Fields")] = None
+    """Request fields that could not be translated, as paths in the client's own API: sorted, at most 256,
+    then ``…``."""
+    bytes_in: Annotated[
+        int | None, About("session.bytes_in", unit="bytes", metric="mgw_session_bytes_total")
+    ] = None
+    """The payload bytes of a realtime session that came from the client."""
+    bytes_out: Annotated[
+        int | None, About("session.bytes_out", unit="bytes", metric="mgw_session_bytes_total")
+    ] = None
+    """The payload bytes of a realtime session that went to the client."""
+    frames_in: Annotated[
+        int | None, About("session.frames_in", unit="frames", metric="mgw_session_frames_total")
+    ] = None
+    """The data frames of a realtime session that came from the client."""
+    frames_out: Annotated[
+        int | None, About("session.frames_out", unit="frames", metric="mgw_session_frames_total")
+    ] = None
+    """The data frames of a realtime session that went to the client."""
+    client: Annotated[str | None, About("labels.client", metric="label client")] = None
+    """The name of the gateway key. For a key without a name, ``sha256:`` and the first 12 hex digits of its
+    SHA-256 (`Gateway keys <keys.rst>`_). Missing if edge auth is off."""
+    error: Annotated[
+        str | None,
+        About(is_ours=True, span="error.type", has_few_values=True, metric="mgw_request_errors_total"),
+    ] = None
+    """The cause of a failure, in one word, see `Status and error`_. Missing if the request did not fail."""
+    error_message: Annotated[str | None, About(since="0.5.0", log=None, span=None)] = None
+    """The provider's own explanation of a failure, see `Status and error`_. Missing if the gateway itself
+    rejected the request, or if the error has no message field."""
+    upstream_request_id: Annotated[str | None, About(page="Upstream request ID")] = None
+    """The provider's own id for the request, for support cases: its header ``x-request-id``, ``request-id``,
+    ``x-goog-request-id``, ``apim-request-id`` or ``x-ms-request-id``, if present."""
+
+
+FIELDS: Final = table_of(UsageEvent)
+_READERS: Final = tuple((field, field.reader()) for field in FIELDS)
 
 
 class SessionCounts(Struct, frozen=True, gc=False, array_like=True):
@@ -134,41 +250,10 @@ class SettledExchange(Struct, frozen=True, gc=False):
 
     def event(self) -> UsageEvent:
         """Return the usage event."""
-        labels, usage, session = self.labels, self.usage, self.session or NO_SESSION
-        return UsageEvent(
-            request_id=self.request_id,
-            time=self.time,
-            dialect=labels.dialect,
-            route=labels.route,
-            provider=labels.provider,
-            model=labels.model,
-            upstream_model=labels.upstream_model,
-            modality=labels.modality,
-            transport=labels.transport,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            cache_read_tokens=usage.cache_read,
-            cache_write_tokens=usage.cache_write,
-            reasoning_tokens=usage.reasoning,
-            session_minutes=session.minutes,
-            cost_usd=None if self.cost is None else self.cost / NANODOLLARS,
-            stream=self.stream,
-            status=self.outcome,
-            http_status=self.http_status,
-            latency_ms=self.latency_ms,
-            ttft_ms=self.ttft_ms,
-            attempts=self.attempts,
-            key_hash=labels.key_hash,
-            dropped_fields=self.dropped_fields,
-            bytes_in=session.bytes_in,
-            bytes_out=session.bytes_out,
-            frames_in=session.frames_in,
-            frames_out=session.frames_out,
-            client=labels.client,
-            error=self.error,
-            error_message=self.error_message,
-            upstream_request_id=self.upstream_request_id,
-        )
+        values = {field.name: read(self) for field, read in _READERS}
+        if self.cost is not None:
+            values["cost_usd"] = self.cost / NANODOLLARS
+        return UsageEvent(**values)
 
 
 _MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))

@@ -7,15 +7,19 @@ exchanges share, their labels, is rendered once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import takewhile
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import Raw, Struct, defstruct
 from msgspec.json import Encoder
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from mgw.usage.event import (
     ELLIPSIS,
+    FIELDS,
     MAX_LINE_BYTES,
     MAX_NAME,
     MAX_TEXT,
@@ -25,15 +29,13 @@ from mgw.usage.event import (
     timestamp,
     usd_text,
 )
+from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.labels import ExchangeLabels
 
-_FIELDS: Final = UsageEvent.__struct_fields__
-_TIME: Final = _FIELDS.index("time")
-_COST: Final = _FIELDS.index("cost_usd")
-_ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "latency_ms", "ttft_ms"))
-# Any: encoding looks at values alone, and time is text here.
-_EventLine: Final = defstruct("_EventLine", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
+_LABELS: Final = "labels."
 _ENCODER: Final = Encoder()
+
+Values = list[Any]  # Any: the fields of an exchange by their places, as the exchange has them
 
 
 class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
@@ -54,132 +56,112 @@ class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     """Whether an exchange of the same id has a record, too."""
 
 
-class _Line(Struct, omit_defaults=True):
-    """A line of JSON; its fields are those of the event, but for the labels."""
+def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
+    """Return what makes the line of JSON of an exchange, with the fields of a table.
 
-    request_id: str
-    time: str
-    dialect: Raw
-    """The dialect and all that follows it up to the transport: what is raw is written as it stands."""
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    session_minutes: float | None = None
-    cost_usd: Raw | None = None
-    stream: bool | None = None
-    status: str | None = None
-    http_status: int | None = None
-    latency_ms: float | None = None
-    ttft_ms: float | None = None
-    attempts: int | None = None
-    key_hash: str | None = None
-    dropped_fields: tuple[str, ...] | None = None
-    client: str | None = None
-    error: str | None = None
-    error_message: str | None = None
-    upstream_request_id: str | None = None
+    The labels that stand next to one another in the table are encoded once for all exchanges that share them.
+    Exchanges with a session, and those with unusual texts, take another way (:func:`line_encoder`).
+    """
+    first = next(at for at, field in enumerate(fields) if field.source.startswith(_LABELS))
+    shared = list(takewhile(lambda field: field.source.startswith(_LABELS), fields[first:]))
+    alone = [field for field in fields[first + len(shared) :] if not field.is_of_session]
+    usual = [*fields[: first + 1], *alone]
+    sources = [field.source for field in usual]
+    sources[first] = f"{_LABELS}json_text"
+    read = attrgetter(*sources)
+    times, numbers, amounts = (_places(usual, kind) for kind in _CONVERTED)
+    line_type, encode_json = _line_type(usual), _ENCODER.encode
+    readers, encode_unusual = [field.reader() for field in fields], line_encoder(fields)
 
+    def encode_settled(settled: SettledExchange) -> bytes:
+        """Return the line of JSON of an exchange: that of its event (:func:`encode`)."""
+        values = [*read(settled)]  # a loop for each type below, as a call of a function costs as much as all
+        for at in times:
+            values[at] = timestamp(values[at])
+        for at in numbers:
+            if (value := values[at]) is not None:
+                values[at] = round(value, 3)
+        for at in amounts:
+            if (value := values[at]) is not None:
+                values[at] = Raw(usd_text(value))
+        try:
+            if values[first] is None:
+                values[first] = _render_labels(shared, settled.labels)
+            line = encode_json(line_type(*values))
+        except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
+            return encode_unusual([read(settled) for read in readers])
+        if settled.session is not None or len(line) >= MAX_LINE_BYTES:  # a newline more is too long
+            return encode_unusual([read(settled) for read in readers])
+        return line + b"\n"
 
-class _Labels(Struct, kw_only=True, omit_defaults=True):
-    """What stands between the time and the counts."""
-
-    dialect: str
-    route: str
-    provider: str | None = None
-    model: str | None = None
-    upstream_model: str | None = None
-    modality: str
-    transport: str
-
-
-def encode_settled(settled: SettledExchange) -> bytes:
-    """Return the line of JSON of an exchange: that of its event (:func:`encode`)."""
-    labels, usage, ttft_ms, cost = settled.labels, settled.usage, settled.ttft_ms, settled.cost
-    try:
-        line = _ENCODER.encode(
-            _Line(
-                settled.request_id,
-                timestamp(settled.time),
-                labels.json_text or _render_labels(labels),
-                usage.tokens_in,
-                usage.tokens_out,
-                usage.cache_read,
-                usage.cache_write,
-                usage.reasoning,
-                None,
-                None if cost is None else Raw(usd_text(cost).encode()),
-                settled.stream,
-                settled.outcome,
-                settled.http_status,
-                round(settled.latency_ms, 3),
-                None if ttft_ms is None else round(ttft_ms, 3),
-                settled.attempts,
-                labels.key_hash,
-                settled.dropped_fields,
-                labels.client,
-                settled.error,
-                settled.error_message,
-                settled.upstream_request_id,
-            )
-        )
-    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
-        return encode(settled.event())
-    if settled.session is not None or len(line) >= MAX_LINE_BYTES:  # a newline more is too long
-        return encode(settled.event())
-    return line + b"\n"
+    return encode_settled
 
 
-def _render_labels(labels: ExchangeLabels) -> Raw:
-    text = _ENCODER.encode(
-        _Labels(
-            dialect=labels.dialect,
-            route=labels.route,
-            provider=labels.provider,
-            model=labels.model,
-            upstream_model=labels.upstream_model,
-            modality=labels.modality,
-            transport=labels.transport,
-        )
-    )
-    labels.json_text = raw = Raw(text[len(b'{"dialect":') : -len(b"}")])
-    return raw
+def line_encoder(fields: Sequence[EventField]) -> Callable[[Values], bytes]:
+    """Return what makes a line of JSON of the values of these fields; any values have one."""
+    types = [field.type for field in fields]
+    line_type = _line_type(fields)
+
+    def write(values: Values) -> bytes:
+        return _ENCODER.encode(line_type(*map(_json_value, types, values))) + b"\n"
+
+    def encode_values(values: Values) -> bytes:
+        try:
+            line = write(values)
+        except UnicodeEncodeError:
+            return write([_shorten(value) for value in values])
+        return line if len(line) <= MAX_LINE_BYTES else write([_shorten(value) for value in values])
+
+    return encode_values
 
 
 def encode(event: UsageEvent) -> bytes:
-    """Return the event as one line of JSON that ends in a newline; any event has one."""
-    try:
-        line = _encode(event)
-    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
-        return _encode(_shorten(event))
-    return line if len(line) <= MAX_LINE_BYTES else _encode(_shorten(event))
-
-
-def _encode(event: UsageEvent) -> bytes:
-    values = list(astuple(event))
-    values[_TIME] = timestamp(event.time)
-    for index in _ROUNDED:
-        value = values[index]
-        if value is not None:
-            values[index] = round(value, 3)
+    """Return the event as one line of JSON that ends in a newline."""
+    values = [*astuple(event)]
     if event.cost_usd is not None:
-        values[_COST] = Raw(usd_text(nanodollars_of(event.cost_usd)).encode())
-    return _ENCODER.encode(_EventLine(*values)) + b"\n"
+        values[_COST] = nanodollars_of(event.cost_usd)
+    return _encode_values(values)
 
 
-def _shorten(event: UsageEvent) -> UsageEvent:
-    changed: dict[str, Any] = {}  # Any: replace() takes the fields by name
-    for name in _FIELDS:
-        value = getattr(event, name)
-        if isinstance(value, str) and not isinstance(value, Enum):
-            changed[name] = _truncate(value, MAX_TEXT)
-    if event.dropped_fields is not None:
-        changed["dropped_fields"] = tuple(_truncate(name, MAX_NAME) for name in event.dropped_fields)
-    return replace(event, **changed)
+def _line_type(fields: Sequence[EventField]) -> Callable[..., Struct]:
+    # Any: the encoder looks at the values alone, and some of them are text that is written as it stands.
+    return defstruct("_Line", [(field.name, Any, None) for field in fields], omit_defaults=True)
+
+
+def _render_labels(fields: Sequence[EventField], labels: ExchangeLabels) -> Raw:
+    """Return these fields as JSON without the name of the first, which the line has."""
+    line = _line_type(fields)(*(getattr(labels, field.source.removeprefix(_LABELS)) for field in fields))
+    labels.json_text = raw = Raw(_ENCODER.encode(line)[len(fields[0].name) + len('{"":') : -len("}")])
+    return raw
+
+
+def _places(fields: Sequence[EventField], kind: FieldType) -> list[int]:
+    return [at for at, field in enumerate(fields) if field.type is kind]
+
+
+def _json_value(kind: FieldType, value: Any) -> Any:  # Any: as in Values
+    convert = None if value is None else _CONVERTED.get(kind)
+    return value if convert is None else convert(value)
+
+
+def _shorten(value: Any) -> Any:  # Any: as in Values
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return _truncate(value, MAX_TEXT)
+    return tuple([_truncate(name, MAX_NAME) for name in value]) if isinstance(value, tuple) else value
 
 
 def _truncate(text: str, length: int) -> str:
     if len(text) > length:
         text = text[:length] + ELLIPSIS
     return text.encode("utf-8", "replace").decode()
+
+
+_CONVERTED: Final[dict[FieldType, Callable[[Any], Any]]] = {
+    FieldType.TIME: timestamp,
+    FieldType.NUMBER: lambda number: round(number, 3),
+    FieldType.MONEY: lambda nanodollars: Raw(usd_text(nanodollars)),
+}
+"""How JSON has the values of these types."""
+_COST: Final = UsageEvent.__struct_fields__.index("cost_usd")
+_encode_values: Final = line_encoder(FIELDS)
+encode_settled: Final = settled_encoder(FIELDS)
