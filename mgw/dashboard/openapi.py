@@ -5,7 +5,7 @@ Times are RFC 3339 in UTC; what is not known is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -16,11 +16,11 @@ from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
 from mgw.dashboard.request_list import DEFAULT_LIMIT, MAX_LIMIT
 from mgw.dashboard.usage_query import By
-from mgw.usage.event import Outcome
+from mgw.usage.event import FIELDS, Outcome
+from mgw.usage.event_field import EventField
 from mgw.usage.event_search import FILTERS
 from mgw.usage.figures import FIGURES
 from mgw.usage.usage_read import FILTERS as USAGE_FILTERS
-from mgw.usage.usage_table import COLUMNS
 
 Json = dict[str, Any]  # Any: JSON
 
@@ -64,18 +64,15 @@ _UNDER_WAY: Final[Json] = {
     "time": _TIME,
     "seconds": _NUMBER,
 }
-_OF_COLUMN: Final = {"INTEGER": _COUNT, "REAL": _NUMBER, "TEXT": _TEXT}
-_EVENT: Final = _object(
-    "request_id time dialect route modality transport status latency_ms",
-    **{name: _OF_COLUMN[kind] for name, kind in COLUMNS.items()}
-    | {
-        "time": _TIME,
-        "status": _one_of(*Outcome),
-        "transport": _one_of("http", "websocket"),
-        "stream": _FLAG,
-        "dropped_fields": _list(_TEXT),
-    },
-)
+
+
+def event_schema(fields: Sequence[EventField]) -> Json:
+    """Return the schema of usage events with these fields."""
+    required = " ".join(field.name for field in fields if field.is_required)
+    return _object(required, **{field.name: dict(field.json_schema) for field in fields})
+
+
+_EVENT: Final = event_schema(FIELDS)
 """A usage event."""
 _HEALTH: Final = _object(
     "state",

@@ -19,9 +19,10 @@ from typing import Any, Final, NamedTuple
 from msgspec import DecodeError, Raw, Struct
 from msgspec.json import Encoder, decode
 
-from mgw.usage.event import Outcome, nanodollars_of, usd_text
+from mgw.usage.event import FIELDS, Outcome, nanodollars_of, usd_text
+from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.usage_sums import time_condition
-from mgw.usage.usage_table import COLUMNS, SEARCH_INDEX, TABLE, UPSTREAM_INDEX
+from mgw.usage.usage_table import SEARCH_INDEX, TABLE, UPSTREAM_INDEX
 
 FILTERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -69,7 +70,9 @@ def is_status(text: str) -> bool:
     return text in tuple(Outcome) or _STATUS.fullmatch(text) is not None
 
 
-def find_events(connection: sqlite3.Connection, search: EventSearch) -> Iterator[dict[str, Any]]:
+def find_events(
+    connection: sqlite3.Connection, search: EventSearch, fields: Sequence[EventField] = FIELDS
+) -> Iterator[dict[str, Any]]:
     """Yield events, the newest first, as JSON has them; what is not known is left out.
 
     :raises sqlite3.Error: the file cannot be read.
@@ -78,9 +81,10 @@ def find_events(connection: sqlite3.Connection, search: EventSearch) -> Iterator
     if "time" not in known or "request_id" not in known:
         return
     indexes = {row[1] for row in connection.execute(f"PRAGMA index_list({TABLE})")}
-    columns = [name for name in COLUMNS if name in known]
+    columns = [field.name for field in fields if field.name in known]
+    converted = [field for field in fields if field.type in (FieldType.FLAG, FieldType.NAMES)]
     for row in connection.execute(*search_statement(search, columns, indexes)):
-        yield _event(columns, row)
+        yield _event(columns, row, converted)
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:  # Any: JSON
@@ -147,13 +151,19 @@ def _status_condition(status: str | None, columns: Collection[str]) -> tuple[str
     return "http_status BETWEEN ? AND ?", (first, first + 99)
 
 
-def _event(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:  # Any: what SQLite has
+def _event(
+    columns: Sequence[str], row: Sequence[Any], converted: Sequence[EventField]
+) -> dict[str, Any]:  # Any: what SQLite has, and JSON
     event = {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-    if "stream" in event:
-        event["stream"] = bool(event["stream"])
-    if "dropped_fields" in event:
+    for field in converted:
+        value = event.get(field.name)
+        if value is None:
+            continue
+        if field.type is FieldType.FLAG:
+            event[field.name] = bool(value)
+            continue
         try:
-            event["dropped_fields"] = decode(event["dropped_fields"], type=list[str])
+            event[field.name] = decode(value, type=list[str])
         except (DecodeError, TypeError):  # another program has written it
-            del event["dropped_fields"]
+            del event[field.name]
     return event

@@ -13,16 +13,17 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from types import MappingProxyType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, Final
 
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
-from mgw.usage.event import UsageEvent, timestamp
+from mgw.usage.event import FIELDS, timestamp
+from mgw.usage.event_field import EventField
 from mgw.usage.usage_rollup import HourRollup, extend_rollup
 from mgw.usage.usage_sums import EVENTS
 
@@ -45,32 +46,38 @@ so it costs a batch less than indexes of single columns, and a third of their sp
 _OLD_INDEX: Final = f"{TABLE}_time"
 """The index of older versions; the search index begins with the time, too."""
 _KEY: Final = "request_id"
-_MAX_INTEGER: Final = 2**63 - 1
-_TYPES: Final = {int: "INTEGER", bool: "INTEGER", float: "REAL"}
 _DECODER: Final = Decoder(dict[str, Any])
 
 
-def _sql_type(annotation: Any) -> str:  # Any: an annotation has no type of its own
-    parts = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
-    return next((_TYPES[part] for part in parts if part in _TYPES), "TEXT")
+class EventSchema(Struct, frozen=True):
+    """The columns of a table, which come from the fields of events, and the statement that adds a batch.
+
+    Columns are only ever added.  A newer version adds those that a file lacks, and an older one names those
+    that it knows, so that the others are empty.
+    """
+
+    columns: Mapping[str, str]
+    """The type of each column, in the order of the event's fields (contract 7.2)."""
+    insert: str
+    """One statement for a batch: SQLite releases the interpreter's lock with each step, and to get it back
+    costs whoever else runs more than a row does."""
 
 
-COLUMNS: Final = {
-    name: _sql_type(annotation)
-    for name, annotation in get_type_hints(UsageEvent).items()
-    if name in UsageEvent.__struct_fields__
-} | {"time": "TEXT"}
-"""The type of each column, in the order of the event's fields (contract 7.2)."""
-_VALUE: Final = "json_extract(value, '$.{}')"
-_INSERT: Final = (
-    f"INSERT INTO {TABLE} ({', '.join(COLUMNS)}) "  # noqa: S608 (names of ours)
-    f"SELECT {', '.join(map(_VALUE.format, COLUMNS))} FROM json_each(?) "
-    f"WHERE true ON CONFLICT ({_KEY}) DO NOTHING"
-)
-"""One statement for a batch: SQLite releases the interpreter's lock with each step, and to get it back costs
-whoever else runs more than a row does."""
+def schema_of(fields: Sequence[EventField]) -> EventSchema:
+    """Return the schema for a table of fields."""
+    names = [field.name for field in fields]
+    values = ", ".join(f"json_extract(value, '$.{name}')" for name in names)
+    return EventSchema(
+        MappingProxyType({field.name: field.type.sql for field in fields}),
+        f"INSERT INTO {TABLE} ({', '.join(names)}) SELECT {values} FROM json_each(?) "  # noqa: S608 (names of ours)
+        f"WHERE true ON CONFLICT ({_KEY}) DO NOTHING",
+    )
+
+
+SCHEMA: Final = schema_of(FIELDS)
+COLUMNS: Final = SCHEMA.columns
 _PURGE: Final = (
-    f"DELETE FROM {TABLE} WHERE rowid IN (SELECT rowid FROM {TABLE} WHERE time < ? LIMIT {PURGED_AT_ONCE})"  # noqa: S608 (as above)
+    f"DELETE FROM {TABLE} WHERE rowid IN (SELECT rowid FROM {TABLE} WHERE time < ? LIMIT {PURGED_AT_ONCE})"  # noqa: S608 (names of ours)
 )
 
 
@@ -79,6 +86,7 @@ class UsageTable:
     """The table of one file; what fails raises ``sqlite3.Error`` or ``OSError``, and can be tried again."""
 
     path: str
+    schema: EventSchema = SCHEMA
     _connection: sqlite3.Connection | None = field(default=None, repr=False)
     _identity: tuple[int, int] | None = None
     _rollup: HourRollup = field(default_factory=HourRollup, repr=False)
@@ -97,7 +105,7 @@ class UsageTable:
         try:
             connection.execute("PRAGMA journal_mode = WAL").fetchone()
             connection.execute("PRAGMA synchronous = NORMAL")
-            create_table(connection)
+            create_table(connection, self.schema)
         except BaseException:
             connection.close()
             raise
@@ -108,12 +116,12 @@ class UsageTable:
         """Add events; return how many could not be read."""
         sound = lines
         try:
-            self._write(_INSERT, _array_of(lines))
+            self._write(self.schema.insert, _array_of(lines))
         except sqlite3.Error:
             sound = list(filter(_is_event, lines))
             if len(sound) == len(lines):
                 raise
-            self._write(_INSERT, _array_of(sound))
+            self._write(self.schema.insert, _array_of(sound))
         return len(lines) - len(sound)
 
     def improve(self, is_over: Callable[[], bool], instructions: int = INSTRUCTIONS) -> str | None:
@@ -188,15 +196,16 @@ class UsageTable:
             self.close()
 
 
-def create_table(connection: sqlite3.Connection) -> None:
+def create_table(connection: sqlite3.Connection, schema: EventSchema = SCHEMA) -> None:
     """Make the table, or add the columns that it lacks; an empty one gets its indexes, too."""
     connection.execute("BEGIN IMMEDIATE")
     columns = ", ".join(
-        f"{name} {kind}{' PRIMARY KEY NOT NULL' if name == _KEY else ''}" for name, kind in COLUMNS.items()
+        f"{name} {kind}{' PRIMARY KEY NOT NULL' if name == _KEY else ''}"
+        for name, kind in schema.columns.items()
     )
     connection.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns})")
     known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
-    for name, kind in COLUMNS.items():
+    for name, kind in schema.columns.items():
         if name not in known:
             connection.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {kind}")
     if connection.execute(f"SELECT 1 FROM {TABLE} LIMIT 1").fetchone() is None:  # noqa: S608 (a name of ours)
@@ -208,7 +217,7 @@ def create_table(connection: sqlite3.Connection) -> None:
 
 def insert_lines(connection: sqlite3.Connection, lines: list[bytes]) -> None:
     """Add events that have been encoded here, each of which can be read."""
-    connection.execute(_INSERT, (_array_of(lines),))
+    connection.execute(SCHEMA.insert, (_array_of(lines),))
 
 
 def _create(index: str) -> str:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeVar
+from types import GenericAlias, MappingProxyType
+from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, Outcome, SessionCounts, SettledExchange
+from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, SettledExchange
 from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
-from mgw.usage.price_row import Unpriced
 from mgw.usage.record import EndedRequest
-from mgw.usage.trace_context import TraceContext
 from mgw.workers.messages import ChannelMessage, Rows
 
 MAX_LABELS: Final = 1024
@@ -30,35 +29,15 @@ MAX_MESSAGE_BYTES: Final = 2**20
 
 Record = TypeVar("Record", SettledExchange, EndedRequest)
 _Texts = tuple[bytes | None, ...]
-_Row = tuple[
-    int,
-    str,
-    float,
-    Outcome,
-    float,
-    int | None,
-    float | None,
-    TokenUsage | None,
-    bool | None,
-    int | None,
-    tuple[bytes, ...] | None,
-    str | None,
-    str | None,
-    str | None,
-    SessionCounts | None,
-    int | None,
-    Unpriced | None,
-    TraceContext | None,
-]
-"""The fields of :class:`SettledExchange`, with the number of the labels, names of fields as
-bytes, and nothing for :data:`NO_USAGE`, which is known by being that object."""
-
 _USAGE: Final = SettledExchange.__struct_fields__.index("usage")
 _NAMES: Final = SettledExchange.__struct_fields__.index("dropped_fields")
-_new: Final[Callable[..., SettledExchange]] = SettledExchange  # the fields come by place
 _LABEL_FIELDS: Final = ExchangeLabels.__match_args__
 _ENCODER: Final = Encoder()
-_SETTLED: Final = Decoder(list[_Row])
+_SENT: Final = MappingProxyType(
+    {"labels": int, "usage": TokenUsage | None, "dropped_fields": tuple[bytes, ...] | None}
+)
+"""What goes in another form: the number of the labels, names of fields as bytes, and nothing for
+:data:`NO_USAGE`, which is known by being that object."""
 _ENDED: Final = Decoder(list[EndedRequest])
 _CODEC: Final = ("utf-8", "surrogatepass")
 """A client's JSON may hold half of a surrogate pair."""
@@ -143,24 +122,30 @@ class RowWriter:
 class RowReader:
     """Reads the records of one channel."""
 
+    settled_type: type[SettledExchange] = SettledExchange
+    """What a row becomes; its fields come by place."""
+    _decoder: Decoder[Any] = field(init=False, repr=False)  # Any: rows by place
     _labels: dict[int, ExchangeLabels] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self._decoder = _row_decoder(self.settled_type)
 
     def read(self, rows: Rows) -> tuple[list[SettledExchange], list[EndedRequest]]:
         """Return the exchanges of a message and the requests behind them.
 
         :raises msgspec.MsgspecError: a :class:`RowWriter` has not written it; so does ``KeyError``.
         """
-        labels = self._labels
+        labels, new = self._labels, self.settled_type
         for number, texts in rows.labels:
             labels[number] = _labels_of(texts)
         ended = _ENDED.decode(rows.ended) if rows.ended else []
         if not rows.settled:
             return [], ended
-        found: list[tuple[Any, ...]] = [*_SETTLED.decode(rows.settled)]  # Any: by place
+        found: list[tuple[Any, ...]] = self._decoder.decode(rows.settled)  # Any: by place
         settled = [
-            _new(labels[row[0]], *row[1:])
+            new(labels[row[0]], *row[1:])
             if row[_NAMES] is None and row[_USAGE] is not None
-            else _new(labels[row[0]], *_unpack_fields(row))
+            else new(labels[row[0]], *_unpack_fields(row))
             for row in found
         ]
         self._forget([number for number, _ in rows.labels])
@@ -174,6 +159,12 @@ class RowReader:
                 del labels[number]
         while len(labels) > MAX_LABELS:
             del labels[next(iter(labels))]
+
+
+def _row_decoder(settled_type: type[SettledExchange]) -> Decoder[Any]:
+    hints = get_type_hints(settled_type)
+    types = tuple(_SENT.get(name, hints[name]) for name in settled_type.__struct_fields__)
+    return Decoder(GenericAlias(list, GenericAlias(tuple, types)))
 
 
 def _ended_message(batch: Sequence[EndedRequest]) -> Rows:
