@@ -14,10 +14,11 @@ the log drivers of containers take in one piece or put together again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace as replace_labels
 from functools import lru_cache
 from json import dumps
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.json import Encoder
@@ -26,14 +27,17 @@ from twisted.logger import LogEvent, eventAsText
 
 from mgw.nouns.secret import redact_patterns
 from mgw.ops.logs import MAX_SHARED_PATH, UNKNOWN, UNLOGGED_PATHS, hide_credentials
-from mgw.usage.event import ELLIPSIS, MAX_NAME, SettledExchange, timestamp
+from mgw.usage.event import ELLIPSIS, FIELDS, MAX_NAME, SettledExchange, timestamp
+from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.labels import ExchangeLabels
-from mgw.usage.record import EndedRequest, encode_settled
+from mgw.usage.record import EndedRequest, settled_encoder
 
 MAX_LINE: Final = 32 * 1024
 _MESSAGE_CHARS: Final = (24 * 1024, 8 * 1024, 2 * 1024)
 """How much of a message or traceback is kept: less where a longer line would have too many bytes."""
 _FEW_NAMES: Final = 16
+_WHOLE: Final = frozenset({"error_message"})
+"""Texts that are not cut here, since they are never long."""
 _ENCODER: Final = Encoder()
 
 
@@ -49,17 +53,38 @@ class _Message(Struct, omit_defaults=True):
     worker: int | None = None
 
 
-def usage_json(settled: SettledExchange) -> bytes:
+class JsonForm(Struct, frozen=True):
+    """How exchanges are written, and what has to be redacted before."""
+
+    encode: Callable[[SettledExchange], bytes]
+    labels: tuple[EventField, ...]
+    """The labels of which somebody else chose the text."""
+    texts: tuple[EventField, ...]
+    """The same of an exchange alone."""
+
+
+def json_form(fields: Sequence[EventField]) -> JsonForm:
+    """Return the form for exchanges with the fields of a table."""
+    foreign = [field for field in fields if field.type in _TEXTS and not field.about.is_ours]
+    labels = tuple(field for field in foreign if field.is_label)
+    return JsonForm(settled_encoder(fields), labels, tuple(field for field in foreign if not field.is_label))
+
+
+_TEXTS: Final = (FieldType.TEXT, FieldType.NAMES)
+_FORM: Final = json_form(FIELDS)
+
+
+def usage_json(settled: SettledExchange, form: JsonForm = _FORM) -> bytes:
     """Return the line of an exchange."""
-    return _usage_json(settled, b"")
+    return _usage_json(settled, b"", form)
 
 
-def joined_json(settled: SettledExchange, ended: EndedRequest) -> bytes:
+def joined_json(settled: SettledExchange, ended: EndedRequest, form: JsonForm = _FORM) -> bytes:
     """Return one line for an exchange and the end of its request."""
     if settled.http_status is None:
         settled = replace(settled, http_status=ended.status)
     request = _request_of(ended)
-    return _usage_json(settled, b"" if request is None else b"," + request.encode())
+    return _usage_json(settled, b"" if request is None else b"," + request.encode(), form)
 
 
 def access_json(requests: Iterable[EndedRequest]) -> list[bytes]:
@@ -100,12 +125,12 @@ def message_json(event: LogEvent) -> bytes:
     return line + b"\n"
 
 
-def _usage_json(settled: SettledExchange, more: bytes) -> bytes:
-    settled = _shown(settled)
-    line = encode_settled(settled)
+def _usage_json(settled: SettledExchange, more: bytes, form: JsonForm) -> bytes:
+    settled = _shown(settled, form)
+    line = form.encode(settled)
     if len(line) > MAX_LINE // 2 and settled.dropped_fields is not None:
         few = (*settled.dropped_fields[:_FEW_NAMES], ELLIPSIS)
-        line = encode_settled(replace(settled, dropped_fields=few))
+        line = form.encode(replace(settled, dropped_fields=few))
     # The line begins {"request_id":"…","time":"…","dialect":…; no text in it has a quote that is not escaped.
     time, rest = line.index(b',"time":'), line.index(b',"dialect":')
     return b"".join(
@@ -116,53 +141,34 @@ def _usage_json(settled: SettledExchange, more: bytes) -> bytes:
     )
 
 
-def _shown(settled: SettledExchange) -> SettledExchange:
+def _shown(settled: SettledExchange, form: JsonForm) -> SettledExchange:
     """Return an exchange without what the log does not show; itself, where it has none of that."""
-    labels, names = settled.labels, settled.dropped_fields
+    labels = settled.labels
     if labels.is_shown is None:
-        labels.shown = _hide_labels(labels)
+        labels.shown = _hide_labels(labels, form)
         labels.is_shown = labels.shown is None
-    shown = labels.shown or labels
-    upstream_id, message = _hide(settled.upstream_request_id), settled.error_message
-    is_same = shown is labels and upstream_id == settled.upstream_request_id
-    if is_same and names is None and message is None:
-        return settled
-    if message is not None:
-        message = redact_patterns(message)
-    if names is not None:
-        names = tuple([hide_credentials(name[:MAX_NAME]) for name in names])
-    return replace(
-        settled,
-        labels=shown,
-        upstream_request_id=upstream_id,
-        dropped_fields=names,
-        error_message=message,
-    )
+    changed: dict[str, Any] = {} if labels.shown is None else {"labels": labels.shown}
+    for field in form.texts:
+        value = getattr(settled, field.source)
+        if value is not None and (shown := _hide(field, value)) != value:
+            changed[field.source] = shown
+    return replace(settled, **changed) if changed else settled
 
 
-def _hide_labels(labels: ExchangeLabels) -> ExchangeLabels | None:
+def _hide_labels(labels: ExchangeLabels, form: JsonForm) -> ExchangeLabels | None:
     """Return what the log shows in place of these labels; ``None``: they may be shown."""
-    hidden = ExchangeLabels(
-        labels.dialect,
-        labels.route,
-        _hide(labels.provider),
-        _hide(labels.model),
-        _hide(labels.upstream_model),
-        labels.modality,
-        labels.transport,
-        _hide(labels.key_hash),
-        _hide(labels.client),
-    )
-    shown = (hidden.provider, hidden.model, hidden.upstream_model, hidden.key_hash, hidden.client)
-    is_same = shown == (
-        *(labels.provider, labels.model, labels.upstream_model),
-        *(labels.key_hash, labels.client),
-    )
-    return None if is_same else hidden
+    changed: dict[str, Any] = {}
+    for field in form.labels:
+        value = getattr(labels, field.attribute)
+        if value is not None and (shown := _hide(field, value)) != value:
+            changed[field.attribute] = shown
+    return replace_labels(labels, **changed) if changed else None
 
 
-def _hide(value: str | None) -> str | None:
-    return None if value is None else hide_credentials(value)
+def _hide(field: EventField, value: Any) -> Any:  # Any: a text, or several
+    if field.type is FieldType.NAMES:
+        return tuple([hide_credentials(name[:MAX_NAME]) for name in value])
+    return redact_patterns(value) if field.name in _WHOLE else hide_credentials(value)
 
 
 def _request_of(ended: EndedRequest) -> str | None:

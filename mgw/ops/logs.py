@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json import dumps
 from threading import RLock
+from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -31,7 +32,8 @@ from zope.interface import implementer
 
 from mgw.nouns.secret import Secret, redact_patterns, redact_secrets
 from mgw.ops.metrics import Metrics
-from mgw.usage.event import ELLIPSIS, SessionCounts, SettledExchange, timestamp, usd_text
+from mgw.usage.event import ELLIPSIS, FIELDS, SessionCounts, SettledExchange, timestamp, usd_text
+from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.labels import ExchangeLabels
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output, SharedOutput
@@ -46,6 +48,26 @@ UNKNOWN: Final = "-"
 UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
 """The paths that access logging skips (contract 7.6)."""
 
+_PLACED: Final = frozenset(
+    (
+        *("time", "http_status", "status", "dialect", "route", "provider", "model", "upstream_model"),
+        *("tokens_in", "tokens_out", "latency_ms", "request_id", "error", "ttft_ms", "stream"),
+        *("cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "attempts", "session_minutes"),
+        *("bytes_in", "bytes_out", "frames_in", "frames_out", "cost_usd", "key_hash", "client"),
+        *("upstream_request_id", "dropped_fields"),
+    )
+)
+"""The fields that have a place in a line; others follow at its end."""
+_WRITERS: Final[Mapping[FieldType, Callable[[Any], str]]] = MappingProxyType(
+    {
+        FieldType.TIME: timestamp,
+        FieldType.COUNT: str,
+        FieldType.NUMBER: "{:.3f}".format,
+        FieldType.MONEY: usd_text,
+        FieldType.FLAG: lambda flag: "true" if flag else "false",
+        FieldType.NAMES: lambda names: format_value(",".join(names)),
+    }
+)
 _is_bare: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
 MAX_SHARED_PATH: Final = 256
 """The longest path, in bytes, whose text is kept for requests to come."""
@@ -95,7 +117,7 @@ def hide_credentials(value: str) -> str:
     return redact_patterns(value if len(value) <= MAX_VALUE else value[:MAX_VALUE] + ELLIPSIS)
 
 
-def usage_line(settled: SettledExchange) -> bytes:
+def _placed_line(settled: SettledExchange) -> bytes:
     """Return the line of an exchange; what comes after its id, which is ours, is left out where unknown."""
     names, keys = settled.labels.log_text or _render_labels(settled.labels)
     status, error, ttft_ms, attempts = settled.http_status, settled.error, settled.ttft_ms, settled.attempts
@@ -128,6 +150,25 @@ def usage_line(settled: SettledExchange) -> bytes:
         f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
         f"latency_ms={settled.latency_ms:.1f} request_id={settled.request_id}{more}\n"
     ).encode()
+
+
+def usage_writer(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
+    """Return what writes the line of an exchange: the fields that have a place there, and then any others."""
+    further = [
+        (f" {field.log_name}=", field.reader(), _WRITERS.get(field.type, format_value))
+        for field in fields
+        if field.name not in _PLACED and field.log_name is not None
+    ]
+
+    def write(settled: SettledExchange) -> bytes:
+        values = [(name, read(settled), write_value) for name, read, write_value in further]
+        more = "".join(name + write_value(value) for name, value, write_value in values if value is not None)
+        return _placed_line(settled)[:-1] + f"{more}\n".encode()
+
+    return write if further else _placed_line
+
+
+usage_line: Final = usage_writer(FIELDS)
 
 
 def joined_line(settled: SettledExchange, ended: EndedRequest) -> bytes:

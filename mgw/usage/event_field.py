@@ -16,6 +16,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as fields_of
 
 FIRST_VERSION: Final = "0.4.0"
+_LABELS: Final = "labels."
 _SESSION: Final = "session."
 
 Json = Mapping[str, Any]  # Any: JSON
@@ -102,6 +103,16 @@ class EventField(Struct, frozen=True):
     def source(self) -> str:
         """Where an exchange has the value: the names of attributes, with dots between them."""
         return self.about.source or self.name
+
+    @property
+    def attribute(self) -> str:
+        """The name of the attribute that has the value, of an exchange or of a part of it."""
+        return self.source.rpartition(".")[2]
+
+    @property
+    def is_label(self) -> bool:
+        """Whether exchanges share it."""
+        return self.source.startswith(_LABELS)
 
     @property
     def is_of_session(self) -> bool:

@@ -32,7 +32,6 @@ from mgw.usage.event import (
 from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.labels import ExchangeLabels
 
-_LABELS: Final = "labels."
 _ENCODER: Final = Encoder()
 
 Values = list[Any]  # Any: the fields of an exchange by their places, as the exchange has them
@@ -62,12 +61,12 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
     The labels that stand next to one another in the table are encoded once for all exchanges that share them.
     Exchanges with a session, and those with unusual texts, take another way (:func:`line_encoder`).
     """
-    first = next(at for at, field in enumerate(fields) if field.source.startswith(_LABELS))
-    shared = list(takewhile(lambda field: field.source.startswith(_LABELS), fields[first:]))
+    first = next(at for at, field in enumerate(fields) if field.is_label)
+    shared = list(takewhile(lambda field: field.is_label, fields[first:]))
     alone = [field for field in fields[first + len(shared) :] if not field.is_of_session]
     usual = [*fields[: first + 1], *alone]
     sources = [field.source for field in usual]
-    sources[first] = f"{_LABELS}json_text"
+    sources[first] = "labels.json_text"
     read = attrgetter(*sources)
     times, numbers, amounts = (_places(usual, kind) for kind in _CONVERTED)
     line_type, encode_json = _line_type(usual), _ENCODER.encode
@@ -130,7 +129,7 @@ def _line_type(fields: Sequence[EventField]) -> Callable[..., Struct]:
 
 def _render_labels(fields: Sequence[EventField], labels: ExchangeLabels) -> Raw:
     """Return these fields as JSON without the name of the first, which the line has."""
-    line = _line_type(fields)(*(getattr(labels, field.source.removeprefix(_LABELS)) for field in fields))
+    line = _line_type(fields)(*(getattr(labels, field.attribute) for field in fields))
     labels.json_text = raw = Raw(_ENCODER.encode(line)[len(fields[0].name) + len('{"":') : -len("}")])
     return raw
 
