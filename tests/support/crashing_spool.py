@@ -1,0 +1,190 @@
+"""A process that is killed while it stores batches, or takes over those of another; run as a script.
+
+It prints what the next process finds, a line of JSON for each moment of the kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from mgw.usage.batch_files import BatchFiles
+from tests.support.killed import killed_at_each_call
+
+Lines = list[bytes]
+Found = dict[str, list[int]]
+"""The numbers of the events in each batch, by the batch's key."""
+SINK: Final = "test"
+FAST_DISK: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
+KEYS: Final = [f"{number:024x}" for number in range(1, 5)]
+A, B, C, D = KEYS
+FULL: Final = range(500, 700)
+"""The events of one batch on a disk that is to be filled, some 120 kB."""
+DISK_BYTES: Final = 1024 * 1024
+FAILURES: Final = (OSError,)
+STEPS: Final[tuple[tuple[str, str, range], ...]] = (
+    ("append", A, range(3)),
+    ("append", A, range(3, 5)),
+    ("append", B, range(10, 200)),
+    ("remove", A, range(0)),
+    ("append", C, range(300, 301)),
+    ("remove", B, range(0)),
+    ("append", D, range(400, 420)),
+)
+
+
+def event(number: int) -> bytes:
+    """A line of about 600 bytes."""
+    return b'{"request_id":"%06d","padding":"%s"}\n' % (number, b"x" * 560)
+
+
+def numbers_of(lines: Lines) -> list[int]:
+    """Return the numbers of whole and unchanged events; -1 for any other line."""
+    found = []
+    for line in lines:
+        number = int(line[15:21]) if line[15:21].isdigit() else -1
+        found.append(number if line == event(number) else -1)
+    return found
+
+
+class Spool:
+    """The spool of one process, in one sink's name."""
+
+    def __init__(self, folder: str) -> None:
+        self._files = BatchFiles(folder, SINK)
+
+    def append(self, key: str, numbers: range) -> None:
+        self._files.append(key, b"".join(map(event, numbers)))
+
+    def remove(self, key: str) -> None:
+        self._files.remove(key)
+
+    def read(self, key: str) -> list[int]:
+        return numbers_of(self._files.read(key))
+
+    def take_over(self) -> Found:
+        """Return what the dead have left."""
+        return {each.key: numbers_of(self._files.read(each.key)) for each in self._files.take_over()}
+
+    def close(self) -> None:
+        self._files.close()
+
+
+def states() -> list[Found]:
+    """Return what is stored before the first step and after each of them."""
+    found: list[Found] = [{}]
+    for what, key, numbers in STEPS:
+        after = {name: list(values) for name, values in found[-1].items()}
+        if what == "append":
+            after.setdefault(key, []).extend(numbers)
+        else:
+            del after[key]
+        found.append(after)
+    return found
+
+
+def play(folder: str, on_step: Callable[[], None]) -> None:
+    """Do all steps."""
+    spool = Spool(folder)
+    for what, key, numbers in STEPS:
+        if what == "append":
+            spool.append(key, numbers)
+        else:
+            spool.remove(key)
+        on_step()
+
+
+def take_over(folder: str, on_step: Callable[[], None]) -> None:
+    """Take over what the dead have left."""
+    Spool(folder).take_over()
+    on_step()
+
+
+def found_in(folder: str) -> Found:
+    """Return what the next process finds, which ends as it should."""
+    spool = Spool(folder)
+    found = spool.take_over()
+    spool.close()
+    return found
+
+
+def fill(folder: str) -> dict[str, object]:
+    """Append until the disk is full, read all of it, remove the oldest, and append once more."""
+    spool, keys = Spool(folder), [f"{number:024x}" for number in range(1, 200)]
+    stored, failed = 0, 0
+    for key in keys:
+        try:
+            spool.append(key, FULL)
+        except FAILURES:
+            failed += 1
+            if failed == 3:
+                break
+        else:
+            stored += 1
+    before = {key: spool.read(key) for key in keys[:stored]}
+    for key in keys[:2]:
+        spool.remove(key)
+    spool.append(keys[-1], FULL)
+    after = [*keys[2:stored], keys[-1]]
+    return {"stored": stored, "before": all(found == list(FULL) for found in before.values()), "after": after}
+
+
+def crowd(folder: str) -> dict[str, object]:
+    """Store batches, have somebody else take the whole rest of the disk, and remove all but the last."""
+    spool = Spool(folder)
+    for key in KEYS:
+        spool.append(key, FULL)
+    with Path(folder, "other").open("wb", buffering=0) as other, suppress(OSError):
+        while other.write(bytes(4096)) == 4096:
+            pass
+    for key in KEYS[:-1]:
+        spool.remove(key)
+    return {"stored": len(KEYS), "before": True, "after": KEYS[-1:]}
+
+
+def on_a_full_disk(folder: str, play_on: Callable[[str], dict[str, object]]) -> None:
+    """Play on a disk of a few MiB of our own, be killed, and say what was found by the next process."""
+    subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, json.dumps(play_on(folder)).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.close(write)
+    with os.fdopen(read, "rb") as said:
+        expected = json.loads(said.read())
+    os.waitpid(child, 0)
+    sys.stdout.write(json.dumps(expected | {"found": found_in(folder)}))
+
+
+def be_killed(scenario: str) -> None:
+    """Kill at each stop, while storing or while taking over, and say what was found by the next process."""
+    work = take_over if scenario == "take over" else play
+    for stop in count():
+        with TemporaryDirectory(dir=FAST_DISK) as folder:
+            if scenario == "take over":
+                ((_, _),) = killed_at_each_call(partial(play, folder), range(sys.maxsize - 1, sys.maxsize))
+            ((_, done),) = killed_at_each_call(partial(work, folder), range(stop, stop + 1))
+            sys.stdout.write(json.dumps({"stop": stop, "done": done, "found": found_in(folder)}) + "\n")
+            if done == (1 if scenario == "take over" else len(STEPS)):
+                return
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["full", str(place)]:
+            on_a_full_disk(place, fill)
+        case ["crowded", str(place)]:
+            on_a_full_disk(place, crowd)
+        case [str(name)]:
+            be_killed(name)
