@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 
 class Family(StrEnum):
@@ -22,17 +22,23 @@ class Family(StrEnum):
 class DialectName(StrEnum):
     """One wire format of a family: what decides how tokens are counted and errors are shaped."""
 
-    OPENAI_CHAT = "openai_chat"
-    OPENAI_RESPONSES = "openai_responses"
-    OPENAI = "openai"
-    """All of OpenAI's other routes."""
-    ANTHROPIC = "anthropic"
-    GEMINI = "gemini"
+    _value_: str
+    family: Family
+    """The family that this dialect belongs to."""
 
-    @property
-    def family(self) -> Family:
-        """The family that this dialect belongs to."""
-        return _FAMILY_OF[self]
+    OPENAI_CHAT = "openai_chat", Family.OPENAI
+    OPENAI_RESPONSES = "openai_responses", Family.OPENAI
+    OPENAI = "openai", Family.OPENAI
+    """All of OpenAI's other routes."""
+    ANTHROPIC = "anthropic", Family.ANTHROPIC
+    GEMINI = "gemini", Family.GEMINI
+
+    def __new__(cls, name: str, family: Family) -> Self:
+        """Return a member, which is its name."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.family = family
+        return member
 
 
 class Kind(StrEnum):
@@ -152,16 +158,6 @@ class ThroughResponses(StrEnum):
     """When it has tools, or its history has thoughts that OpenAI signed."""
     ALWAYS = "always"
 
-
-_FAMILY_OF: Final = MappingProxyType(
-    {
-        DialectName.OPENAI_CHAT: Family.OPENAI,
-        DialectName.OPENAI_RESPONSES: Family.OPENAI,
-        DialectName.OPENAI: Family.OPENAI,
-        DialectName.ANTHROPIC: Family.ANTHROPIC,
-        DialectName.GEMINI: Family.GEMINI,
-    }
-)
 
 KIND_SPELLINGS: Final = MappingProxyType(
     {
