@@ -40,6 +40,7 @@ from mgw.canonical.reply import (
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplyOptions, RequestContext
 from mgw.dialects.models import Models
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.nouns.vocabulary import DialectName, Family, Kind
 
 REQUEST: Final = Path(__file__).resolve().parents[1] / "tests" / "golden" / "codex" / "second.json"
@@ -145,7 +146,7 @@ def events(family: Family) -> Iterator[ReplyEvent]:
 
 
 def _wire(dialect: DialectName) -> Iterator[bytes]:
-    options = ReplyOptions(include_usage=True)
+    options = ChatReplyOptions(include_usage=True)
     writer = client_side_of(dialect).stream_writer(ReplyContext(_SEED, "a-model", 1_790_000_000, options))
     written = [writer.write([event]) for event in events(dialect.family)]
     written.append(writer.finish())

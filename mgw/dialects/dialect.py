@@ -9,9 +9,8 @@ walks :class:`StreamReader` and :class:`StreamWriter`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from enum import Enum
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -22,9 +21,12 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
+from mgw.dialects.foreign_history import FindTagged
 from mgw.dialects.metering import UsageReader
+from mgw.dialects.renamed_tools import ToolPlaces
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.stream_end import StreamEnd, StreamEvents
+from mgw.dialects.system_prompt import PrependSystem
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.model_row import ModelRow
@@ -58,47 +60,17 @@ class RequestContext(Struct, frozen=True):
     raw_query: bytes | None = None
     drop_hosted_tools: bool = False
     """Responses: tools that only OpenAI's servers run are left out and reported, not refused."""
-
-
-class ToolKind(Enum):
-    """What a tool is to a client of Responses; to every provider it is a function."""
-
-    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
-
-    FUNCTION = "function"
-    CUSTOM = "custom"
-    """A tool that takes any text."""
-    LOCAL_SHELL = "local_shell"
-    SHELL = "shell"
-    APPLY_PATCH = "apply_patch"
-    TOOL_SEARCH = "tool_search"
-
-
-class ClientTool(Struct, frozen=True):
-    """How a client of Responses calls one of its tools (contract 11.5)."""
-
-    kind: ToolKind
-    name: str
-    namespace: str | None = None
+    base64_vectors: bool = True
+    """Embeddings: whether vectors may be asked for in base64."""
 
 
 class ReplyOptions(Struct, frozen=True):
-    """How the client wants its answer written, where its dialect leaves a choice."""
+    """How a client wants its answer written, where its dialect leaves a choice: each dialect has its own."""
 
-    include_usage: bool = False
-    """Chat: a last chunk with usage, and ``usage: null`` in the others (``stream_options``)."""
-    legacy_functions: bool = False
-    """Chat: the request spoke of ``functions``; the answer says ``function_call``."""
-    in_array: bool = False
-    """Gemini: an array in pieces in place of an event stream."""
-    base64_vectors: bool = False
-    """Embeddings: each vector as base64 of little-endian float32."""
-    client_tools: Mapping[str, ClientTool] = {}
-    """Responses: by the names of their functions, the tools whose calls are told otherwise."""
-    echoed: Mapping[str, Any] = {}
-    """Responses: the fields of the request that the answer repeats, as sent."""
-    audio_format: str | None = None
-    """Speech: ``wav`` asks for the head of a WAVE file before bare samples."""
+    @classmethod
+    def of(cls, options: ReplyOptions) -> Self:
+        """Return the options of this dialect; its defaults where the request was not of this dialect."""
+        return options if isinstance(options, cls) else cls()
 
 
 DEFAULT_OPTIONS: Final = ReplyOptions()
@@ -266,6 +238,8 @@ class ProviderSide(Struct, frozen=True):
     count: ProviderOperation[Conversation, TokenUsage] | None = None
     embedding: ProviderOperation[EmbeddingRequest, EmbeddingReply] | None = None
     speech: ProviderOperation[SpeechRequest, SpeechReply] | None = None
+    voices: Mapping[str, str] = {}
+    """Speech: what to send for each voice that is known, by its name in lower case."""
 
 
 class Meter(Protocol):
@@ -338,6 +312,15 @@ class SessionMessages(Struct, frozen=True):
     """It takes the place of HTTP requests: clients open it ahead of the first, and can fall back to HTTP."""
 
 
+class Rewriting(Struct, frozen=True):
+    """What the profile of a subscription may change in a dialect's requests."""
+
+    tool_places: ToolPlaces
+    """Where tools are named."""
+    prepend_system: PrependSystem
+    """Puts texts in front of the system prompt."""
+
+
 class Dialect(Struct, frozen=True):
     """All that one dialect brings."""
 
@@ -364,3 +347,7 @@ class Dialect(Struct, frozen=True):
     """The providers' side of a translation; ``None``: nobody is asked in it."""
     session: SessionMessages | None = None
     """The messages of its realtime sessions; ``None``: it has none."""
+    find_tagged: FindTagged | None = None
+    """Finds what the gateway has added to a history (contract 5.4); ``None``: it has no place for any."""
+    rewriting: Rewriting | None = None
+    """What profiles may change in its requests; ``None``: nothing."""

@@ -7,18 +7,15 @@ line of an event stream is never a client's or a model's own text.
 
 The events: ``data: [DONE]`` of chat completions, ``message_stop`` of messages, ``response.completed`` and its
 like of Responses, and of Gemini the event or the element of the array with a ``finishReason``, unless
-another candidate goes on behind it.
+another candidate goes on behind it.  Each dialect's ``stream_events`` says what its own looks like.
 """
 
 from __future__ import annotations
 
 import re
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
-
-from mgw.nouns.vocabulary import DialectName
 
 _TAIL: Final = 64
 """The bytes of the pieces before that are kept, which a mark may need."""
@@ -28,7 +25,7 @@ _EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
 _ELEMENT_END: Final = re.compile(rb"\}\s*[,\]]?\s*\Z")
 
 
-class _EventPattern(Struct, frozen=True):
+class EventPattern(Struct, frozen=True):
     """What the last event of a dialect looks like."""
 
     marks: tuple[bytes, ...]
@@ -39,40 +36,13 @@ class _EventPattern(Struct, frozen=True):
     """What stands in every event of which another may be the last one."""
 
 
-_DONE: Final = _EventPattern((b"[DONE]",), re.compile(rb"[\r\n]data: ?\[DONE\]"), bare=True)
-_MESSAGE: Final = _EventPattern(
-    (b"message_stop",),
-    re.compile(rb'[\r\n](?:event: ?message_stop[\r\n]|data: ?\{\s*"type"\s*:\s*"message_stop")'),
-    bare=True,
-)
-_LAST_RESPONSE: Final = rb"response\.(?:completed|incomplete|failed)"
-_RESPONSE: Final = _EventPattern(
-    (b"response.completed", b"response.incomplete", b"response.failed"),
-    re.compile(
-        rb'[\r\n](?:event: ?%b[\r\n]|data: ?\{\s*"type"\s*:\s*"%b")' % (_LAST_RESPONSE, _LAST_RESPONSE)
-    ),
-)
-_CANDIDATE: Final = _EventPattern(
-    (b'"finishReason"',), re.compile(rb'"finishReason"\s*:\s*"'), goes_on=b'"candidates"'
-)
-_PATTERNS: Final = MappingProxyType(
-    {
-        DialectName.OPENAI: _DONE,
-        DialectName.OPENAI_CHAT: _DONE,
-        DialectName.OPENAI_RESPONSES: _RESPONSE,
-        DialectName.ANTHROPIC: _MESSAGE,
-        DialectName.GEMINI: _CANDIDATE,
-    }
-)
-
-
 class LastEvent:
     """Looks at the pieces of a stream as they are handed on; ``passed`` says whether the last event was."""
 
-    __slots__ = ("_array", "_kind", "_seen", "_tail", "passed", "went_on")
+    __slots__ = ("_array", "_pattern", "_seen", "_tail", "passed", "went_on")
 
-    def __init__(self, dialect: DialectName) -> None:
-        self._kind = _PATTERNS[dialect]
+    def __init__(self, pattern: EventPattern) -> None:
+        self._pattern = pattern
         self._array: bool | None = None
         self._seen = False
         self._tail = _LINE_BEGIN
@@ -82,18 +52,18 @@ class LastEvent:
 
     def feed(self, data: bytes) -> None:
         """Look at the next piece."""
-        kind = self._kind
+        pattern = self._pattern
         if self._array is None:
             self._array = data.lstrip()[:1] == b"["
         looked = self._tail + data if self._seen or len(data) < _LARGE else self._shortened(data)
-        for mark in kind.marks:
+        for mark in pattern.marks:
             if mark in looked:
                 self._note_more(looked)
                 self._look_for_event(looked)
                 return
         self._tail = looked[-_TAIL:]
         if self._seen:
-            if kind.goes_on is not None and kind.goes_on in data:
+            if pattern.goes_on is not None and pattern.goes_on in data:
                 self._seen = self.passed = False
                 self.went_on = True
             elif not self.passed:
@@ -101,28 +71,28 @@ class LastEvent:
 
     def _shortened(self, data: bytes) -> bytes:
         """Return what may hold a mark: a large piece is not copied but where one stands in it."""
-        for mark in self._kind.marks:
+        for mark in self._pattern.marks:
             if mark in data:
                 return self._tail + data
         return self._tail + data[:_TAIL] + b" " + data[-_TAIL:]
 
     def _note_more(self, looked: bytes) -> None:
         """Know whether more comes behind what looked like the last event."""
-        goes_on = self._kind.goes_on
+        goes_on = self._pattern.goes_on
         if self._seen and goes_on is not None and not self.went_on:
             place = looked.rfind(goes_on)
             self.went_on = place >= 0 and place + len(goes_on) > len(self._tail)
 
     def _look_for_event(self, looked: bytes) -> None:
-        kind = self._kind
+        pattern = self._pattern
         end = -1
-        for found in kind.event.finditer(looked):
+        for found in pattern.event.finditer(looked):
             end = found.end()
         self._tail = looked[-_TAIL:]
         if end < 0:
             return
-        self._seen = kind.goes_on is None or looked.rfind(kind.goes_on) < end
-        self.passed = self._seen and kind.bare
+        self._seen = pattern.goes_on is None or looked.rfind(pattern.goes_on) < end
+        self.passed = self._seen and pattern.bare
         if self._seen and not self.passed:
             self._look_for_end(looked[end:])
 

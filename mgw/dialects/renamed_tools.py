@@ -4,15 +4,13 @@ A body is never rebuilt: a name is replaced at its own position, and every other
 :mod:`mgw.wire.json_spans`).  Only the client's own tools are renamed.  What a vendor defines has a type of
 its own, and a name that the vendor knows.
 
-Sources: the vendors' references of messages, chat completions and responses (``tools``, ``tool_choice``,
-calls in the history and in answers, events of streams).
+Each dialect's ``tools`` says where they stand.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -22,7 +20,6 @@ from mgw.canonical.reply import ReplyEvent, TokenUsage
 from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import Edit, apply_edits
 from mgw.wire.nested_strings import JsonPath, NestedString, find_nested_strings
 
@@ -34,7 +31,7 @@ _DATA: Final = b"data:"
 _LINE_ENDS: Final = re.compile(rb"\r\n|\n|\r")
 
 
-class _Place(Struct, frozen=True):
+class ToolPlace(Struct, frozen=True):
     """Where names of tools stand."""
 
     path: JsonPath
@@ -45,87 +42,37 @@ class _Place(Struct, frozen=True):
 
     @property
     def sibling_path(self) -> JsonPath | None:
+        """The path of that member."""
         return None if self.sibling is None else (*self.path[:-1], self.sibling)
 
 
-def _typed(path: JsonPath, *values: str | None) -> _Place:
-    return _Place(path, "type", frozenset(values))
+def typed_place(path: JsonPath, *values: str | None) -> ToolPlace:
+    """Return the place of names beside a ``type`` with one of these values; ``None``: without any."""
+    return ToolPlace(path, "type", frozenset(values))
 
 
-_OWN_TYPES: Final = ("function", "custom")
-_CALL_TYPES: Final = ("function_call", "custom_tool_call")
-_REQUESTS: Final = MappingProxyType(
-    {
-        DialectName.ANTHROPIC: (
-            _typed(("tools", None, "name"), "custom", None),
-            _typed(("tool_choice", "name"), "tool"),
-            _typed(("messages", None, "content", None, "name"), "tool_use"),
-            _typed(("messages", None, "content", None, "content", None, "tool_name"), "tool_reference"),
-        ),
-        DialectName.OPENAI_CHAT: (
-            *(_Place(("tools", None, own, "name")) for own in _OWN_TYPES),
-            *(_Place(("tool_choice", own, "name")) for own in _OWN_TYPES),
-            *(_Place(("tool_choice", "allowed_tools", "tools", None, own, "name")) for own in _OWN_TYPES),
-            *(_Place(("messages", None, "tool_calls", None, own, "name")) for own in _OWN_TYPES),
-            _Place(("functions", None, "name")),
-            _Place(("function_call", "name")),
-            _Place(("messages", None, "function_call", "name")),
-            _Place(("messages", None, "name"), "role", frozenset({"tool", "function"})),
-        ),
-        DialectName.OPENAI_RESPONSES: (
-            _typed(("tools", None, "name"), *_OWN_TYPES),
-            _typed(("tool_choice", "name"), *_OWN_TYPES),
-            _typed(("tool_choice", "tools", None, "name"), *_OWN_TYPES),
-            _typed(("input", None, "name"), *_CALL_TYPES),
-        ),
-    }
-)
-_CHAT_CALLS: Final = tuple(("tool_calls", None, own, "name") for own in _OWN_TYPES)
-_RESPONSE: Final = (
-    _typed(("output", None, "name"), *_CALL_TYPES),
-    _typed(("tools", None, "name"), *_OWN_TYPES),
-    _typed(("tool_choice", "name"), *_OWN_TYPES),
-    _typed(("tool_choice", "tools", None, "name"), *_OWN_TYPES),
-)
-_ANSWERS: Final = MappingProxyType(
-    {
-        DialectName.ANTHROPIC: (
-            _typed(("content", None, "name"), "tool_use"),
-            _typed(("content_block", "name"), "tool_use"),
-            _typed(("message", "content", None, "name"), "tool_use"),
-        ),
-        DialectName.OPENAI_CHAT: tuple(
-            _Place(("choices", None, part, *path))
-            for part in ("message", "delta")
-            for path in (*_CHAT_CALLS, ("function_call", "name"))
-        ),
-        DialectName.OPENAI_RESPONSES: (
-            *_RESPONSE,
-            *(_Place(("response", *place.path), place.sibling, place.values) for place in _RESPONSE),
-            _typed(("item", "name"), *_CALL_TYPES),
-            _typed(("name",), "response.function_call_arguments.done"),
-        ),
-    }
-)
-"""The names in whole answers, and in the events of streams."""
-RENAMING: Final = frozenset(_REQUESTS)
-"""Dialects in which tools can be renamed."""
+class ToolPlaces(Struct, frozen=True):
+    """Where a dialect names tools."""
+
+    request: tuple[ToolPlace, ...]
+    answer: tuple[ToolPlace, ...]
+    """The names in whole answers, and in the events of streams."""
 
 
-def request_edits(dialect: DialectName, body: bytes, names: ToolNameMap) -> list[Edit]:
+def request_edits(places: ToolPlaces, body: bytes, names: ToolNameMap) -> list[Edit]:
     """Return the edits that rename a client's tools in its request.
 
     :raises GatewayError: ``MALFORMED`` for what is no JSON, or has too many values.
     """
-    return _edits(_REQUESTS[dialect], body, names.sent)
+    return _edits(places.request, body, names.sent)
 
 
-def restore_answer(dialect: DialectName, body: bytes, names: ToolNameMap) -> bytes:
+def restore_answer(places: ToolPlaces, body: bytes, names: ToolNameMap) -> bytes:
     """Return a whole answer with the client's own names; as it is where it cannot be read."""
     if _NAME not in body:
         return body
     try:
-        return apply_edits(body, _edits(_ANSWERS[dialect], body, names.received))
+        return apply_edits(body, _edits(places.answer, body, names.received))
     except GatewayError:
         return body
 
@@ -137,10 +84,10 @@ class RestoredStream:
     read half an event.
     """
 
-    __slots__ = ("_dialect", "_held", "_names", "_passing", "_size")
+    __slots__ = ("_held", "_names", "_passing", "_places", "_size")
 
-    def __init__(self, dialect: DialectName, names: ToolNameMap) -> None:
-        self._dialect = dialect
+    def __init__(self, places: ToolPlaces, names: ToolNameMap) -> None:
+        self._places = places.answer
         self._names = names
         self._held: list[bytes] = []
         """The pieces of a line that has not ended."""
@@ -211,7 +158,7 @@ class RestoredStream:
 
     def _line_edits(self, payload: bytes) -> list[Edit]:
         try:
-            return _edits(_ANSWERS[self._dialect], payload, self._names.received)
+            return _edits(self._places, payload, self._names.received)
         except GatewayError:
             return []
 
@@ -252,7 +199,7 @@ class RestoredReader(StreamReader):
         return [*self._reader.feed(self._stream.finish()), *self._reader.finish()]
 
 
-def _edits(places: Iterable[_Place], body: bytes, rename: Callable[[str], str]) -> list[Edit]:
+def _edits(places: Iterable[ToolPlace], body: bytes, rename: Callable[[str], str]) -> list[Edit]:
     by_path = {place.path: place for place in places}
     siblings = {place.sibling_path for place in by_path.values()}
     paths = {*by_path, *(path for path in siblings if path is not None)}

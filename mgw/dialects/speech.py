@@ -27,7 +27,6 @@ from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.nouns.vocabulary import Family
 
 CARRIED: Final = frozenset({Feature.SYSTEM})
 """Instructions; all else that a client says is in :class:`SpeechRequest`, or unread."""
@@ -228,25 +227,22 @@ def _stock(own: Mapping[str, str], mapped: Mapping[str, str]) -> Mapping[str, st
     )
 
 
-_STOCK: Final[Mapping[Family, Mapping[str, str]]] = MappingProxyType(
-    {
-        Family.OPENAI: _stock(TO_GEMINI, TO_OPENAI),
-        Family.GEMINI: _stock(TO_OPENAI, TO_GEMINI),
-    }
-)
-"""The formats by the family of the provider."""
+OPENAI_VOICES: Final = _stock(TO_GEMINI, TO_OPENAI)
+"""What OpenAI is sent for each voice that is known, by its name in lower case."""
+GEMINI_VOICES: Final = _stock(TO_OPENAI, TO_GEMINI)
+"""What Google is sent."""
 
 
-def voice_for(family: Family, asked: str, overrides: Mapping[Family, Mapping[str, str]]) -> str:
-    """Return the name to send to a provider of ``family`` for the voice that a client asked for.
+def choose_voice(asked: str, known: Mapping[str, str], overrides: Mapping[str, str]) -> str:
+    """Return the name to send to a provider for the voice that a client asked for.
 
-    :param overrides: the operator's table: by the provider's family, the name asked for and the name to send.
+    :param known: what its dialect knows, by names in lower case.
+    :param overrides: the operator's table for its family: the name asked for, and the name to send.
     """
-    own = overrides.get(family, {})
-    if asked in own:
-        return own[asked]
+    if asked in overrides:
+        return overrides[asked]
     folded = asked.casefold()
-    for name, instead in own.items():
+    for name, instead in overrides.items():
         if name.casefold() == folded:
             return instead
-    return _STOCK.get(family, {}).get(folded, asked)
+    return known.get(folded, asked)

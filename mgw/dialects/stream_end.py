@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
+from mgw.dialects.last_event import EventPattern
 from mgw.dialects.refusal import proxy_message
 from mgw.wire.sse import Event
 
@@ -45,6 +46,8 @@ class StreamEvents(Struct, frozen=True):
     """The choices that an event ends, by their index; never raises."""
     says_nothing: Callable[[Event], bool]
     """Whether an event tells nothing of the answer yet: an error behind it may still lead elsewhere."""
+    last: EventPattern
+    """What the last one looks like."""
     goes_on: tuple[bytes, ...] = ()
     """One of them stands in each event that says more of an answer."""
     error_body: Callable[[Event, UpstreamError], bytes] = _data

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
+from mgw.dialects import dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
@@ -255,7 +256,7 @@ async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> Requ
 
 
 def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestBody:
-    body = clean_history(route.dialect, before)
+    body = clean_history(dialect_of(route.dialect).find_tagged, before)
     if body is before:
         return opened
     model = None if opened.model is None else find_model(body)

@@ -303,7 +303,7 @@ class Passthrough(Struct, eq=False):
         """Return the filter for the response's body."""
         content_type = head.content_type or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
-        last_event = LastEvent(self.route.dialect) if stream else None
+        last_event = LastEvent(dialect.stream_events.last) if stream else None
         end = None
         if stream and self.route.has_known_end and head.status < _FIRST_ERROR_STATUS:
             end = StreamEnd(dialect.stream_events, self._choices(dialect))

@@ -9,7 +9,7 @@ from functools import partial
 
 from mgw.bodies.source import BodySource
 from mgw.credentials.subscription.rewrite import BodyRewrite
-from mgw.dialects import client_side_of
+from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.attempts import Attempts
@@ -39,7 +39,7 @@ from mgw.memo.known_target import KnownTarget, UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target, check_capability, is_translated
-from mgw.routing.route import Treatment
+from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, find_string, replace_spans
@@ -210,7 +210,7 @@ async def _passthrough(
     """Pass a request on; ``keep`` what leads to the target for other requests."""
     route = exchange.route
     rewrites = exchange.generation.rewrites
-    if rewrites and target.provider.name in rewrites and route.is_rewritable:
+    if rewrites and target.provider.name in rewrites and _is_rewritable(route):
         return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
     if keep and route.is_remembered and not body.encoded:
         if has_foreign_history(exchange, body):
@@ -240,6 +240,11 @@ async def _passthrough(
     return _passthrough_of(exchange, request, target, body, rewriter=rewriter)
 
 
+def _is_rewritable(route: Route) -> bool:
+    """Whether a profile may change more in a route's requests than the model."""
+    return route.is_rewritable and dialect_of(route.dialect).rewriting is not None
+
+
 async def _rewritten(
     exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, rewrite: BodyRewrite
 ) -> Plan:
@@ -248,15 +253,16 @@ async def _rewritten(
         body = await strip_foreign_history(exchange, body)
     await find_other_models(exchange, target, body)
     rewrite_models(exchange, request, target, body)
-    text = body.decoded
+    text, rewriting = body.decoded, dialect_of(exchange.route.dialect).rewriting
     assert text is not None, "rows that are rewritten are looked at"
-    find = partial(rewrite.edits, exchange.route.dialect, text, value_of(request.headers, b"user-agent"))
+    assert rewriting is not None, "nothing else is rewritten"
+    find = partial(rewrite.edits, rewriting, text, value_of(request.headers, b"user-agent"))
     body.edits += await maybe_offload(exchange.offload, find, large=len(text) > SMALL_BYTES)
     plan = _passthrough_of(exchange, request, target, body)
     if rewrite.names is None:
         return plan
     plan.readable = True
-    return RenamedPassthrough(plan, rewrite.names)
+    return RenamedPassthrough(plan, rewriting.tool_places, rewrite.names)
 
 
 def _passthrough_of(

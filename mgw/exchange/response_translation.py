@@ -18,7 +18,7 @@ from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import AnswerError
-from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, restore_answer
+from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.response import (
@@ -36,7 +36,7 @@ from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.secret import Secret, without
-from mgw.nouns.vocabulary import DialectName, Family
+from mgw.nouns.vocabulary import Family
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
 from mgw.wire.encodings import decode_content
@@ -90,8 +90,8 @@ class ResponseTranslation(ABC):
     """Headers that tell the client about the translation."""
     _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
     """What was sent, and no error may repeat."""
-    _renamed: tuple[DialectName, ToolNameMap] | None = field(init=False, default=None, repr=False)
-    """The provider's dialect, and what its names of tools are."""
+    _renamed: tuple[ToolPlaces, ToolNameMap] | None = field(init=False, default=None, repr=False)
+    """Where the provider's response names tools, and what its names are."""
     on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
@@ -114,9 +114,9 @@ class ResponseTranslation(ABC):
         """Keep the credential that the provider was sent out of its errors."""
         self._secrets = secrets
 
-    def restore_names(self, dialect: DialectName, names: ToolNameMap) -> None:
+    def restore_names(self, places: ToolPlaces, names: ToolNameMap) -> None:
         """Give the tools in the response the names back that they had before a profile renamed them."""
-        self._renamed = dialect, names
+        self._renamed = places, names
 
     def redact(self, text: str) -> str:
         """Return a provider's text without the credential."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects.metering import media_type
-from mgw.dialects.renamed_tools import RestoredStream, restore_answer
+from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.exchange import Fault
 from mgw.exchange.passthrough import Passthrough, is_encoded
@@ -31,7 +31,6 @@ from mgw.exchange.response import (
 )
 from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import GatewayError
-from mgw.nouns.vocabulary import DialectName
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.wire.headers import response_headers
@@ -105,6 +104,7 @@ class RenamedPassthrough:
     """How a request with other names is sent, and how its response reaches the client."""
 
     plan: Passthrough
+    places: ToolPlaces
     names: ToolNameMap
 
     @property
@@ -123,35 +123,33 @@ class RenamedPassthrough:
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Return the response that the client gets, with its own names."""
-        head, dialect = response.head, self.plan.route.dialect
+        head = response.head
         found = self.plan.client_response(response, may_try_again=may_try_again)
         if head.status >= _FIRST_OTHER_STATUS or is_encoded(head) or isinstance(found, BufferedResponse):
             return found
         is_stream = media_type(head.content_type or b"") == _EVENT_STREAM
         if isinstance(found, WholeResponse):
-            return self._whole(found, dialect, is_stream=is_stream)
+            return self._whole(found, is_stream=is_stream)
         if is_stream:
-            body_filter = RestoredFilter(found.body_filter, RestoredStream(dialect, self.names))
+            body_filter = RestoredFilter(found.body_filter, RestoredStream(self.places, self.names))
             lines = None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines)
             return replace(found, body_filter=body_filter, lines=lines, content_length=None)
-        return BufferedResponse(partial(self._complete, head, found, dialect))
+        return BufferedResponse(partial(self._complete, head, found))
 
-    def _whole(self, whole: WholeResponse, dialect: DialectName, *, is_stream: bool) -> WholeResponse:
+    def _whole(self, whole: WholeResponse, *, is_stream: bool) -> WholeResponse:
         if is_stream:
-            stream = RestoredStream(dialect, self.names)
+            stream = RestoredStream(self.places, self.names)
             body = stream.feed(whole.body) + stream.finish()
         else:
-            body = restore_answer(dialect, whole.body, self.names)
+            body = restore_answer(self.places, whole.body, self.names)
         if body == whole.body:
             return whole
         lines = b"%bContent-Length: %d\r\n" % (_LINES_OF_BYTES.sub(b"", whole.lines), len(body))
         return replace(whole, body=body, lines=lines, content_length=len(body))
 
-    def _complete(
-        self, head: ResponseHead, streaming: StreamingResponse, dialect: DialectName, body: bytes
-    ) -> FullResponse:
+    def _complete(self, head: ResponseHead, streaming: StreamingResponse, body: bytes) -> FullResponse:
         body_filter = streaming.body_filter
-        restored = restore_answer(dialect, body, self.names)
+        restored = restore_answer(self.places, body, self.names)
         restored = body_filter.feed(restored) + body_filter.finish()
         headers = [pair for pair in response_headers(head.headers) if pair[0].lower() not in _OF_BYTES]
         return FullResponse(head.status, headers, restored, body_filter.usage())

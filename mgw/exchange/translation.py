@@ -20,7 +20,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.config.translation import Base64Embeddings, HostedTools, ResponsesUpstream
 from mgw.credentials.provider import Credential
 from mgw.credentials.subscription.rewrite import BodyRewrite
-from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects import client_side_of, dialect_of, provider_side_of
 from mgw.dialects.dialect import (
     DEFAULT_OPTIONS,
     ClientOperation,
@@ -37,8 +37,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
-from mgw.dialects.refusal import no_base64
-from mgw.dialects.speech import voice_for
+from mgw.dialects.speech import choose_voice
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
 from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
@@ -58,7 +57,7 @@ from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES
-from mgw.nouns.vocabulary import ChatTools, DialectName, ThroughResponses
+from mgw.nouns.vocabulary import ChatTools, ThroughResponses
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
@@ -90,8 +89,6 @@ MAX_VALUES: Final = 400_000
 """The same of all values, whatever they are."""
 _MANY_OBJECTS: Final = 2_000
 """The number of objects that take a few milliseconds."""
-_REWRITTEN: Final = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
-"""The dialects of translated requests that profiles may change."""
 _NEVER: Final = ThroughResponses.NEVER  # to look a member up takes three times as long
 _NO_TOOLS: Final = ChatTools.NEVER
 _WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
@@ -256,7 +253,7 @@ class TranslationBuilder:
             new_writer=partial(client.stream_writer, context),
             names=rendered.renamed,
             on_unknown_stop=on_unknown_stop,
-            last_event=LastEvent(self.exchange.route.dialect),
+            last_event=LastEvent(dialect_of(self.exchange.route.dialect).stream_events.last),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
             candidates=parsed.request.candidates or 1,
         )
@@ -279,10 +276,9 @@ class TranslationBuilder:
         client, provider = self.client.embedding, self.provider.embedding
         if client is None or provider is None:
             raise self._unsupported()
-        parsed = client.parse_request(self.body, self._request_context())
         encoding = self.exchange.generation.config.translation.base64_embeddings
-        if parsed.reply_options.base64_vectors and encoding is not Base64Embeddings.ENCODE:
-            raise no_base64()
+        encodes = encoding is Base64Embeddings.ENCODE
+        parsed = client.parse_request(self.body, replace(self._request_context(), base64_vectors=encodes))
         return self._translate_buffered(client, provider, parsed)
 
     def _translate_speech(self) -> Translation:
@@ -293,8 +289,8 @@ class TranslationBuilder:
         self._characters = len(parsed.request.text)
         voice = parsed.request.voice
         if voice is not None:
-            voices = self.exchange.generation.config.translation.voices
-            voice = voice_for(self.target.family, voice, voices)
+            overrides = self.exchange.generation.config.translation.voices.get(self.target.family, {})
+            voice = choose_voice(voice, self.provider.voices, overrides)
             parsed = replace(parsed, request=replace(parsed.request, voice=voice))
         return self._translate_buffered(client, provider, parsed)
 
@@ -338,13 +334,13 @@ class TranslationBuilder:
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
         """Return a request as the profile of the provider's accounts wants it."""
-        dialect = self.provider.dialect
-        if dialect not in _REWRITTEN or self.exchange.route.treatment not in _WITH_TOOLS:
+        rewriting = dialect_of(self.provider.dialect).rewriting
+        if rewriting is None or self.exchange.route.treatment not in _WITH_TOOLS:
             return rendered
         user_agent = value_of(self.request.headers, b"user-agent")
         if rewrite.names is not None:
-            response.restore_names(dialect, rewrite.names)
-        edits = rewrite.edits(dialect, rendered.body, user_agent)
+            response.restore_names(rewriting.tool_places, rewrite.names)
+        edits = rewrite.edits(rewriting, rendered.body, user_agent)
         return replace(rendered, body=apply_edits(rendered.body, edits))
 
     def _upstream_head(self, rendered: Rendered, accept: bytes) -> UpstreamHead:

@@ -74,8 +74,6 @@ _OPERATIONS: Final = MappingProxyType(
     }
 )
 ANY_METHOD = "*"
-_REWRITABLE = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
-"""Dialects with tools and a system prompt."""
 
 
 class Route(Struct, frozen=True, dict=True, cache_hash=True):
@@ -180,8 +178,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
 
     @cached_property
     def is_rewritable(self) -> bool:
-        """Whether the profile of subscription credentials may change more in its requests than the model."""
-        return self.dialect in _REWRITABLE and self.names_one_model and self.method == "POST"
+        """Whether the profile of subscription credentials may change more in its requests than the model.
+
+        Its dialect says what (:class:`mgw.dialects.dialect.Rewriting`).
+        """
+        return self.names_one_model and self.method == "POST"
 
     @cached_property
     def repeatable(self) -> bool:

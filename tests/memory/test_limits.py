@@ -49,6 +49,7 @@ from mgw.dialects.openai.embedding import parse_request
 from mgw.dialects.openai.errors import cut_message
 from mgw.dialects.openai.schema import fits_strict
 from mgw.dialects.openai.stream_reader import ChatStreamReader
+from mgw.dialects.openai.tools import TOOL_PLACES
 from mgw.dialects.renamed_tools import RestoredStream
 from mgw.dialects.speech import add_wave_header
 from mgw.dialects.tool_name_map import ToolNameMap
@@ -184,7 +185,7 @@ def keeps_state(size: int) -> bool:
 
 def renames_line(size: int) -> bool:
     """Whether a tool is renamed in a line of so many bytes that comes in pieces."""
-    stream = RestoredStream(DialectName.OPENAI_CHAT, ToolNameMap({"shell": "Bash"}, "x_"))
+    stream = RestoredStream(TOOL_PLACES, ToolNameMap({"shell": "Bash"}, "x_"))
     call = b'{"index":0,"function":{"name":"Bash"}}'
     begin = b'data: {"choices":[{"index":0,"delta":{"tool_calls":[%b]}}],"x":"' % call
     line = begin + b"x" * (size - len(begin) - 2) + b'"}'

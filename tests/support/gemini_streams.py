@@ -7,14 +7,15 @@ from typing import Any, Final
 
 from mgw.canonical.conversation import Signature
 from mgw.canonical.reply import ReplyEvent
-from mgw.dialects.dialect import ReplyContext, ReplyOptions
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini import CLIENT
+from mgw.dialects.gemini.options import ContentReplyOptions
 from mgw.dialects.stream import StreamWriter
 from mgw.nouns.vocabulary import Family
 
 Json = dict[str, Any]
 SSE: Final = ReplyContext("req_1", "gpt", 0)
-ARRAY: Final = ReplyContext("req_1", "gpt", 0, ReplyOptions(in_array=True))
+ARRAY: Final = ReplyContext("req_1", "gpt", 0, ContentReplyOptions(in_array=True))
 FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
 
 

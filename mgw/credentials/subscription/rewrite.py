@@ -8,15 +8,14 @@ from typing import final
 from mgw.config.problems import dotted_path
 from mgw.config.profile import CloakMode, Profile
 from mgw.config.settings import Config
-from mgw.dialects.renamed_tools import RENAMING, request_edits
+from mgw.dialects import dialect_of
+from mgw.dialects.dialect import Rewriting
+from mgw.dialects.renamed_tools import request_edits
 from mgw.dialects.system_prompt import prepend_system
 from mgw.dialects.tool_name_map import ToolNameMap
+from mgw.nouns.families import text_dialect
 from mgw.nouns.kinds import KINDS
-from mgw.nouns.vocabulary import DialectName, Family
 from mgw.wire.json_spans import Edit
-
-REWRITABLE = RENAMING
-"""The dialects whose requests can be rewritten."""
 
 
 @final
@@ -32,17 +31,18 @@ class BodyRewrite:
         self.names = ToolNameMap(tools.exact, tools.prefix) if tools.exact or tools.prefix else None
         """The new names of tools; ``None``: they keep their own."""
 
-    def edits(self, dialect: DialectName, body: bytes, user_agent: bytes | None) -> list[Edit]:
+    def edits(self, rewriting: Rewriting, body: bytes, user_agent: bytes | None) -> list[Edit]:
         """Return the changes to the body of a client's request.
 
+        :param rewriting: where the request's dialect has what is changed.
         :param user_agent: of the client, which decides whether the request is made to look like another's.
         :raises GatewayError: ``MALFORMED`` for what is no JSON, or names too many tools.
         """
-        edits = [] if self.names is None else request_edits(dialect, body, self.names)
+        edits = [] if self.names is None else request_edits(rewriting.tool_places, body, self.names)
         cloak = self._profile.cloak
         said = None if user_agent is None else user_agent.decode("latin-1")
         if cloak.system and cloak.applies(self._mode, said):
-            edits += prepend_system(dialect, body, cloak.system)
+            edits += prepend_system(rewriting.prepend_system, body, cloak.system)
         return edits
 
 
@@ -55,7 +55,7 @@ def rewrites_of(
         profile = None if provider.profile is None else profiles.get(provider.profile)
         if profile is None or not profile.rewrites_bodies:
             continue
-        if KINDS[provider.kind].family is Family.GEMINI:
+        if dialect_of(text_dialect(KINDS[provider.kind].family)).rewriting is None:
             where = dotted_path(("providers", name))
             problems.append(
                 f"{where}: its profile has tools or cloak.system, which providers of kind {provider.kind} do "

@@ -8,12 +8,21 @@ from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
-from mgw.dialects.anthropic.request import parse_request, render_request
+from mgw.dialects.anthropic.request import parse_request, prepend_system, render_request
 from mgw.dialects.anthropic.stream_events import STREAM_EVENTS
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
+from mgw.dialects.anthropic.thoughts import find_tagged
+from mgw.dialects.anthropic.tools import TOOL_PLACES
 from mgw.dialects.anthropic.usage import meter, read_usage
-from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ClientSide,
+    Dialect,
+    ProviderOperation,
+    ProviderSide,
+    Rewriting,
+)
 from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -47,5 +56,7 @@ DIALECT: Final = Dialect(
     STREAM_EVENTS,
     CLIENT,
     PROVIDER,
+    find_tagged=find_tagged,
+    rewriting=Rewriting(TOOL_PLACES, prepend_system),
 )
 """The registry entry of this dialect."""

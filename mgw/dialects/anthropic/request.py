@@ -7,11 +7,12 @@ not named here is reported as unread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from msgspec import Struct
-from msgspec.json import Decoder, Encoder
+from msgspec.json import Decoder, Encoder, encode
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
@@ -57,9 +58,12 @@ from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
+from mgw.dialects.system_prompt import Members, add_elements, add_member
 from mgw.dialects.tool_names import ToolNames
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Effort
+from mgw.wire.json_document import JsonDocument
+from mgw.wire.json_spans import Edit
 
 SAMPLING_VERSION: Final = "2023-06-01"
 """The version that a request states where the client stated none, and the last that has sampling."""
@@ -124,6 +128,8 @@ _PATHS: Final[tuple[FieldPath, ...]] = (
     ("top_k", Feature.TOP_K, frozenset({"top_k"})),
     ("stop_sequences", Feature.STOP, frozenset({"stop_sequences"})),
 )
+_OPENING_BRACKET: Final = b"["
+_QUOTE: Final = b'"'
 
 
 def parse_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
@@ -350,3 +356,19 @@ def _parse_texts(content: list[_Block] | str) -> tuple[Text, ...]:
     if isinstance(content, str):
         return (Text(content),)
     return tuple([Text(block.text) for block in content])
+
+
+def prepend_system(document: JsonDocument, members: Members, texts: Sequence[str]) -> list[Edit]:
+    """Return the edits that put texts in front of the system prompt (``system``: text, or blocks)."""
+    blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
+    found = members.get("system")
+    if found is None:
+        return [add_member(document, "system", encode(blocks))]
+    node = found[-1]
+    raw = document.raw(node)
+    if raw.startswith(_OPENING_BRACKET):
+        return [add_elements(node, raw, encode(blocks)[1:-1])]
+    if raw.startswith(_QUOTE) and document.string(node):
+        own = b'{"type":"text","text":%b}' % raw
+        return [((node.value, node.end), b"%b,%b]" % (encode(blocks)[:-1], own))]
+    return [((node.value, node.end), encode(blocks))]

@@ -7,6 +7,7 @@ Source: the SDK's ``RawMessageStreamEvent``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from msgspec.json import Decoder
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.anthropic.errors import find_error as find_error_in
 from mgw.dialects.anthropic.errors import parse_stream_error
+from mgw.dialects.last_event import EventPattern
 from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
@@ -61,10 +63,16 @@ def says_nothing(event: Event) -> bool:
     return type(message) is dict and not message.get("content") and not message.get("stop_reason")
 
 
+_LAST: Final = EventPattern(
+    (b"message_stop",),
+    re.compile(rb'[\r\n](?:event: ?message_stop[\r\n]|data: ?\{\s*"type"\s*:\s*"message_stop")'),
+    bare=True,
+)
 STREAM_EVENTS: Final = StreamEvents(
     (b"error", b'"stop_reason":"', b'"stop_reason": "'),
     find_error,
     ended_choices,
     says_nothing,
+    _LAST,
     goes_on=(b"content_block",),
 )

@@ -7,6 +7,7 @@ those of other vendors tagged (:mod:`mgw.dialects.signatures`).
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.conversation import (
@@ -14,8 +15,11 @@ from mgw.canonical.conversation import (
     Signature,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.signatures import Digest, tag_signature
+from mgw.dialects.foreign_history import marked_elements, remove_all, string_of
+from mgw.dialects.signatures import Digest, is_tagged, tag_signature
 from mgw.nouns.vocabulary import Family
+from mgw.wire.json_document import JsonDocument, JsonNode, are_all_siblings
+from mgw.wire.json_spans import Edit
 
 THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 _USER: Final = "user"
@@ -23,6 +27,7 @@ _ASSISTANT: Final = "assistant"
 _SYSTEM: Final = "system"
 _UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))
 """Signs a thought of unknown origin: no provider gets it back."""
+_SIGNED_BY: Final = MappingProxyType({"thinking": "signature", "redacted_thinking": "data"})
 
 
 def is_own(signature: Signature | None) -> bool:
@@ -96,3 +101,28 @@ def render_signature(signature: Signature | None, thought: Digest | str | None =
 def is_weak(signature: Signature | None) -> bool:
     """Whether a signature tells no more than the family of the thought."""
     return signature is None or (signature.value == "" and not signature.redacted)
+
+
+def find_tagged(document: JsonDocument) -> list[Edit]:
+    """Return the edits that remove thoughts with a tagged signature, and redacted ones with tagged data.
+
+    "All messages must have non-empty content", and "consecutive ``user`` or ``assistant`` turns in your
+    request will be combined into a single turn", so the neighbours of one that goes may meet (Messages
+    reference, ``messages``).
+    """
+    edits: list[Edit] = []
+    gone: list[JsonNode] = []
+    for message in marked_elements(document, document.members(document.root), "messages"):
+        blocks = marked_elements(document, document.members(message), "content")
+        thoughts = [block for block in blocks if _is_thought(document, block)]
+        if are_all_siblings(thoughts):
+            gone.append(message)
+        else:
+            edits += remove_all(thoughts)
+    return edits + remove_all(gone)
+
+
+def _is_thought(document: JsonDocument, block: JsonNode) -> bool:
+    members = document.members(block)
+    signed = _SIGNED_BY.get(string_of(document, members, "type") or "")
+    return signed is not None and is_tagged(string_of(document, members, signed) or "")

@@ -20,12 +20,27 @@ from mgw.dialects.anthropic.cache_control import CacheBreakpoints, parse_cache_c
 from mgw.dialects.anthropic.schema import StrictToolBudget
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.refusal import not_a_function
+from mgw.dialects.renamed_tools import ToolPlaces, typed_place
 from mgw.dialects.tool_names import ToolNames
 
 _ENCODER: Final = Encoder()
 _MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NONE, "tool": ToolMode.ANY}
 _COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
 _COMBINATOR_SET: Final = frozenset(_COMBINATORS)
+TOOL_PLACES: Final = ToolPlaces(
+    request=(
+        typed_place(("tools", None, "name"), "custom", None),
+        typed_place(("tool_choice", "name"), "tool"),
+        typed_place(("messages", None, "content", None, "name"), "tool_use"),
+        typed_place(("messages", None, "content", None, "content", None, "tool_name"), "tool_reference"),
+    ),
+    answer=(
+        typed_place(("content", None, "name"), "tool_use"),
+        typed_place(("content_block", "name"), "tool_use"),
+        typed_place(("message", "content", None, "name"), "tool_use"),
+    ),
+)
+"""Where names of tools stand (``tools``, ``tool_choice``, calls in the history, in answers and in events)."""
 
 
 def parse_tools(root: Fields) -> tuple[Tool, ...]:

@@ -20,7 +20,9 @@ from mgw.dialects.gemini.request import parse_request, render_request
 from mgw.dialects.gemini.stream_events import STREAM_EVENTS
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
+from mgw.dialects.gemini.thoughts import find_tagged
 from mgw.dialects.gemini.usage import meter, read_usage, update_session_usage
+from mgw.dialects.speech import GEMINI_VOICES
 from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -40,6 +42,7 @@ PROVIDER: Final = ProviderSide(
     count=count.PROVIDER,
     embedding=embedding.PROVIDER,
     speech=speech.PROVIDER,
+    voices=GEMINI_VOICES,
 )
 """The same, and embeddings."""
 
@@ -64,5 +67,6 @@ DIALECT: Final = Dialect(
     CLIENT,
     PROVIDER,
     SessionMessages(b'"usage', update_session_usage, _MODEL_PLACES, first_only=True),
+    find_tagged,
 )
 """What this dialect brings."""

@@ -32,7 +32,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import RenderOptions
+from mgw.dialects.dialect import RenderOptions, ReplyOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.media import RESOLUTIONS, parse_resolution
 from mgw.dialects.gemini.proto_json import enum_name, parse_enum, parse_integer, parse_number
@@ -81,6 +81,13 @@ _SEED_LIMIT: Final = 2**31
 _REQUEST_RESOLUTIONS: Final = frozenset({"low", "medium", "high"})
 """What ``generationConfig.mediaResolution`` knows; that of single parts is known to few models only."""
 _VISUAL: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
+
+
+class ContentReplyOptions(ReplyOptions, frozen=True):
+    """How a client of generateContent wants its answer written."""
+
+    in_array: bool = False
+    """A stream is an array in pieces in place of an event stream."""
 
 
 class GenerationConfig(Struct, frozen=True):

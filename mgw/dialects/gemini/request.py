@@ -21,7 +21,7 @@ from mgw.canonical.identifiers import GEMINI_NAME
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.gemini.blocks import parse_system, render_system
-from mgw.dialects.gemini.options import parse_options, render_options
+from mgw.dialects.gemini.options import ContentReplyOptions, parse_options, render_options
 from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_tools
 from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
 from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
@@ -93,7 +93,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     :raises GatewayError: ``MALFORMED``.
     """
     in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
-    style = ReplyOptions(in_array=in_array)
+    style = ContentReplyOptions(in_array)
     parsed = parse_in_one_pass(body, style, stream=context.stream)
     if parsed is not None:
         return parsed

@@ -8,6 +8,7 @@ Source: ``GenerateContentResponse`` of google-genai.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.gemini.errors import find_error as find_error_in
+from mgw.dialects.last_event import EventPattern
 from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
@@ -55,4 +57,9 @@ def _is_blocked(found: Any) -> bool:  # Any: JSON of whatever type
     return type(feedback) is dict and bool(feedback.get("blockReason"))
 
 
-STREAM_EVENTS: Final = StreamEvents((b'"error"', b'"blockReason"'), find_error, ended_choices, says_nothing)
+_LAST: Final = EventPattern(
+    (b'"finishReason"',), re.compile(rb'"finishReason"\s*:\s*"'), goes_on=b'"candidates"'
+)
+STREAM_EVENTS: Final = StreamEvents(
+    (b'"error"', b'"blockReason"'), find_error, ended_choices, says_nothing, _LAST
+)

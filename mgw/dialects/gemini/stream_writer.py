@@ -38,6 +38,7 @@ from mgw.canonical.reply import (
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini.blocks import render_call, render_text, render_thought
 from mgw.dialects.gemini.errors import error_body, render_error_value
+from mgw.dialects.gemini.options import ContentReplyOptions
 from mgw.dialects.gemini.reply import (
     render_args,
     render_citations,
@@ -108,7 +109,7 @@ class ContentStreamWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context.request_id)
         self._context = context
-        self._array = ArrayWriter() if context.options.in_array else None
+        self._array = ArrayWriter() if ContentReplyOptions.of(context.options).in_array else None
         self._candidates: dict[int, _OutgoingCandidate] = {}
         self._held = 0
         """The characters of calls and citations that wait to be written."""

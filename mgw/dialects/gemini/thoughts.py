@@ -14,10 +14,22 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.json import encode
 
 from mgw.canonical.conversation import JsonObject, Signature
-from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, names_reasoning_item, tag_signature
+from mgw.dialects.foreign_history import Members, marked_elements, members_of, remove_all
+from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, is_tagged, names_reasoning_item, tag_signature
 from mgw.nouns.vocabulary import Family
+from mgw.wire.json_document import JsonDocument, JsonNode, are_all_siblings
+from mgw.wire.json_spans import Edit
+
+_SIGNATURES: Final = ("thoughtSignature", "thought_signature")
+_COUNTED: Final = ("generateContentRequest", "generate_content_request")
+"""Where a request for a count of tokens may hold the request that is to be counted."""
+_OF_THOUGHTS: Final = frozenset({"text", "thought", "partMetadata", "part_metadata", *_SIGNATURES})
+_SKIP: Final = encode(SKIP_VALIDATOR)
 
 
 @dataclass(slots=True)
@@ -98,3 +110,41 @@ def skip_image_validation(contents: list[JsonObject]) -> None:
         for part in content["parts"] if content["role"] == "model" else ():
             if "inlineData" in part:
                 part.setdefault("thoughtSignature", SKIP_VALIDATOR)
+
+
+def find_tagged(document: JsonDocument) -> list[Edit]:
+    """Return the edits that remove tagged thoughts, and put Gemini's skip value for other tagged signatures.
+
+    "contents.parts must not be empty".  Roles need not alternate (google/adk-go#1302).
+    """
+    request = document.members(document.root)
+    edits = _contents(document, request)
+    for name in _COUNTED:
+        edits += _contents(document, members_of(document, request, name))
+    return edits
+
+
+def _contents(document: JsonDocument, request: Members) -> list[Edit]:
+    edits: list[Edit] = []
+    gone: list[JsonNode] = []
+    for content in marked_elements(document, request, "contents"):
+        thoughts: list[JsonNode] = []
+        for part in marked_elements(document, document.members(content), "parts"):
+            members = document.members(part)
+            signed = [members[name][-1] for name in _SIGNATURES if name in members]
+            tagged = [place for place in signed if is_tagged(document.string(place) or "")]
+            if tagged and _is_only_thought(document, members):
+                thoughts.append(part)
+            else:
+                edits += [((place.value, place.end), _SKIP) for place in tagged]
+        if are_all_siblings(thoughts):
+            gone.append(content)
+        else:
+            edits += remove_all(thoughts)
+    return edits + remove_all(gone)
+
+
+def _is_only_thought(document: JsonDocument, members: Members) -> bool:
+    thought = members.get("thought")
+    is_thought = thought is not None and document.raw(thought[-1]) == b"true"
+    return is_thought and members.keys() <= _OF_THOUGHTS

@@ -12,6 +12,7 @@ from mgw.dialects.dialect import (
     Dialect,
     ProviderOperation,
     ProviderSide,
+    Rewriting,
     SessionMessages,
 )
 from mgw.dialects.openai import embedding, speech
@@ -24,11 +25,14 @@ from mgw.dialects.openai.errors import (
     render_session_error,
 )
 from mgw.dialects.openai.reply import parse_reply, render_reply
-from mgw.dialects.openai.request import parse_request, render_request
+from mgw.dialects.openai.request import parse_request, prepend_system, render_request
 from mgw.dialects.openai.stream_events import STREAM_EVENTS
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
+from mgw.dialects.openai.thoughts import find_tagged
+from mgw.dialects.openai.tools import TOOL_PLACES
 from mgw.dialects.openai.usage import meter, read_usage, update_session_usage
+from mgw.dialects.speech import OPENAI_VOICES
 from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -46,6 +50,7 @@ PROVIDER: Final = ProviderSide(
     stream_reader=ChatStreamReader,
     parse_error=parse_error,
     speech=speech.PROVIDER,
+    voices=OPENAI_VOICES,
 )
 """Chat completions and speech."""
 
@@ -61,6 +66,8 @@ CHAT: Final = Dialect(
     STREAM_EVENTS,
     CLIENT,
     PROVIDER,
+    find_tagged=find_tagged,
+    rewriting=Rewriting(TOOL_PLACES, prepend_system),
 )
 """Chat completions and completions."""
 _RESPONSE_PLACES: Final = (
@@ -96,6 +103,8 @@ RESPONSES: Final = replace(
     name=DialectName.OPENAI_RESPONSES,
     client=None,
     provider=None,
+    find_tagged=None,
+    rewriting=None,
     session=replace(_SESSION, render_error=render_session_error, replaces_http=True),
 )
 """Responses."""

@@ -26,6 +26,7 @@ from mgw.dialects.dialect import (
     finish_parsing,
 )
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
+from mgw.dialects.refusal import no_base64
 
 MAX_INPUTS: Final = 2048
 """The most inputs, which OpenAI's reference states for ``input``."""
@@ -34,11 +35,19 @@ MAX_TITLE_CHARS: Final = 4096
 _ENCODER: Final = Encoder()
 
 
-def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:  # noqa: ARG001 - the body has it all
+class EmbeddingReplyOptions(ReplyOptions, frozen=True):
+    """How a client wants its vectors written."""
+
+    base64_vectors: bool = False
+    """Each as base64 of little-endian float32."""
+
+
+def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:
     """Understand a request.
 
     :raises GatewayError: ``MALFORMED`` for what is no such request, for tokens in place of texts,
-    and for an ``encoding_format`` that is neither ``float`` nor ``base64``.
+    for an ``encoding_format`` that is neither ``float`` nor ``base64``, and for ``base64`` where the operator
+    does not have vectors encoded.
     """
     ledger = Ledger()
     request = open_request(body, ledger)
@@ -57,7 +66,10 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingReque
         _parse_short_text(request, "task_type", Feature.TASK_TYPE),
         _parse_short_text(request, "title", Feature.EMBEDDING_TITLE),
     )
-    return finish_parsing(embedding_request, ledger, ReplyOptions(base64_vectors=encoding_format == "base64"))
+    is_base64 = encoding_format == "base64"
+    if is_base64 and not context.base64_vectors:
+        raise no_base64()
+    return finish_parsing(embedding_request, ledger, EmbeddingReplyOptions(is_base64))
 
 
 def _parse_short_text(request: Fields, key: str, feature: Feature) -> str | None:
@@ -105,7 +117,7 @@ class _List(Struct, frozen=True, kw_only=True):
 def render_reply(reply: EmbeddingReply, context: ReplyContext) -> bytes:
     """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where it is unknown."""
     tokens = reply.usage.tokens_in or 0
-    base64 = context.options.base64_vectors
+    base64 = EmbeddingReplyOptions.of(context.options).base64_vectors
     return _ENCODER.encode(
         _List(
             data=[_render_vector(index, vector, base64=base64) for index, vector in enumerate(reply.vectors)],

@@ -33,7 +33,7 @@ from mgw.canonical.conversation import (
     Sampling,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import RenderOptions
+from mgw.dialects.dialect import RenderOptions, ReplyOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.schema import fits_strict, wrap_root
 from mgw.dialects.placeholders import ANSWER_IN_JSON
@@ -62,6 +62,19 @@ _LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in
 _STOP: Final = Feature.STOP
 _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "extra_body"})
 """Where it may be said."""
+
+
+class ChatReplyOptions(ReplyOptions, frozen=True):
+    """How a client of chat completions wants its answer written."""
+
+    include_usage: bool = False
+    """A last chunk with usage, and ``usage: null`` in the others (``stream_options``)."""
+    legacy_functions: bool = False
+    """The request spoke of ``functions``; the answer says ``function_call``."""
+
+
+PLAIN: Final = ChatReplyOptions()
+"""Of a request that asks for nothing special."""
 
 
 def parse_sampling(request: Fields) -> Sampling:

@@ -64,6 +64,7 @@ from mgw.dialects.openai.candidates import (
 )
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import read_usage, read_usage_object, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
@@ -228,13 +229,15 @@ class _CandidateCollector:
 
 def render_reply(reply: Reply, context: ReplyContext) -> bytes:
     """Write a complete answer."""
+    options = context.options
+    deprecated = isinstance(options, ChatReplyOptions) and options.legacy_functions
     completion: JsonObject = {
         "id": render_id(reply.id, context),
         "object": "chat.completion",
         "created": context.created,
         "model": reply.model or context.model,
         "choices": [
-            _render_choice(candidate, index, deprecated=context.options.legacy_functions)
+            _render_choice(candidate, index, deprecated=deprecated)
             for index, candidate in enumerate(reply.candidates)
         ],
     }

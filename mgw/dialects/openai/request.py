@@ -8,10 +8,11 @@ Hosts other than OpenAI know less of the API: no ``allowed_tools``, no ``safety_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
-from msgspec.json import Decoder
+from msgspec.json import Decoder, encode
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
@@ -29,11 +30,9 @@ from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.canonical.instructions import mention_json
 from mgw.dialects.dialect import (
-    DEFAULT_OPTIONS,
     Parsed,
     Rendered,
     RenderOptions,
-    ReplyOptions,
     RequestContext,
     finish_parsing,
 )
@@ -41,6 +40,8 @@ from mgw.dialects.fields import Fields, Ledger, encode_request, open_request
 from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
 from mgw.dialects.openai.messages import parse_turns
 from mgw.dialects.openai.options import (
+    PLAIN,
+    ChatReplyOptions,
     parse_candidates,
     parse_image_shape,
     parse_max_tokens,
@@ -66,7 +67,10 @@ from mgw.dialects.openai.tools import (
 from mgw.dialects.openai.turns import render_turns
 from mgw.dialects.placeholders import ANSWER_IN_JSON
 from mgw.dialects.refusal import no_messages
+from mgw.dialects.system_prompt import Members, add_elements
 from mgw.dialects.tool_names import ToolNames
+from mgw.wire.json_document import JsonDocument
+from mgw.wire.json_spans import Edit
 
 _TARGET: Final = b"/chat/completions"
 _CARRIED: Final = frozenset(
@@ -121,6 +125,7 @@ _PATHS: Final[tuple[FieldPath, ...]] = (
     ("stop", Feature.STOP, frozenset({"stop"})),
 )
 _SYSTEM_PATH: Final = frozenset({"messages[].content"})
+_OPENING_BRACKET: Final = b"["
 
 
 def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - the body has it all
@@ -144,20 +149,20 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
         stop=parse_stop_sequences(request),
         stream=request.flag("stream") or False,
     )
-    style = DEFAULT_OPTIONS
+    style = PLAIN
     if request.unread:
         conversation, style = _parse_rare_fields(request, conversation)
     return finish_parsing(conversation, ledger, style)
 
 
-def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Conversation, ReplyOptions]:
+def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Conversation, ChatReplyOptions]:
     """Take what a mere chat does not have; return the conversation with it, and how to write the answer."""
     tools, functions = parse_tools(request), parse_functions(request)
     choice = parse_tool_choice(request)
     if choice is None and functions:
         choice = parse_function_choice(request)
     options = request.nested("stream_options")
-    style = ReplyOptions(
+    style = ChatReplyOptions(
         include_usage=bool(options is not None and options.flag("include_usage")),
         legacy_functions=bool(functions and not tools),
     )
@@ -275,7 +280,16 @@ def parse_in_one_pass(body: bytes) -> Parsed[Conversation] | None:
         stream=request.stream is True,
     )
     options = request.stream_options
-    style = (
-        ReplyOptions(include_usage=True) if options is not None and options.include_usage else DEFAULT_OPTIONS
-    )
+    tells_usage = options is not None and options.include_usage is True
+    style = ChatReplyOptions(include_usage=True) if tells_usage else PLAIN
     return Parsed(conversation, frozenset(), said, style)
+
+
+def prepend_system(document: JsonDocument, members: Members, texts: Sequence[str]) -> list[Edit]:
+    """Return the edits that put texts in front of the system prompt (the first messages)."""
+    found = members.get("messages")
+    raw = b"" if found is None else document.raw(found[-1])
+    if found is None or not raw.startswith(_OPENING_BRACKET):
+        return []
+    messages = [{"role": "system", "content": text} for text in texts]
+    return [add_elements(found[-1], raw, encode(messages)[1:-1])]

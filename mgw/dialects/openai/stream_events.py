@@ -8,6 +8,7 @@ Source: the SDK's ``ChatCompletionChunk`` and ``Completion``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
+from mgw.dialects.last_event import EventPattern
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
@@ -109,11 +111,13 @@ def count_choices(body: bytes) -> int:
     return min(asked, MAX_CHOICES) if type(asked) is int and asked > 0 else 1
 
 
+_LAST: Final = EventPattern((b"[DONE]",), re.compile(rb"[\r\n]data: ?\[DONE\]"), bare=True)
 STREAM_EVENTS: Final = StreamEvents(
     (b"error", b'"finish_reason":"', b'"finish_reason": "'),
     find_error,
     ended_choices,
     says_nothing,
+    _LAST,
     goes_on=(b'"choices":[{', b'"choices": [{'),
     count_choices=count_choices,
 )

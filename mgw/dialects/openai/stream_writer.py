@@ -48,6 +48,7 @@ from mgw.dialects.openai.candidates import (
 )
 from mgw.dialects.openai.errors import error_body, render_error
 from mgw.dialects.openai.media import render_image
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import render_usage
 from mgw.dialects.stream import StreamWriter
@@ -110,7 +111,7 @@ class _ChoiceState:
 class ChatStreamWriter(StreamWriter):
     """Writes a stream of chat completions; whatever events come, in whatever order, the grammar holds."""
 
-    __slots__ = ("_choices", "_context", "_deprecated", "_held", "_shared_head", "_tail")
+    __slots__ = ("_choices", "_context", "_deprecated", "_held", "_shared_head", "_tail", "_tells_usage")
 
     content_type = b"text/event-stream"
     """The media type of the stream."""
@@ -118,13 +119,15 @@ class ChatStreamWriter(StreamWriter):
     def __init__(self, context: ReplyContext) -> None:
         super().__init__(context.request_id)
         self._context = context
-        self._deprecated = context.options.legacy_functions
+        options = ChatReplyOptions.of(context.options)
+        self._deprecated = options.legacy_functions
+        self._tells_usage = options.include_usage
         self._choices: list[_ChoiceState] = []
         self._held = 0
         """The number of characters of open thoughts."""
         self._shared_head: bytes | None = None
         """What every chunk begins with; ``None`` before anything began."""
-        self._tail = b',"usage":null}\n\n' if context.options.include_usage else b"}\n\n"
+        self._tail = b',"usage":null}\n\n' if self._tells_usage else b"}\n\n"
 
     def on_began(self, event: Began) -> None:
         """Take the identifier and the model; the role comes with its choice."""
@@ -257,7 +260,7 @@ class ChatStreamWriter(StreamWriter):
         if not self._choices or not all(choice.ended for choice in self._choices):
             self._break(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response has no finish reason"))
             return
-        if self._context.options.include_usage:
+        if self._tells_usage:
             usage = _ENCODER.encode(render_usage(self._usage))
             self._out += (self._head(), b'"choices":[],"usage":', usage, b"}\n\n")
         self._out.append(_DONE)

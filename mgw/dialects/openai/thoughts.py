@@ -33,17 +33,20 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import JsonObject, Part, Signature, Text, Thinking, ToolCall
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
-from mgw.dialects.signatures import is_altered, tag_signature, untag_signature
+from mgw.dialects.foreign_history import Members, marked_elements, members_of, remove_all, string_of
+from mgw.dialects.signatures import is_altered, is_tagged, tag_signature, untag_signature
 from mgw.nouns.vocabulary import Family
+from mgw.wire.json_document import JsonDocument, JsonNode
+from mgw.wire.json_spans import Edit
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
 """The signature of the thoughts of hosts that sign nothing."""
 _ENCRYPTED: Final = "reasoning.encrypted"
 _TEXT: Final = "reasoning.text"
-
 _TEXT_KEYS: Final = MappingProxyType({_TEXT: "text", "reasoning.summary": "summary"})
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
+_REASONING: Final = frozenset({"reasoning_details", "reasoning_content", "reasoning"})
 
 
 class PlacedThought(Struct, frozen=True):
@@ -304,3 +307,53 @@ def render_signature(signature: Signature | None) -> str | None:
 def render_extra_content(signature: str) -> JsonObject:
     """Return Google's place for a signature in chat, with this value in it."""
     return {"google": {"thought_signature": signature}}
+
+
+def find_tagged(document: JsonDocument) -> list[Edit]:
+    """Return the edits that remove tagged reasoning, and ``extra_content`` with a tagged signature.
+
+    "content" is required but for calls (Chat reference, assistant message).  A message goes when all that is
+    left beside its role is null or an empty array; an empty text is left alone.
+    """
+    edits: list[Edit] = []
+    gone: list[JsonNode] = []
+    for message in marked_elements(document, document.members(document.root), "messages"):
+        members = document.members(message)
+        cut = _tagged_members(document, members)
+        if cut and _says_nothing(document, members, cut):
+            gone.append(message)
+            continue
+        edits += remove_all([place for name in cut for place in members[name]])
+        for call in marked_elements(document, members, "tool_calls"):
+            of_call = document.members(call)
+            if _has_tagged_extra(document, of_call):
+                edits += remove_all(of_call["extra_content"])
+    return edits + remove_all(gone)
+
+
+def _tagged_members(document: JsonDocument, members: Members) -> set[str]:
+    """Return the names of the members of a message that are the gateway's own."""
+    cut: set[str] = set()
+    if any(
+        is_tagged(string_of(document, document.members(detail), name) or "")
+        for detail in marked_elements(document, members, "reasoning_details")
+        for name in ("signature", "data")
+    ):
+        cut |= _REASONING & members.keys()
+    if _has_tagged_extra(document, members):
+        cut.add("extra_content")
+    return cut
+
+
+def _has_tagged_extra(document: JsonDocument, members: Members) -> bool:
+    """Whether ``extra_content.google.thought_signature`` is tagged (Google's own place for it in Chat)."""
+    google = members_of(document, members_of(document, members, "extra_content"), "google")
+    return is_tagged(string_of(document, google, "thought_signature") or "")
+
+
+def _says_nothing(document: JsonDocument, members: Members, cut: set[str]) -> bool:
+    return all(_is_empty(document.raw(members[name][-1])) for name in members.keys() - cut - {"role", "name"})
+
+
+def _is_empty(spelled: bytes) -> bool:
+    return spelled == b"null" or (spelled[:1] == b"[" and not spelled[1:-1].strip())

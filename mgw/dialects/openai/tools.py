@@ -14,6 +14,7 @@ from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.blocks import not_a_function, parse_cache_control
 from mgw.dialects.openai.schema import fits_strict, resolve_root
+from mgw.dialects.renamed_tools import ToolPlace, ToolPlaces
 from mgw.dialects.tool_names import ToolNames
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Kind
@@ -24,6 +25,23 @@ _MODES: Final = {
     "required": ToolMode.ANY,
     "any": ToolMode.ANY,  # Mistral's word
 }
+_OWN_TYPES: Final = ("function", "custom")
+_CALLS: Final = (*(("tool_calls", None, own, "name") for own in _OWN_TYPES), ("function_call", "name"))
+TOOL_PLACES: Final = ToolPlaces(
+    request=(
+        *(ToolPlace(("tools", None, own, "name")) for own in _OWN_TYPES),
+        *(ToolPlace(("tool_choice", own, "name")) for own in _OWN_TYPES),
+        *(ToolPlace(("tool_choice", "allowed_tools", "tools", None, own, "name")) for own in _OWN_TYPES),
+        *(ToolPlace(("messages", None, *path)) for path in _CALLS),
+        ToolPlace(("functions", None, "name")),
+        ToolPlace(("function_call", "name")),
+        ToolPlace(("messages", None, "name"), "role", frozenset({"tool", "function"})),
+    ),
+    answer=tuple(
+        ToolPlace(("choices", None, part, *path)) for part in ("message", "delta") for path in _CALLS
+    ),
+)
+"""Where names of tools stand (``tools``, ``tool_choice``, calls in the history, in answers and in events)."""
 
 
 def parse_tools(request: Fields) -> tuple[Tool, ...]:

@@ -6,16 +6,25 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ClientSide,
+    Dialect,
+    ProviderOperation,
+    ProviderSide,
+    Rewriting,
+)
 from mgw.dialects.openai import RESPONSES
 from mgw.dialects.openai.errors import parse_error, render_error
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.errors import refuses_thoughts
 from mgw.dialects.responses.reply import parse_reply, render_reply
-from mgw.dialects.responses.request import parse_request, render_request
+from mgw.dialects.responses.request import parse_request, prepend_system, render_request
 from mgw.dialects.responses.stream_events import STREAM_EVENTS
 from mgw.dialects.responses.stream_reader import ResponsesStreamReader
 from mgw.dialects.responses.stream_writer import KEEPALIVE, ResponsesStreamWriter
+from mgw.dialects.responses.thoughts import find_tagged
+from mgw.dialects.responses.tools import TOOL_PLACES
 from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -40,5 +49,7 @@ DIALECT: Final[Dialect] = replace(
     provider=PROVIDER,
     keepalive_bytes=KEEPALIVE,
     stream_events=STREAM_EVENTS,
+    find_tagged=find_tagged,
+    rewriting=Rewriting(TOOL_PLACES, prepend_system),
 )
 """Responses."""

@@ -28,8 +28,8 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.dialects.arguments import is_empty
-from mgw.dialects.dialect import ClientTool, ToolKind
 from mgw.dialects.responses.blocks import COMPLETED, IN_PROGRESS, INCOMPLETE, item_id
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.stream_items import ARGUMENTS, INPUT, EventLog, TextRun
 from mgw.dialects.serial_writer import STRING_BYTES
 

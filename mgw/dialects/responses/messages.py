@@ -42,13 +42,13 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import JsonObject, Media, MediaKind, Part, Text, Thinking, ToolResult
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import detect_media_type, standard_base64
 from mgw.dialects.refusal import make_encodable
 from mgw.dialects.responses.blocks import TEXT_TYPES, Holder, bare_texts, parse_parts
 from mgw.dialects.responses.errors import ITEM, LONGEST_SHOWN, not_encodable, unsupported
 from mgw.dialects.responses.options import ConfigurationUpdate, parse_update
+from mgw.dialects.responses.schema import ToolKind
 from mgw.dialects.responses.thoughts import unseal
 from mgw.dialects.responses.tools import Source, ToolSet
 from mgw.dialects.responses.turns import REASONING, TurnBuilder

@@ -36,11 +36,12 @@ from mgw.canonical.reply import (
     StopReason,
     TokenUsage,
 )
-from mgw.dialects.dialect import ReplyContext
+from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.options import parse_effort
 from mgw.dialects.responses.blocks import response_id
 from mgw.dialects.responses.errors import LONGEST_SHOWN, PARAMETER, unsupported
+from mgw.dialects.responses.schema import ClientTool
 from mgw.dialects.responses.usage import render_usage
 from mgw.nouns.vocabulary import Effort
 
@@ -149,6 +150,15 @@ def refuse_state(request: Fields) -> None:
     if request.flag("background"):
         message = "responses are not stored: send false, and read the response from this request"
         raise unsupported(request, "background", message, PARAMETER)
+
+
+class ResponseReplyOptions(ReplyOptions, frozen=True):
+    """How a client of Responses wants its answer written."""
+
+    client_tools: Mapping[str, ClientTool] = {}
+    """By the names of their functions, the tools whose calls are told otherwise."""
+    echoed: Mapping[str, Any] = {}  # Any: JSON of whatever type
+    """The fields of the request that the answer repeats, as sent."""
 
 
 class ConfigurationUpdate(Struct):
@@ -264,10 +274,11 @@ def parse_update(item: Fields, update: ConfigurationUpdate) -> None:
 class ResponseRenderer:
     """Writes the object of one response, at any stage of it."""
 
-    __slots__ = ("_context", "model")
+    __slots__ = ("_context", "_echoed", "model")
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
+        self._echoed = ResponseReplyOptions.of(context.options).echoed
         self.model = context.model
         """The model that the upstream reports, once it has."""
 
@@ -305,7 +316,7 @@ class ResponseRenderer:
             "store": False,
             "truncation": "disabled",
             **_DEFAULTS,
-            **context.options.echoed,
+            **self._echoed,
         }
 
 

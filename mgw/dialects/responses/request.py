@@ -13,8 +13,10 @@ Sources: the SDK's ``response_create_params``; contract 11.3, 11.4, 11.9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
@@ -32,7 +34,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.canonical.instructions import fold_system_turns, mention_json, without_system
-from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, finish_parsing
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, encode_request, open_request
 from mgw.dialects.openai.options import parse_user, render_user
 from mgw.dialects.openai.options import render_output as render_chat_output
@@ -44,6 +46,7 @@ from mgw.dialects.refusal import no_messages
 from mgw.dialects.responses.messages import ItemParser
 from mgw.dialects.responses.options import (
     ConfigurationUpdate,
+    ResponseReplyOptions,
     collect_echoed,
     parse_limit,
     parse_reasoning,
@@ -54,8 +57,11 @@ from mgw.dialects.responses.options import (
 )
 from mgw.dialects.responses.tools import ToolSet, parse_tool_choice, skip_tool_choice
 from mgw.dialects.responses.turns import render_instruction, render_items
+from mgw.dialects.system_prompt import Members, add_member
 from mgw.dialects.tool_names import ToolNames
 from mgw.nouns.kinds import KINDS
+from mgw.wire.json_document import JsonDocument
+from mgw.wire.json_spans import Edit
 
 _USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
 _NO_UPDATE: Final = ConfigurationUpdate()
@@ -99,6 +105,7 @@ _CARRIED: Final = frozenset(
     }
 )
 """What this dialect can carry, though not every value, and not for every model."""
+_QUOTE: Final = b'"'
 
 
 def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
@@ -136,7 +143,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
         stream=request.flag("stream") or False,
     )
     conversation = _parse_calling(request, conversation, tools)
-    options = ReplyOptions(client_tools=tools.names.client_tools, echoed=echoed)
+    options = ResponseReplyOptions(client_tools=tools.names.client_tools, echoed=echoed)
     return finish_parsing(conversation, ledger, options)
 
 
@@ -368,3 +375,16 @@ def _render_prompt_cache_key(body: JsonObject, key: str, options: RenderOptions,
         body["prompt_cache_key"] = key
     else:
         render_chat_prompt_cache_key(body, key, options, lost)
+
+
+def prepend_system(document: JsonDocument, members: Members, texts: Sequence[str]) -> list[Edit]:
+    """Return the edits that put texts in front of the system prompt (``instructions``)."""
+    text = BETWEEN.join(texts)
+    found = members.get("instructions")
+    if found is None:
+        return [add_member(document, "instructions", encode(text))]
+    node = found[-1]
+    raw = document.raw(node)
+    if raw.startswith(_QUOTE) and document.string(node):
+        return [((node.value, node.value + 1), encode(text + BETWEEN)[:-1])]
+    return [((node.value, node.end), encode(text))]

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import Enum
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
+
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.identifiers import CHAT_NAME
-from mgw.dialects.dialect import ClientTool, ToolKind
 
 _STRING: Final = MappingProxyType({"type": "string"})
 _INTEGER: Final = MappingProxyType({"type": "integer"})
@@ -34,6 +36,30 @@ _BEGIN: Final = 39
 _DIGITS: Final = 8
 _MORE_DIGITS: Final = 24
 """Where the first ones are taken: so many that nobody can take them all."""
+
+
+class ToolKind(Enum):
+    """What a tool is to a client of Responses; to every provider it is a function."""
+
+    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
+
+    FUNCTION = "function"
+    CUSTOM = "custom"
+    """A tool that takes any text."""
+    LOCAL_SHELL = "local_shell"
+    SHELL = "shell"
+    APPLY_PATCH = "apply_patch"
+    TOOL_SEARCH = "tool_search"
+
+
+class ClientTool(Struct, frozen=True):
+    """How a client of Responses calls one of its tools (contract 11.5)."""
+
+    kind: ToolKind
+    name: str
+    namespace: str | None = None
+
+
 ToolKey = tuple[ToolKind, str | None, str]
 """What a client calls a tool: its kind, namespace and name."""
 

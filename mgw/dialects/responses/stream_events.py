@@ -7,6 +7,7 @@ Source: the SDK's ``ResponseStreamEvent``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.billing import NO_VALUE
+from mgw.dialects.last_event import EventPattern
 from mgw.dialects.openai.errors import is_error, render_error
 from mgw.dialects.responses.errors import parse_failure
 from mgw.dialects.stream_end import StreamEvents, tells_error
@@ -76,10 +78,16 @@ def error_body(_: Event, error: UpstreamError) -> bytes:
     return render_error(error, "")[1]
 
 
+_LAST_TYPE: Final = rb"response\.(?:completed|incomplete|failed)"
+_LAST: Final = EventPattern(
+    (b"response.completed", b"response.incomplete", b"response.failed"),
+    re.compile(rb'[\r\n](?:event: ?%b[\r\n]|data: ?\{\s*"type"\s*:\s*"%b")' % (_LAST_TYPE, _LAST_TYPE)),
+)
 STREAM_EVENTS: Final = StreamEvents(
     (b"error", b"response.failed", b"response.completed", b"response.incomplete"),
     find_error,
     ended_choices,
     says_nothing,
+    _LAST,
     error_body=error_body,
 )

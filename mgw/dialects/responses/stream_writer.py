@@ -48,7 +48,7 @@ from mgw.canonical.reply import (
     TokenLogprob,
     UpstreamError,
 )
-from mgw.dialects.dialect import ClientTool, ReplyContext, ToolKind
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.responses.blocks import COMPLETED, INCOMPLETE, render_image
 from mgw.dialects.responses.calls import (
     CALL_ID,
@@ -58,7 +58,8 @@ from mgw.dialects.responses.calls import (
     is_structured,
 )
 from mgw.dialects.responses.errors import render_failure
-from mgw.dialects.responses.options import ResponseRenderer, is_cut, status_of
+from mgw.dialects.responses.options import ResponseRenderer, ResponseReplyOptions, is_cut, status_of
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.stream_items import EventLog, OpenMessage, OpenThought, TextRun
 from mgw.dialects.responses.thoughts import seal_call_signature, seal_text_signature
 from mgw.dialects.serial_writer import FRAME_BYTES, ContentEvent, SerialStreamWriter
@@ -193,7 +194,8 @@ class OutputWriter:
 
     def __init__(self, out: list[bytes], context: ReplyContext) -> None:
         self.log = EventLog(out, context.request_id)
-        self._tools: Mapping[str, ClientTool] = context.options.client_tools
+        options = ResponseReplyOptions.of(context.options)
+        self._tools: Mapping[str, ClientTool] = options.client_tools
         self._open: OpenMessage | OpenThought | OpenTextCall | OpenStructuredCall | None = None
         self.text: TextRun | None = None
         """The text to which more can be added as it comes: nothing else is open or waits."""
@@ -203,7 +205,7 @@ class OutputWriter:
         """The citations that came before their text."""
         self._ids: set[str] = set()
         """The identifiers of the calls."""
-        self._awaits_tokens = bool(context.options.echoed.get("top_logprobs"))
+        self._awaits_tokens = bool(options.echoed.get("top_logprobs"))
         """Whether texts wait for their tokens."""
 
     def add_text(self, text: str) -> None:

@@ -21,8 +21,18 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.canonical.conversation import JsonObject, Signature
-from mgw.dialects.signatures import Digest, TagKind, open_tag, tag_preceding, tag_signature
+from mgw.dialects.foreign_history import marked_elements, remove_all, string_of
+from mgw.dialects.signatures import (
+    Digest,
+    TagKind,
+    is_tagged,
+    open_tag,
+    tag_preceding,
+    tag_signature,
+)
 from mgw.nouns.vocabulary import Family
+from mgw.wire.json_document import JsonDocument, JsonNode
+from mgw.wire.json_spans import Edit
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
 """The signature of thoughts that nobody signed, as those of hosts that speak chat."""
@@ -107,3 +117,14 @@ def render_thought(signature: Signature | None) -> JsonObject | None:
         return None
     item: JsonObject = {"type": "reasoning", "summary": [], "encrypted_content": content}
     return {**item, "id": item_id} if item_id else item
+
+
+def find_tagged(document: JsonDocument) -> list[Edit]:
+    """Return the edits that remove reasoning items with a tagged ``encrypted_content``."""
+    gone: list[JsonNode] = []
+    for item in marked_elements(document, document.members(document.root), "input"):
+        members = document.members(item)
+        is_reasoning = string_of(document, members, "type") == "reasoning"
+        if is_reasoning and is_tagged(string_of(document, members, "encrypted_content") or ""):
+            gone.append(item)
+    return remove_all(gone)

@@ -34,10 +34,10 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import ToolKind
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.blocks import parse_cache_control
 from mgw.dialects.placeholders import BETWEEN
+from mgw.dialects.renamed_tools import ToolPlace, ToolPlaces, typed_place
 from mgw.dialects.responses.errors import LONGEST_SHOWN, hosted_tool
 from mgw.dialects.responses.schema import (
     APPLY_PATCH,
@@ -52,6 +52,7 @@ from mgw.dialects.responses.schema import (
     TOOL_SEARCH_SCHEMA,
     FunctionNames,
     ToolKey,
+    ToolKind,
 )
 
 _FUNCTION: Final = ToolKind.FUNCTION  # a member of an enumeration is looked up in Python's slow way each time
@@ -64,6 +65,24 @@ _KINDS: Final = MappingProxyType({kind.value: kind for kind in ToolKind})
 _NAMED: Final = frozenset({ToolKind.FUNCTION, ToolKind.CUSTOM})
 """Kinds of which there may be many."""
 _AUTO: Final = ToolChoice(ToolMode.AUTO)
+_OWN_TYPES: Final = ("function", "custom")
+_CALL_TYPES: Final = ("function_call", "custom_tool_call")
+_DECLARED: Final = (
+    typed_place(("tools", None, "name"), *_OWN_TYPES),
+    typed_place(("tool_choice", "name"), *_OWN_TYPES),
+    typed_place(("tool_choice", "tools", None, "name"), *_OWN_TYPES),
+)
+_RESPONSE: Final = (typed_place(("output", None, "name"), *_CALL_TYPES), *_DECLARED)
+TOOL_PLACES: Final = ToolPlaces(
+    request=(*_DECLARED, typed_place(("input", None, "name"), *_CALL_TYPES)),
+    answer=(
+        *_RESPONSE,
+        *(ToolPlace(("response", *place.path), place.sibling, place.values) for place in _RESPONSE),
+        typed_place(("item", "name"), *_CALL_TYPES),
+        typed_place(("name",), "response.function_call_arguments.done"),
+    ),
+)
+"""Where names of tools stand (``tools``, ``tool_choice``, calls in the history, in answers and in events)."""
 
 
 class Source(Enum):

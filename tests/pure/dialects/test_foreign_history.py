@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.foreign_history import clean_history
+from mgw.dialects import dialect_of, foreign_history
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tag_signature
 from mgw.nouns.vocabulary import DialectName, Family
 from tests.support.dice import Dice, Writer, one_of, sampled_from, written
@@ -30,6 +30,10 @@ USER = b'{"role":"user","content":"ask"}'
 
 
 # --- messages ----------------------------------------------------------------------------------------------
+
+
+def clean_history(dialect: DialectName, body: bytes) -> bytes:
+    return foreign_history.clean_history(dialect_of(dialect).find_tagged, body)
 
 
 def messages(*blocks: bytes) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from mgw.dialects import dialect_of
 from mgw.dialects.last_event import LastEvent
 from mgw.nouns.vocabulary import DialectName
 
@@ -58,8 +59,12 @@ TOLD_EARLY = {ELEMENT + FINISH[6:-4], FINISH + GEMINI + FINISH}
 """A piece may end with a brace within an element; of two candidates the first may be taken for the last."""
 
 
+def follow(dialect: DialectName) -> LastEvent:
+    return LastEvent(dialect_of(dialect).stream_events.last)
+
+
 def fed(dialect: DialectName, *pieces: bytes) -> LastEvent:
-    last = LastEvent(dialect)
+    last = follow(dialect)
     for piece in pieces:
         last.feed(piece)
     return last
@@ -74,7 +79,7 @@ def test_it_has_passed_once_it_has_come_however_it_was_cut(sizes: list[int]) -> 
 
 def passes_in_time(stream: tuple[DialectName, bytes, bytes, bytes], sizes: list[int]) -> None:
     dialect, before, needed, rest = stream
-    last, whole, position = LastEvent(dialect), before + needed + rest, 0
+    last, whole, position = follow(dialect), before + needed + rest, 0
     for size in chain(sizes, repeat(40)):
         last.feed(whole[position : position + size])
         position += size

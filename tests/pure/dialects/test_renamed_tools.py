@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dialects import renamed_tools
-from mgw.dialects.renamed_tools import RENAMING, RestoredStream, request_edits, restore_answer
+from mgw.dialects import dialect_of, renamed_tools
+from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, request_edits, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
@@ -75,6 +75,17 @@ REQUESTS = {
         ],
     ),
 }
+RENAMING = [name for name in DialectName if dialect_of(name).rewriting is not None]
+
+
+def places_of(dialect: DialectName) -> ToolPlaces:
+    rewriting = dialect_of(dialect).rewriting
+    assert rewriting is not None
+    return rewriting.tool_places
+
+
+def test_gemini_has_no_profiles_and_so_no_tools_to_rename() -> None:
+    assert set(RENAMING) == {MESSAGES, CHAT, RESPONSES}
 
 
 @pytest.mark.parametrize("case", REQUESTS)
@@ -84,12 +95,12 @@ def test_a_request_is_sent_with_other_names_and_is_the_same_otherwise(case: str)
     for before, after in changes:
         assert expected.count(before) == 1, before
         expected = expected.replace(before, after)
-    assert apply_edits(body, request_edits(dialect, body, NAMES)) == expected
+    assert apply_edits(body, request_edits(places_of(dialect), body, NAMES)) == expected
 
 
 def test_a_body_that_is_no_json_is_refused() -> None:
     with pytest.raises(GatewayError) as refused:
-        request_edits(CHAT, b"{", NAMES)
+        request_edits(places_of(CHAT), b"{", NAMES)
     assert refused.value.reason is Reason.MALFORMED
 
 
@@ -121,12 +132,12 @@ def test_an_answer_has_the_clients_own_names(case: str) -> None:
     expected = body
     for before, after in changes:
         expected = expected.replace(before, after)
-    assert restore_answer(dialect, body, NAMES) == expected
+    assert restore_answer(places_of(dialect), body, NAMES) == expected
 
 
 @pytest.mark.parametrize("body", [b"", b'no json, but a name"', b'{"content":[]}'])
 def test_an_answer_without_a_tool_is_the_same_object(body: bytes) -> None:
-    assert restore_answer(MESSAGES, body, NAMES) is body
+    assert restore_answer(places_of(MESSAGES), body, NAMES) is body
 
 
 STREAMS = {
@@ -164,7 +175,7 @@ STREAMS = {
 def test_a_stream_has_the_clients_own_names_however_it_is_cut(case: str, data: st.DataObject) -> None:
     dialect, whole, before, after = STREAMS[case]
     cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=12).map(sorted))
-    stream, out = RestoredStream(dialect, NAMES), b""
+    stream, out = RestoredStream(places_of(dialect), NAMES), b""
     for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
         out += stream.feed(whole[start:end])
     assert out + stream.finish() == whole.replace(before, after)
@@ -172,20 +183,20 @@ def test_a_stream_has_the_clients_own_names_however_it_is_cut(case: str, data: s
 
 @given(pieces=st.lists(st.text('d\n\r"name:a{} ', max_size=6).map(str.encode)))
 def test_what_names_no_tool_passes_byte_for_byte(pieces: list[bytes]) -> None:
-    stream = RestoredStream(CHAT, NAMES)
+    stream = RestoredStream(places_of(CHAT), NAMES)
     assert b"".join(map(stream.feed, pieces)) + stream.finish() == b"".join(pieces)
 
 
 def test_whole_lines_without_a_name_are_the_same_object() -> None:
     data = b'data: {"choices":[]}\n\n'
-    assert RestoredStream(CHAT, NAMES).feed(data) is data
+    assert RestoredStream(places_of(CHAT), NAMES).feed(data) is data
 
 
 def test_a_line_that_is_too_long_passes_as_it_is_and_the_next_is_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(renamed_tools, "MAX_LINE_BYTES", 100)
-    stream = RestoredStream(MESSAGES, NAMES)
+    stream = RestoredStream(places_of(MESSAGES), NAMES)
     long = [b"data: " + b" " * 90, b"y" * 20, b"z"]
     event = b'\ndata: {"content_block":{"type":"tool_use","name":"Bash"}}\n'
     out = [stream.feed(piece) for piece in [*long, event]]
@@ -202,4 +213,4 @@ def test_what_is_sent_and_comes_back_is_what_the_client_sent(dialect: DialectNam
     key, call = places[dialect]
     whole = json.dumps({key: [call("shell"), call("read"), call("Bash")]}).encode()
     sent = json.dumps({key: [call("Bash"), call("x_read"), call("x_Bash")]}).encode()
-    assert restore_answer(dialect, sent, NAMES) == whole
+    assert restore_answer(places_of(dialect), sent, NAMES) == whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import pytest
@@ -9,11 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.audio.speech_create_params import Voice
 
-from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI, voice_for
+from mgw.dialects import provider_side_of
+from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI, choose_voice
+from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import Family
 
 OF_EVERY_MODEL = {"alloy", "ash", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer"}
 """What ``tts-1`` takes, too (https://developers.openai.com/api/docs/guides/text-to-speech)."""
+
+
+def voice_for(family: Family, asked: str, overrides: Mapping[Family, Mapping[str, str]]) -> str:
+    known = provider_side_of(text_dialect(family)).voices
+    return choose_voice(asked, known, overrides.get(family, {}))
 
 
 def named(hint: Any) -> set[str]:  # Any: a type hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.dialects import dialect_of
 from mgw.dialects.system_prompt import prepend_system
 from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_spans import apply_edits
@@ -39,5 +40,6 @@ SYSTEM = '{"role":"system","content":"A"},{"role":"system","content":"B\\n"}'
     ],
 )
 def test_texts_stand_in_front_and_all_else_stays(dialect: DialectName, body: str, expected: str) -> None:
-    raw = body.encode()
-    assert apply_edits(raw, prepend_system(dialect, raw, ["A", "B\n"])).decode() == expected
+    raw, rewriting = body.encode(), dialect_of(dialect).rewriting
+    assert rewriting is not None
+    assert apply_edits(raw, prepend_system(rewriting.prepend_system, raw, ["A", "B\n"])).decode() == expected

@@ -33,6 +33,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.gemini import CLIENT
+from mgw.dialects.gemini.options import ContentReplyOptions
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Effort, Family
@@ -283,7 +284,7 @@ def test_a_single_object_stands_for_an_array_of_one() -> None:
 )
 def test_a_stream_without_alt_sse_is_an_array(query: bytes | None, stream: bool, in_array: bool) -> None:
     found = parse({"contents": [user({"text": "a"})]}, RequestContext("m", stream, query))
-    assert (found.reply_options.in_array, found.request.stream) == (in_array, stream)
+    assert (ContentReplyOptions.of(found.reply_options).in_array, found.request.stream) == (in_array, stream)
 
 
 @pytest.mark.parametrize(

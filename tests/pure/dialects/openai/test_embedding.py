@@ -15,8 +15,14 @@ from openai.types import CreateEmbeddingResponse, Embedding
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
-from mgw.dialects.dialect import Parsed, ReplyContext, ReplyOptions, RequestContext
-from mgw.dialects.openai.embedding import MAX_INPUTS, MAX_TITLE_CHARS, parse_request, render_reply
+from mgw.dialects.dialect import Parsed, ReplyContext, RequestContext
+from mgw.dialects.openai.embedding import (
+    MAX_INPUTS,
+    MAX_TITLE_CHARS,
+    EmbeddingReplyOptions,
+    parse_request,
+    render_reply,
+)
 from mgw.nouns.errors import GatewayError, Reason
 
 CONTEXT = RequestContext("m")
@@ -65,13 +71,13 @@ def test_what_the_sdk_asks_for_by_itself_is_base64() -> None:
     sent = prepare_embedding_request(None, {"model": "m", "input": "a"}, encoding_format=omit).body
     found = parse_request(json.dumps(sent).encode(), CONTEXT)
     assert found.request == EmbeddingRequest(("a",), single=True)
-    assert found.reply_options.base64_vectors
+    assert EmbeddingReplyOptions.of(found.reply_options).base64_vectors
 
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), max_size=4), min_size=1, max_size=3))
 def test_the_sdk_reads_the_same_numbers_in_base64(vectors: list[list[float]]) -> None:
     reply = EmbeddingReply(tuple(map(tuple, vectors)))
-    body = render_reply(reply, ReplyContext("r", "m", 0, ReplyOptions(base64_vectors=True)))
+    body = render_reply(reply, ReplyContext("r", "m", 0, EmbeddingReplyOptions(base64_vectors=True)))
     sent = CreateEmbeddingResponse.model_construct(**json.loads(body))
     assert all(type(one["embedding"]) is str for one in json.loads(body)["data"])
     sent.data = [Embedding.model_construct(**one) for one in json.loads(body)["data"]]

@@ -25,6 +25,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RequestContext
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.signatures import tag_signature
 from mgw.nouns.errors import GatewayError
@@ -216,7 +217,7 @@ def test_calls_of_the_deprecated_kind_get_identifiers_that_their_results_share()
     parts = [turn.parts[0] for turn in found.request.turns[1:]]
     ids = [part.id if isinstance(part, ToolCall) else part.call_id for part in parts]  # type: ignore[union-attr]  # calls and results only
     assert ids[0] == ids[1] != ids[2] == ids[3]
-    assert found.reply_options.legacy_functions
+    assert ChatReplyOptions.of(found.reply_options).legacy_functions
     assert found.request.tools == (Tool("f"),)
     assert found.request.tool_choice == ToolChoice(ToolMode.ANY, ("f",))
     assert found.request.parallel_calls is False

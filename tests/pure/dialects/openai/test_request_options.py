@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.canonical.conversation import OutputFormat, OutputKind, Reasoning, Tool, ToolChoice, ToolMode
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.nouns.vocabulary import Effort
 from tests.support.chat_clients import HI, TOOL, Json, parsed, refused
 
@@ -107,7 +108,11 @@ def test_limits_sampling_and_format_are_understood() -> None:
     assert (asked.sampling.logprobs, asked.sampling.top_logprobs, asked.sampling.seed) == (True, 3, 7)
     assert (asked.max_tokens, asked.candidates, asked.stop, asked.user) == (9, 2, ("end",), "u")
     assert asked.output == OutputFormat(OutputKind.SCHEMA, {"type": "object"}, "n", "d", strict=True)
-    assert (asked.stream, asked.parallel_calls, found.reply_options.include_usage) == (True, False, True)
+    assert (asked.stream, asked.parallel_calls, ChatReplyOptions.of(found.reply_options).include_usage) == (
+        True,
+        False,
+        True,
+    )
     assert found.unread == {"max_tokens"}
 
 

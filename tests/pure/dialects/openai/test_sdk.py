@@ -10,12 +10,13 @@ from pydantic import BaseModel
 from mgw.canonical.conversation import Signature, Text, Thinking, ToolCall
 from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import Candidate, Reply, StopReason, TextAdded, TokenUsage, UpstreamError
-from mgw.dialects.dialect import ReplyContext, ReplyOptions
+from mgw.dialects.dialect import ReplyContext
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.stream_writer import ChatStreamWriter
 from mgw.nouns.vocabulary import Family
 
-ANSWERING = ReplyContext("req_1", "m", 1_770_000_000, ReplyOptions(include_usage=True))
+ANSWERING = ReplyContext("req_1", "m", 1_770_000_000, ChatReplyOptions(include_usage=True))
 PARTS = (
     Thinking("hm", Signature(Family.ANTHROPIC, "c2ln")),
     Text('{"number":'),

@@ -49,8 +49,9 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.dialect import ReplyContext, ReplyOptions, RequestContext
+from mgw.dialects.dialect import ReplyContext, RequestContext
 from mgw.dialects.openai import stream_writer
+from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.openai.stream_writer import ChatStreamWriter
@@ -59,8 +60,8 @@ from mgw.nouns.vocabulary import Family
 from tests.support.grammar import check_chat, check_chat_stream
 
 PLAIN = ReplyContext("req_1", "model-1", 1_770_000_000)
-WITH_USAGE = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(include_usage=True))
-DEPRECATED = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(legacy_functions=True))
+WITH_USAGE = ReplyContext("req_1", "model-1", 1_770_000_000, ChatReplyOptions(include_usage=True))
+DEPRECATED = ReplyContext("req_1", "model-1", 1_770_000_000, ChatReplyOptions(legacy_functions=True))
 USAGE = TokenUsage(10, 5, 3, 1, 2)
 
 words = st.text(min_size=1, max_size=6)
@@ -144,7 +145,7 @@ def comparable(completion: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it
 @settings(deadline=None)
 @given(replies, st.booleans())
 def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) -> None:
-    style = ReplyOptions(include_usage=True, legacy_functions=deprecated)
+    style = ChatReplyOptions(include_usage=True, legacy_functions=deprecated)
     answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
     whole = ChatCompletion.model_validate_json(render_reply(reply, answering)).to_dict(mode="json")
     stream = streamed(replay_reply(reply), answering)
@@ -160,7 +161,7 @@ def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) ->
 def test_every_stream_and_every_whole_answer_keeps_the_grammar(
     reply: Reply, include_usage: bool, deprecated: bool
 ) -> None:
-    style = ReplyOptions(include_usage, deprecated)
+    style = ChatReplyOptions(include_usage, deprecated)
     answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
     stream = streamed(replay_reply(reply), answering)
     check_chat_stream(stream, include_usage=include_usage, n=len(reply.candidates))
@@ -191,7 +192,7 @@ any_event = st.one_of(
 def test_no_order_of_events_breaks_the_grammar(
     events: list[ReplyEvent], include_usage: bool, deprecated: bool
 ) -> None:
-    style = ReplyOptions(include_usage, deprecated)
+    style = ChatReplyOptions(include_usage, deprecated)
     writer = ChatStreamWriter(ReplyContext("req_1", "model-1", 1, style))
     stream = writer.write(events) + writer.write(Ended(StopReason.END, candidate=2 - n) for n in range(3))
     check_chat_stream(stream + writer.finish(), include_usage=include_usage, n=3)

@@ -9,8 +9,10 @@ import pytest
 
 from mgw.canonical.conversation import Media, MediaKind, Text, ToolCall
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenUsage
-from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
+from mgw.dialects.dialect import ReplyContext, ReplyOptions
+from mgw.dialects.responses.options import ResponseReplyOptions
 from mgw.dialects.responses.reply import render_reply
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from tests.support.grammar.responses import check_response
 
 Json = dict[str, Any]  # Any: JSON as it was found
@@ -26,7 +28,9 @@ def rendered(reply: Reply, options: ReplyOptions) -> Json:
 def test_the_object_says_what_was_asked_and_defaults_elsewhere() -> None:
     echoed = {"metadata": {"a": "b"}, "reasoning": {"effort": "high"}, "tool_choice": "required", "user": "u"}
     usage = TokenUsage(10, 5, 3, 1, 2)
-    found = rendered(Reply((Candidate((), StopReason.END),), usage=usage), ReplyOptions(echoed=echoed))
+    found = rendered(
+        Reply((Candidate((), StopReason.END),), usage=usage), ResponseReplyOptions(echoed=echoed)
+    )
     assert found.pop("id").startswith("resp_mgw")
     assert found == {
         "object": "response",
@@ -94,7 +98,7 @@ def test_a_call_is_told_in_the_words_of_the_clients_own_tool(
     kind: ToolKind, arguments: Json, item: Json
 ) -> None:
     call = ToolCall("c1", "ns__t", json.dumps(arguments))
-    tools = ReplyOptions(client_tools={"ns__t": ClientTool(kind, "t")})
+    tools = ResponseReplyOptions(client_tools={"ns__t": ClientTool(kind, "t")})
     rendered(Reply((Candidate((call,), StopReason.LENGTH),)), tools)  # as legal as the whole one
     found = rendered(Reply((Candidate((call,), StopReason.TOOL_USE),)), tools)["output"][0]
     assert found.pop("id")
@@ -105,7 +109,7 @@ def test_a_call_is_told_in_the_words_of_the_clients_own_tool(
 @pytest.mark.parametrize("arguments", ["", '{"command": "ls', '["x"]', '{"operation": {"type": "chmod"}}'])
 def test_arguments_that_do_not_fit_come_as_the_call_of_a_function(kind: ToolKind, arguments: str) -> None:
     call = ToolCall("c1", "t", arguments)
-    tools = ReplyOptions(client_tools={"t": ClientTool(kind, "t")})
+    tools = ResponseReplyOptions(client_tools={"t": ClientTool(kind, "t")})
     found = rendered(Reply((Candidate((call,), StopReason.LENGTH),)), tools)["output"][0]
     if kind is ToolKind.TOOL_SEARCH and (not arguments or arguments.endswith("}}")):
         assert found["type"] == "tool_search_call"
@@ -116,7 +120,7 @@ def test_arguments_that_do_not_fit_come_as_the_call_of_a_function(kind: ToolKind
 
 def test_a_name_that_the_model_invented_is_the_call_of_a_function_of_that_name() -> None:
     call = ToolCall("c1", "ns__other", "{}")
-    tools = ReplyOptions(client_tools={"ns__t": ClientTool(ToolKind.CUSTOM, "t", "ns")})
+    tools = ResponseReplyOptions(client_tools={"ns__t": ClientTool(ToolKind.CUSTOM, "t", "ns")})
     found = rendered(Reply((Candidate((call,), StopReason.TOOL_USE),)), tools)["output"][0]
     assert (found["type"], found["name"]) == ("function_call", "ns__other")
     assert "namespace" not in found
@@ -125,7 +129,7 @@ def test_a_name_that_the_model_invented_is_the_call_of_a_function_of_that_name()
 def test_adjacent_texts_are_one_message_and_an_image_is_an_item_of_its_own() -> None:
     image = Media(MediaKind.IMAGE, "image/webp", "aWs=")
     parts = (Text("a"), Text("b"), image, Media(MediaKind.AUDIO, data="aWs="), Text("c"))
-    output = rendered(Reply((Candidate(parts, StopReason.END),)), ReplyOptions())["output"]
+    output = rendered(Reply((Candidate(parts, StopReason.END),)), ResponseReplyOptions())["output"]
     assert [item["type"] for item in output] == ["message", "image_generation_call", "message"]
     assert output[0]["content"][0]["text"] == "ab"
     assert (output[1]["result"], output[1]["output_format"]) == ("aWs=", "webp")
@@ -135,5 +139,5 @@ def test_what_is_nested_too_deeply_to_be_repeated_is_not() -> None:
     deep: Json = {}
     for _ in range(2000):
         deep = {"a": deep}
-    found = rendered(Reply((Candidate((), StopReason.END),)), ReplyOptions(echoed={"metadata": deep}))
+    found = rendered(Reply((Candidate((), StopReason.END),)), ResponseReplyOptions(echoed={"metadata": deep}))
     assert found["metadata"] == {}

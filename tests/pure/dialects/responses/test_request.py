@@ -21,10 +21,12 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects import provider_side_of
-from mgw.dialects.dialect import ClientTool, Parsed, RenderOptions, RequestContext, ToolKind
+from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
 from mgw.dialects.models import Models
 from mgw.dialects.responses.count import COUNT
+from mgw.dialects.responses.options import ResponseReplyOptions
 from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.thoughts import (
     seal_call_signature,
     seal_text_signature,
@@ -36,6 +38,10 @@ from mgw.nouns.vocabulary import DialectName, Effort, Family, Kind
 JsonObject = dict[str, Any]  # Any: JSON
 
 _GEMINI: Final = Signature(Family.GEMINI, "c2ln")
+
+
+def options_of(parsed: Parsed[Conversation]) -> ResponseReplyOptions:
+    return ResponseReplyOptions.of(parsed.reply_options)
 
 
 def parsed(*items: JsonObject, drop: bool = False, **fields: Any) -> Parsed[Conversation]:  # Any: JSON
@@ -203,7 +209,7 @@ def test_every_tool_of_the_client_is_a_function() -> None:
     found = parsed(user(), tools=[CUSTOM, NAMESPACE, {**FUNCTION, "name": "eyes__close"}, FUNCTION])
     custom, look, close, *plain = found.request.tools
     assert [tool.name for tool in plain] == ["eyes__close", "look"]
-    assert found.reply_options.client_tools == {
+    assert options_of(found).client_tools == {
         custom.name: ClientTool(ToolKind.CUSTOM, "look"),
         look.name: ClientTool(ToolKind.FUNCTION, "look", "eyes"),
         close.name: ClientTool(ToolKind.CUSTOM, "close", "eyes"),
@@ -230,9 +236,9 @@ def test_history_has_the_names_of_functions_that_are_declared_and_of_others() ->
     calls = [part for part in found.request.turns[0].parts if isinstance(part, ToolCall)]
     names = [one.name for one in calls]
     assert names[:3] == ["eyes__look", "ears__gone", "eyes__look"]
-    assert found.reply_options.client_tools[names[3]] == ClientTool(ToolKind.CUSTOM, "look")
+    assert options_of(found).client_tools[names[3]] == ClientTool(ToolKind.CUSTOM, "look")
     assert calls[3].arguments == '{"input":"x\\n"}'
-    assert found.reply_options.client_tools["ears__gone"] == ClientTool(ToolKind.FUNCTION, "gone", "ears")
+    assert options_of(found).client_tools["ears__gone"] == ClientTool(ToolKind.FUNCTION, "gone", "ears")
 
 
 CLIENT_TOOLS: Final[dict[str, tuple[JsonObject, JsonObject, str, JsonObject, str]]] = {
@@ -278,7 +284,7 @@ def test_a_tool_of_the_clients_own_is_called_and_answered_as_a_function(kind: st
     item = {"type": f"{kind}_call", "id": "x_1", "call_id": "c1", "status": "completed", **said}
     found = parsed(user(), item, answer, tools=[tool])
     assert found.request.tools[0].name == kind
-    assert found.reply_options.client_tools[kind] == ClientTool(ToolKind(kind), kind)
+    assert options_of(found).client_tools[kind] == ClientTool(ToolKind(kind), kind)
     assert found.request.turns[1].parts == (ToolCall("c1", kind, arguments),)
     assert found.request.turns[2].parts == (ToolResult("c1", (Text(result),)),)
     assert found.unread == frozenset()
@@ -313,7 +319,7 @@ def test_more_tools_come_last_and_give_way() -> None:
     )
     assert [tool.name for tool in found.request.tools] == ["look", "eyes__look", "eyes__close", "b"]
     assert found.unread == {"input[additional_tools].tools[]"}
-    assert found.reply_options.echoed["tools"] == [FUNCTION]
+    assert options_of(found).echoed["tools"] == [FUNCTION]
 
 
 def test_hosted_tools_are_refused_or_left_out() -> None:
@@ -328,7 +334,7 @@ def test_hosted_tools_are_refused_or_left_out() -> None:
     found = parsed(user(), drop=True, tools=[FUNCTION, *tools], tool_choice=allowed)
     assert found.unread == {"tools[web_search]", "tools[shell]", "tool_choice.tools[web_search]"}
     assert found.request.tool_choice == ToolChoice(ToolMode.NONE)
-    assert found.reply_options.echoed["tools"] == [FUNCTION]
+    assert options_of(found).echoed["tools"] == [FUNCTION]
     allowed["tools"].append({"type": "function", "name": "look"})
     refusing = parsed(user(), tools=[FUNCTION], tool_choice=allowed)
     assert refusing.unread == {"tool_choice.tools[web_search]"}
@@ -363,7 +369,10 @@ def test_the_last_change_of_configuration_counts() -> None:
     assert found.request.reasoning.thoughts is True
     assert found.request.output is not None
     assert found.request.output.kind is OutputKind.JSON
-    assert found.reply_options.echoed["reasoning"] == {"effort": "none", "summary": "auto"}
+    assert options_of(found).echoed["reasoning"] == {
+        "effort": "none",
+        "summary": "auto",
+    }
     assert found.unread == frozenset()
 
 
@@ -407,7 +416,7 @@ def test_what_only_openai_knows_is_left_out() -> None:
         "store",
         "metadata",
     }
-    assert found.reply_options.echoed == {"metadata": {"a": "b"}}
+    assert options_of(found).echoed == {"metadata": {"a": "b"}}
 
 
 COMPACTION: Final[JsonObject] = {"type": "compaction", "encrypted_content": "x"}
@@ -458,7 +467,7 @@ def test_what_nobody_reads_is_repeated_only_if_clients_can_read_it() -> None:
     fine = {"metadata": {"a": "1"}, "max_tool_calls": 3}
     for fields, repeated in ((odd, {}), ({"metadata": 3}, {}), (fine, fine)):
         body = json.dumps({"model": "m", "input": "Hi", **fields}).encode()
-        assert parse_request(body, RequestContext("m")).reply_options.echoed == repeated
+        assert options_of(parse_request(body, RequestContext("m"))).echoed == repeated
 
 
 def test_a_namespace_in_a_namespace_is_refused_for_what_it_is() -> None:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
 from mgw.canonical.identifiers import CHAT_NAME
-from mgw.dialects.dialect import ClientTool, RequestContext, ToolKind
+from mgw.dialects.dialect import RequestContext
+from mgw.dialects.responses.options import ResponseReplyOptions
 from mgw.dialects.responses.request import parse_request
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.thoughts import (
     seal_call_signature,
     seal_text_signature,
@@ -193,7 +195,7 @@ def test_each_tool_has_a_function_of_its_own_that_is_known_again(
     body = {"model": "m", "input": "x", "tools": declared}
     found = parse_request(json.dumps(body).encode(), DROP)
     names = [tool.name for tool in found.request.tools]
-    client_tools = found.reply_options.client_tools
+    client_tools = ResponseReplyOptions.of(found.reply_options).client_tools
     assert len(set(names)) == len(tools)
     for name, (kind, namespace, own) in zip(names, tools, strict=True):
         if kind is ToolKind.FUNCTION and namespace is None:

@@ -29,8 +29,10 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects import serial_writer
-from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.responses import stream_items, stream_writer
+from mgw.dialects.responses.options import ResponseReplyOptions
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
@@ -41,7 +43,7 @@ TOOLS = {
     "shell": ClientTool(ToolKind.SHELL, "shell"),
 }
 ECHOED = {"instructions": "be brief", "tools": [{"type": "custom", "name": "patch"}], "temperature": 0.5}
-CONTEXT = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(client_tools=TOOLS, echoed=ECHOED))
+CONTEXT = ReplyContext("req_1", "model-1", 1_770_000_000, ResponseReplyOptions(TOOLS, ECHOED))
 TOOL_USE = Ended(StopReason.TOOL_USE)
 
 Json = dict[str, Any]  # Any: JSON as it was found

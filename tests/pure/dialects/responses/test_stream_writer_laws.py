@@ -51,8 +51,10 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.dialect import ClientTool, ReplyContext, ReplyOptions, ToolKind
+from mgw.dialects.dialect import ReplyContext
+from mgw.dialects.responses.options import ResponseReplyOptions
 from mgw.dialects.responses.reply import render_reply
+from mgw.dialects.responses.schema import ClientTool, ToolKind
 from mgw.dialects.responses.stream_writer import ResponsesStreamWriter
 from mgw.dialects.responses.thoughts import Sealed, unseal
 from mgw.dialects.signatures import TagKind
@@ -71,7 +73,7 @@ TOOLS = {
     "tool_search": ClientTool(ToolKind.TOOL_SEARCH, "tool_search"),
 }
 ECHOED = {"instructions": "be brief", "tools": [{"type": "custom", "name": "patch"}], "metadata": {"a": "b"}}
-CONTEXT = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(client_tools=TOOLS, echoed=ECHOED))
+CONTEXT = ReplyContext("req_1", "model-1", 1_770_000_000, ResponseReplyOptions(TOOLS, ECHOED))
 PLAIN = ReplyContext("req_1", "model-1", 1_770_000_000)
 USAGE = TokenUsage(10, 5, 3, 1, 2)
 ARGUMENTS = [
