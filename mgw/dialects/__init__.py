@@ -5,9 +5,11 @@ This module is the registry: one line for each dialect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects import anthropic, gemini, openai, responses
@@ -22,49 +24,56 @@ __all__ = [
     "ModelLister",
     "ModelPage",
     "ProviderSide",
+    "Registry",
     "client_side_of",
     "dialect_of",
     "error_reader_of",
     "lister_of",
     "provider_side_of",
+    "register",
 ]
 
-_DIALECTS: Final = MappingProxyType(
-    {
-        DialectName.OPENAI_CHAT: openai.CHAT,
-        DialectName.OPENAI_RESPONSES: responses.DIALECT,
-        DialectName.OPENAI: openai.OTHERS,
-        DialectName.ANTHROPIC: anthropic.DIALECT,
-        DialectName.GEMINI: gemini.DIALECT,
-    }
+SHIPPED: Final = (
+    openai.CHAT,
+    openai.OTHERS,
+    responses.DIALECT,
+    anthropic.DIALECT,
+    gemini.DIALECT,
 )
+"""Every dialect."""
 
 
-def dialect_of(name: DialectName) -> Dialect:
-    """Return what the dialect of this name brings."""
-    return _DIALECTS[name]
+class Registry(Struct, frozen=True):
+    """Dialects by their names."""
+
+    dialects: Mapping[DialectName, Dialect]
+    clients: Mapping[DialectName, ClientSide]
+    """How clients are answered in a translation: those of a dialect without any, as their family's are."""
+    providers: Mapping[DialectName, ProviderSide]
+    """How providers are asked, in the dialects that they are asked in."""
 
 
-_CLIENTS: Final = MappingProxyType(
-    {
-        name: row.client or _DIALECTS[FAMILIES[name.family].provider_dialect].client
-        for name, row in _DIALECTS.items()
+def register(dialects: Iterable[Dialect]) -> Registry:
+    """Return the registry of these dialects."""
+    rows = {dialect.name: dialect for dialect in dialects}
+    clients = {
+        name: row.client or rows[FAMILIES[name.family].provider_dialect].client for name, row in rows.items()
     }
-)
+    return Registry(
+        MappingProxyType(rows),
+        MappingProxyType({name: client for name, client in clients.items() if client is not None}),
+        MappingProxyType({name: row.provider for name, row in rows.items() if row.provider is not None}),
+    )
 
 
-def client_side_of(dialect: DialectName) -> ClientSide:
-    """Return how clients that use a dialect are answered in a translation."""
-    client = _CLIENTS[dialect]
-    assert client is not None, "every family has a dialect that translates"
-    return client
-
-
-def provider_side_of(dialect: DialectName) -> ProviderSide:
-    """Return how providers are asked in a dialect."""
-    provider = _DIALECTS[dialect].provider
-    assert provider is not None, "providers are asked in dialects that translate"
-    return provider
+_REGISTRY: Final = register(SHIPPED)
+# What is asked of every request is a lookup and no call.
+dialect_of: Final = _REGISTRY.dialects.__getitem__
+"""Returns what the dialect of this name brings."""
+client_side_of: Final = _REGISTRY.clients.__getitem__
+"""Returns how clients that use a dialect are answered in a translation."""
+provider_side_of: Final = _REGISTRY.providers.__getitem__
+"""Returns how providers are asked in a dialect."""
 
 
 def error_reader_of(family: Family) -> Callable[[int, bytes], UpstreamError]:
@@ -74,4 +83,4 @@ def error_reader_of(family: Family) -> Callable[[int, bytes], UpstreamError]:
 
 def lister_of(family: Family) -> ModelLister:
     """Return how providers of ``family`` are asked for their models."""
-    return _DIALECTS[FAMILIES[family].provider_dialect].lister
+    return dialect_of(FAMILIES[family].provider_dialect).lister
