@@ -125,7 +125,7 @@ class EarlyHead:
 
     def full_of(self, whole: WholeResponse) -> FullResponse:
         """Return a stream that passes through and is all there as one that follows the head that is out."""
-        self._exchange.fault = whole.fault
+        self._exchange.received.fault = whole.fault
         return FullResponse(200, [], whole.body, whole.usage, stream=True)
 
     def send_full(self, full: FullResponse) -> Deferred[None] | None:
@@ -135,7 +135,7 @@ class EarlyHead:
         :raises GatewayError: ``UPSTREAM_BROKEN`` where it is neither a stream nor a refusal.
         """
         exchange, body = self._exchange, full.body
-        exchange.counted = full.usage
+        exchange.received.counted = full.usage
         if full.error is not None:
             body = self._last_translation.new_writer().fail(full.error)
         elif not full.stream:

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
+from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.clients.client import Client, limit_refusal
 from mgw.clients.limits import LimitReached, Permit, Taken
 from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
 from mgw.exchange.offload import Offload, run_inline
+from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
 from mgw.generation import Generation
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.nouns.secret import Secret
@@ -39,50 +39,7 @@ IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
 """Whether bytes can be a provider's own id of an exchange."""
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
-_FIRST_SERVER_ERROR = 500
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
-
-
-def _no_usage() -> TokenUsage:
-    """Nothing was counted."""
-    return NO_USAGE
-
-
-def stream_error(error: UpstreamError) -> GatewayError:
-    """Return the error of a stream that the provider ended with its own.
-
-    A variable of whoever raises it would hold itself by its traceback.
-    """
-    found = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-    return found.because(Cause.UPSTREAM_ERROR_EVENT).quoting(error.own_message)
-
-
-def status_error(status: int, provider_message: str | None = None) -> GatewayError:
-    """Return what a provider's refusal is for whoever is told why the exchange did not end well."""
-    error = GatewayError(Reason.UPSTREAM_BROKEN, f"the provider returned status {status}")
-    cause = Cause.UPSTREAM_4XX if status < _FIRST_SERVER_ERROR else Cause.UPSTREAM_5XX
-    return error.because(cause).quoting(provider_message)
-
-
-class Fault(Struct, frozen=True):
-    """What went wrong in a response that the client got all the same."""
-
-    error: GatewayError
-    status: int
-    """The HTTP status that it stands for, which the client need not have got."""
-
-
-class HandedOn(Protocol):
-    """A stream that is handed on."""
-
-    @property
-    def sent_last_event(self) -> bool:
-        """Whether the client's stream has had its last event."""
-        ...
-
-    def fault(self) -> Fault | None:
-        """Return what the bytes that passed say went wrong."""
-        ...
 
 
 class Exchange(Struct, eq=False):
@@ -113,11 +70,8 @@ class Exchange(Struct, eq=False):
     http_status: int | None = None
     """The status that the client got, once it has got one."""
     stream: bool = False
-    first_byte_at: float | None = None
-    counted: TokenUsage | None = None
-    """What the response took, once that is known."""
-    usage: Callable[[], TokenUsage] = _no_usage
-    """Says what it has taken so far, until then."""
+    received: Received = field(default_factory=Received)
+    """What has come of the provider's answer."""
     reserve: Callable[[int], None] = lambda _: None
     """Reserves memory for a body that is kept; raises ``OVERLOADED`` where there is none left."""
     offload: Offload = run_inline
@@ -133,14 +87,8 @@ class Exchange(Struct, eq=False):
     """What went through a realtime session, once it is over."""
     trace: TraceContext | None = None
     """The client's, where a sink of usage events asks for it."""
-    fault: Fault | None = None
-    """What went wrong in a response that the client got all the same."""
-    handed_on: HandedOn | None = None
-    """What is known of a stream while it is handed on."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
-    error_message: str | None = None
-    """How the provider said so, as an event may have it."""
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
@@ -262,8 +210,9 @@ class Exchange(Struct, eq=False):
         """Settle: the client went away, before the end of its response unless it had all of it."""
         if self.settled:
             return
-        if self.handed_on is not None and self.handed_on.sent_last_event:
-            self.fault = self.handed_on.fault()
+        received = self.received
+        if received.handed_on is not None and received.handed_on.sent_last_event:
+            received.fault = received.handed_on.fault()
             self.responded()
             return
         self.http_status = CLIENT_CLOSED
@@ -279,7 +228,7 @@ class Exchange(Struct, eq=False):
             return
         ours = isinstance(error, UpstreamFailure) or error.reason is Reason.CREDENTIAL_SOURCE
         sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
-        self.error_message = self.readable_message(error)
+        self.received.error_message = self.readable_message(error)
         self._report_failure(word, sentence, error.detail)
         self.settle(Outcome.UPSTREAM_ERROR, error.status, word)
 
@@ -307,7 +256,7 @@ class Exchange(Struct, eq=False):
 
     def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""
-        status, fault = self.http_status, self.fault
+        status, fault = self.http_status, self.received.fault
         if fault is not None:
             status, error = fault.status, fault.error
         elif status is None or status < 400:
@@ -318,8 +267,8 @@ class Exchange(Struct, eq=False):
         if self.settled:
             return
         word = word_of(error)
-        self.error_message = self.readable_message(error)
-        if status >= _FIRST_SERVER_ERROR or status in _OPERATOR_STATUSES:
+        self.received.error_message = self.readable_message(error)
+        if status >= FIRST_SERVER_ERROR or status in _OPERATOR_STATUSES:
             self._report_failure(word, error.message)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
 
@@ -368,31 +317,30 @@ class Exchange(Struct, eq=False):
         if isinstance(error, GatewayError):
             ours = isinstance(error, UpstreamFailure) or error.reason not in _UPSTREAM_REASONS
             sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
-            self.error_message = self.readable_message(error)
+            self.received.error_message = self.readable_message(error)
             self._report_failure(word_of(error), sentence, error.detail, target)
-        self.error_message = None
         self.end_upstream_wait()
         self.given_up = self.attempts
-        self.first_byte_at = None
-        self.counted = None
-        self.usage = _no_usage
-        self.handed_on = self.fault = None
+        self.received = Received()
 
     def _report_failure(
         self, word: str, sentence: str, detail: str = "", target: Target | None = None
     ) -> None:
         target = target or self.target
         if target is not None:
-            name, message = target.provider.name, self.error_message
+            name, message = target.provider.name, self.received.error_message
             failure = ProviderFailure(name, word, sentence, detail, self.request_id, message)
             self.generation.failures.note(failure, self.clock)
 
     def _settled(self, outcome: Outcome) -> SettledExchange:
-        now, started, first, target = self.clock.seconds(), self.started, self.first_byte_at, self.target
+        now, started, target, received = self.clock.seconds(), self.started, self.target, self.received
         client = None if self.client is None else self.client.name
-        usage = NO_USAGE  # a count consumes nothing (contract 7.3)
-        if self.route.metered:
-            usage = self.usage() if self.counted is None else self.counted
+        first, usage = received.first_byte_at, NO_USAGE
+        if self.route.metered:  # a count consumes nothing (contract 7.3)
+            if received.counted is not None:
+                usage = received.counted
+            elif received.handed_on is not None:
+                usage = received.handed_on.usage()
         memo = self.generation.memo
         labels = memo.labels_for(self.route, target, self.asked_model, self.key_hash, client)
         cost = unpriced = None
@@ -412,7 +360,7 @@ class Exchange(Struct, eq=False):
             self.attempts,
             limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
             self.error,
-            self.error_message,
+            received.error_message,
             self.upstream_request_id,
             self.session,
             cost,

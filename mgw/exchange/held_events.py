@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from mgw.canonical.reply import TokenUsage, UpstreamError
 from mgw.dialects.metering import media_type
 from mgw.dialects.stream_end import StreamEvents
-from mgw.exchange.exchange import Fault, stream_error
+from mgw.exchange.received import Fault, stream_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     OVERLOAD_RETRY_SECONDS,

@@ -22,8 +22,8 @@ from mgw.dialects.metering import BlindMeter, media_type, meter_whole
 from mgw.dialects.stream import incomplete
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
-from mgw.exchange.exchange import Fault, stream_error
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
+from mgw.exchange.received import Fault, stream_error
 from mgw.exchange.refusals import RefusalMeter
 from mgw.exchange.response import (
     BufferedResponse,

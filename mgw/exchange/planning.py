@@ -162,7 +162,7 @@ async def plan_without_thoughts(
         return refused.complete(body)
     other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
     builder.record_findings()
-    exchange.first_byte_at = None  # that was of a response which nobody gets
+    exchange.received.first_byte_at = None  # that was of a response which nobody gets
     return other
 
 

@@ -22,7 +22,8 @@ from mgw.canonical.reply import TokenUsage
 from mgw.dialects import error_reader_of
 from mgw.dialects.dialect import Meter
 from mgw.dialects.refusal import word_of
-from mgw.exchange.exchange import Exchange, Fault, status_error
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.received import Fault, status_error
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family

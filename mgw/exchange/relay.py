@@ -17,7 +17,8 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.received import Fault
 from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.silence import Silence
 from mgw.nouns.errors import Cause, GatewayError
@@ -134,7 +135,7 @@ class Relay:
         self.response.deliver_body(self)
         if not self.ended:
             self.channel.register(self)  # not before: a pause of a body that does not flow yet would be lost
-            if self.exchange.first_byte_at is None and self.held_head is None:
+            if self.exchange.received.first_byte_at is None and self.held_head is None:
                 self.channel.flush()
 
     def cancel(self) -> None:
@@ -145,8 +146,8 @@ class Relay:
 
     def on_body_data(self, data: bytes) -> None:
         """Hand a piece on."""
-        if self.exchange.first_byte_at is None:
-            self.exchange.first_byte_at = self.exchange.clock.seconds()
+        if self.exchange.received.first_byte_at is None:
+            self.exchange.received.first_byte_at = self.exchange.clock.seconds()
         try:
             out = self.body_filter.feed(data)
         except GatewayError as error:
@@ -189,7 +190,7 @@ class Relay:
                 self._send_last_piece()
             self.channel.unregister()
             self.channel.finish(rest or self._last_piece)
-            self.exchange.fault = self.body_filter.fault()
+            self.exchange.received.fault = self.body_filter.fault()
         except Exception as error:  # as above
             self._end(error)
         else:
@@ -242,8 +243,7 @@ class Relay:
 
     def _use_filter(self, body_filter: BodyFilter) -> None:
         self.body_filter = body_filter
-        self.exchange.usage = body_filter.usage
-        self.exchange.handed_on = body_filter
+        self.exchange.received.handed_on = body_filter
 
     def _look_for_words(self, held_head: HeldHead) -> None:
         """Send the head where something was said; else wait for it, though not for long."""

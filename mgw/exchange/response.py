@@ -20,8 +20,9 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
-from mgw.exchange.exchange import Exchange, Fault, status_error
+from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
+from mgw.exchange.received import Fault, status_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response_channel import ResponseChannel
 from mgw.http.response_writer import date_header
@@ -165,7 +166,7 @@ def complete_at_once(
     if body is None:
         return None
     if body:
-        exchange.first_byte_at = exchange.clock.seconds()
+        exchange.received.first_byte_at = exchange.clock.seconds()
         if len(body) > MAX_BUFFERED_BYTES:
             raise _too_long(MAX_BUFFERED_BYTES)
         exchange.reserve(len(body))
@@ -199,9 +200,9 @@ def note_error(exchange: Exchange, full: FullResponse, error: UpstreamError) -> 
     """Say in the event what a response stands for that is the provider's error."""
     failure = full.failure
     if failure is not None:
-        exchange.fault = Fault(failure.quoting(error.own_message), full.status)
-    elif exchange.fault is None:
-        exchange.fault = Fault(status_error(full.status, error.own_message), full.status)
+        exchange.received.fault = Fault(failure.quoting(error.own_message), full.status)
+    elif exchange.received.fault is None:
+        exchange.received.fault = Fault(status_error(full.status, error.own_message), full.status)
 
 
 def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> Deferred[None] | None:
@@ -209,7 +210,7 @@ def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) 
 
     :returns: fires when a large one was sent; cancel to stop.  ``None``: it was sent.
     """
-    exchange.counted = full.usage
+    exchange.received.counted = full.usage
     exchange.stream = full.stream
     length = (b"Content-Length", b"%d" % len(full.body))
     _send_head(exchange, full.status, b"", [*full.headers, length], channel.start)
@@ -255,9 +256,9 @@ def send_early_head(exchange: Exchange, headers: RawHeaders, channel: ResponseCh
 def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChannel) -> None:
     """Send all of a response that is passed on and is there already."""
     if whole.body:
-        exchange.first_byte_at = exchange.clock.seconds()
-    exchange.counted = whole.usage
-    exchange.fault = whole.fault
+        exchange.received.first_byte_at = exchange.clock.seconds()
+    exchange.received.counted = whole.usage
+    exchange.received.fault = whole.fault
     exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
@@ -331,8 +332,8 @@ class _BodyReader:
         self.done = Deferred(lambda _: self.response.cancel())
 
     def on_body_data(self, data: bytes) -> None:
-        if self.exchange.first_byte_at is None:
-            self.exchange.first_byte_at = self.exchange.clock.seconds()
+        if self.exchange.received.first_byte_at is None:
+            self.exchange.received.first_byte_at = self.exchange.clock.seconds()
         self._buffer.append(data)
         self._size += len(data)
         try:

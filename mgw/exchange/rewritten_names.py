@@ -19,8 +19,8 @@ from mgw.credentials.provider import Credential
 from mgw.dialects.metering import media_type
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.exchange.exchange import Fault
 from mgw.exchange.passthrough import Passthrough, is_encoded
+from mgw.exchange.received import Fault
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     BufferedResponse,

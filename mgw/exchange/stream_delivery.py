@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mgw.exchange.early_head import EarlyHead, silence_for
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.received import Fault
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.response import EarlyFailure, FullResponse, StreamingResponse, send_head
 from mgw.exchange.response_channel import ResponseChannel
@@ -67,7 +68,7 @@ class StreamDelivery:
         """
         refusal = early_failure.refuse(error)
         status = error.status if refusal.status < _BAD_REQUEST else refusal.status
-        self.exchange.fault = Fault(error, status)
+        self.exchange.received.fault = Fault(error, status)
         return refusal
 
     def _send_held_head(self) -> None:

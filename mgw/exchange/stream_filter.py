@@ -16,7 +16,7 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_names import restore_names_in_events
-from mgw.exchange.exchange import Fault, stream_error
+from mgw.exchange.received import Fault, stream_error
 from mgw.nouns.errors import Cause, GatewayError, Reason
 
 OnUnknownStop = Callable[[str], None]

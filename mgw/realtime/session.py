@@ -21,7 +21,8 @@ from twisted.python.failure import Failure
 from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.received import Fault
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.response import send_full
 from mgw.exchange.response_channel import ResponseChannel
@@ -204,7 +205,7 @@ class Session:
         if not isinstance(answer, SwitchedUpstream):
             _ = send_full(exchange, full_response(answer), self.response)
             error = refusal_error(exchange.route.family, answer.status, answer.body)
-            exchange.fault = Fault(error, answer.status)
+            exchange.received.fault = Fault(error, answer.status)
             exchange.responded()
             self._finish()
             return

@@ -83,7 +83,7 @@ class SessionTraffic:
         :param seconds: how long it lasted.
         """
         relay, error = self.relay, self._last_error
-        self.exchange.counted = self._usage
+        self.exchange.received.counted = self._usage
         self.exchange.session = relay.counts(seconds / 60)
         if error is not None and error.message is not None and error.frame == relay.to_client.frames:
             return replace(ending, said=error.message)  # nothing followed

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.exchange.exchange import Exchange, Fault
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.received import Fault
 from mgw.exchange.relay import Relay
 from mgw.exchange.response_channel import Producer
 from mgw.exchange.silence import Silence
