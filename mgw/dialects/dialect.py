@@ -325,7 +325,7 @@ class Dialect(Struct, frozen=True):
     """All that one dialect brings."""
 
     name: DialectName
-    error_body: Callable[[GatewayError, str], bytes]
+    render_refusal: Callable[[GatewayError, str], bytes]
     """A refusal and the gateway's request id, as the JSON body that this dialect's clients read."""
     meter: MakeMeter
     """A fresh meter for a response of this ``Content-Type``; a blind one where nothing can be read."""

@@ -193,4 +193,4 @@ def send_refusal(
         ]
     if error.reason is Reason.EDGE_KEY:
         headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
-    send_response(client, error.status, JSON, dialect_of(dialect).error_body(error, request_id), headers)
+    send_response(client, error.status, JSON, dialect_of(dialect).render_refusal(error, request_id), headers)

@@ -150,7 +150,7 @@ def test_the_table_of_errors_says_what_clients_get() -> None:
 def row_of(reason: Reason) -> tuple[str, ...]:
     error = GatewayError(reason, "no")
     openai, anthropic, gemini = (
-        decode(dialect_of(dialect).error_body(error, "req_1"))["error"]
+        decode(dialect_of(dialect).render_refusal(error, "req_1"))["error"]
         for dialect in (DialectName.OPENAI, DialectName.ANTHROPIC, DialectName.GEMINI)
     )
     return (str(reason.status), openai["type"], openai["code"] or "none", anthropic["type"], gemini["status"])

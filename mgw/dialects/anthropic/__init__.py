@@ -6,7 +6,7 @@ from typing import Final
 
 from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
-from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
+from mgw.dialects.anthropic.errors import parse_error, refuses_thoughts, render_error, render_refusal
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request, prepend_system, render_request
 from mgw.dialects.anthropic.stream_events import STREAM_EVENTS
@@ -46,7 +46,7 @@ PROVIDER: Final = ProviderSide(
 
 DIALECT: Final = Dialect(
     DialectName.ANTHROPIC,
-    error_body,
+    render_refusal,
     meter,
     read_usage,
     render_list,

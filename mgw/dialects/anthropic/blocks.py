@@ -317,7 +317,7 @@ _BLOCKS: Final[Mapping[str, tuple[tuple[Role, ...], Callable[[Fields, Fields], S
 """The roles that may have a block, and its parser."""
 
 
-def text_block(text: str) -> JsonObject:
+def render_text(text: str) -> JsonObject:
     """Return a block of text."""
     return {"type": "text", "text": text}
 
@@ -351,7 +351,7 @@ class BlockRenderer:
             case Text():
                 block = self.render_text(part)
             case Refusal():
-                block = text_block(part.text) if part.text.strip() else None
+                block = render_text(part.text) if part.text.strip() else None
             case Media():
                 return self._render_media(part)
             case Thinking():
@@ -401,11 +401,11 @@ class BlockRenderer:
         block = render_media(media, self.lost, self.row)
         if block is None:
             self.lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
-            block = text_block(describe_omission(media))
+            block = render_text(describe_omission(media))
         block = self.breakpoints.add_to(block, media.cache)
         context = (media.context or "").strip()
         if context and "context" not in block:  # documents alone have a place for it
-            return [text_block(context), block]
+            return [render_text(context), block]
         return [block]
 
     def _render_thinking(self, thinking: Thinking, role: Role) -> JsonObject | None:

@@ -201,7 +201,7 @@ def _status_of(error: Any) -> int | None:  # Any: JSON of whatever type
     return None
 
 
-def error_body(error: GatewayError, request_id: str) -> bytes:
+def render_refusal(error: GatewayError, request_id: str) -> bytes:
     """Render an error of the gateway; ``request_id`` is the gateway's."""
     details = None if error.code is None else _DETAILS.get(error.code)
     rendered = _Error(TYPES[error.reason], make_encodable(error.message), details)
@@ -215,10 +215,10 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
     status = 529 if error.status == 503 else error.status
     if not 400 <= status <= 599:
         status = 502
-    return status, upstream_error_body(error, request_id)
+    return status, render_upstream_error(error, request_id)
 
 
-def upstream_error_body(error: UpstreamError, request_id: str) -> bytes:
+def render_upstream_error(error: UpstreamError, request_id: str) -> bytes:
     """Render an upstream's error as the body of a response or the data of an event."""
     length = find_prompt_length(error)
     if length is not None:

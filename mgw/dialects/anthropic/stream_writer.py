@@ -34,7 +34,7 @@ from mgw.canonical.reply import (
     ThinkingSigned,
     UpstreamError,
 )
-from mgw.dialects.anthropic.errors import error_body, upstream_error_body
+from mgw.dialects.anthropic.errors import render_refusal, render_upstream_error
 from mgw.dialects.anthropic.reply import describe_media, render_envelope, render_stop
 from mgw.dialects.anthropic.thoughts import is_weak, render_signature
 from mgw.dialects.anthropic.usage import render_usage
@@ -122,9 +122,9 @@ class MessagesStreamWriter(SerialStreamWriter):
     def on_error(self, error: GatewayError | UpstreamError) -> None:
         """Write the ``error`` event."""
         if isinstance(error, GatewayError):
-            body = error_body(error, self._request_id)
+            body = render_refusal(error, self._request_id)
         else:
-            body = upstream_error_body(error, self._request_id)
+            body = render_upstream_error(error, self._request_id)
         self._out.append(render_event(b"error", body))
         self._forget_held()
 

@@ -25,7 +25,7 @@ from mgw.canonical.history import (
     render_history,
 )
 from mgw.canonical.identifiers import ANTHROPIC_ID
-from mgw.dialects.anthropic.blocks import BlockRenderer, parse_bare_blocks, parse_content, text_block
+from mgw.dialects.anthropic.blocks import BlockRenderer, parse_bare_blocks, parse_content, render_text
 from mgw.dialects.anthropic.thoughts import THOUGHT_TYPES, drop_last_thoughts
 from mgw.dialects.fields import Fields, none_of
 
@@ -123,7 +123,7 @@ class _TurnRenderer:
 
     def render_text(self, text: str) -> JsonObject:
         """Return a block of text."""
-        return text_block(text)
+        return render_text(text)
 
     def render_system(self, turn: HistoryTurn) -> list[JsonObject]:
         """Return the texts of an instruction."""

@@ -14,7 +14,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.gemini import count, embedding, speech
 from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
-from mgw.dialects.gemini.errors import error_body, parse_error, render_error
+from mgw.dialects.gemini.errors import parse_error, render_error, render_refusal
 from mgw.dialects.gemini.reply import parse_reply, render_reply
 from mgw.dialects.gemini.request import parse_request, render_request
 from mgw.dialects.gemini.stream_events import STREAM_EVENTS
@@ -56,7 +56,7 @@ _MODEL_PLACES: Final = (
 """The models in the messages of Gemini Live, and of interactions over a WebSocket."""
 DIALECT: Final = Dialect(
     DialectName.GEMINI,
-    error_body,
+    render_refusal,
     meter,
     read_usage,
     render_list,

@@ -209,7 +209,7 @@ def _retry_after(details: list[Any]) -> float | None:  # Any: JSON
     return None
 
 
-def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
+def render_refusal(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
     """Return the body; ``code`` repeats the HTTP status."""
     reason: str = code_of(error) or error.reason.value[0]
     details = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")

@@ -37,7 +37,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini.blocks import render_call, render_text, render_thought
-from mgw.dialects.gemini.errors import error_body, render_error_value
+from mgw.dialects.gemini.errors import render_error_value, render_refusal
 from mgw.dialects.gemini.options import ContentReplyOptions
 from mgw.dialects.gemini.reply import (
     render_args,
@@ -247,7 +247,7 @@ class ContentStreamWriter(StreamWriter):
     def on_error(self, error: GatewayError | UpstreamError) -> None:
         """Write an error in place of what is missing."""
         if isinstance(error, GatewayError):
-            self._write_response(error_body(error, self._request_id))
+            self._write_response(render_refusal(error, self._request_id))
         else:
             self._write_response(_encode(render_error_value(error)))
         self._close_array()

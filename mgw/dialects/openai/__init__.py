@@ -18,10 +18,10 @@ from mgw.dialects.dialect import (
 from mgw.dialects.openai import embedding, speech
 from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
 from mgw.dialects.openai.errors import (
-    error_body,
     find_session_error,
     parse_error,
     render_error,
+    render_refusal,
     render_session_error,
 )
 from mgw.dialects.openai.reply import parse_reply, render_reply
@@ -56,7 +56,7 @@ PROVIDER: Final = ProviderSide(
 
 CHAT: Final = Dialect(
     DialectName.OPENAI_CHAT,
-    error_body,
+    render_refusal,
     meter,
     read_usage,
     render_list,

@@ -39,9 +39,9 @@ from mgw.dialects.openai.calls import CallsReader
 from mgw.dialects.openai.media import parse_url
 from mgw.dialects.openai.thoughts import (
     UNSIGNED,
-    host_signature,
-    host_text,
     parse_host_extra_content,
+    parse_host_signature,
+    parse_host_text,
 )
 
 _STOPS: Final = MappingProxyType(
@@ -244,7 +244,7 @@ class ChoiceReader:
         reasoning = _string(delta.reasoning_content) or _string(delta.reasoning)
         details = delta.reasoning_details
         entries = [entry for entry in details if type(entry) is dict] if type(details) is list else []
-        texts = [host_text(entry) for entry in entries]
+        texts = [parse_host_text(entry) for entry in entries]
         if reasoning and reasoning != "".join(texts):  # the text stands beside the entries only
             texts = [reasoning, *[""] * (len(entries) - 1)]
         for entry, text in zip(entries, texts, strict=False):
@@ -267,7 +267,7 @@ class ChoiceReader:
     def _close_thought(self, events: list[ReplyEvent]) -> None:
         """End the open thought."""
         if self._detail is not None:
-            signature = host_signature(self._detail)
+            signature = parse_host_signature(self._detail)
             if signature.redacted and self._is_thinking:  # text that is not its own
                 events.append(ThinkingSigned(UNSIGNED, self.candidate))
             events.append(ThinkingSigned(signature, self.candidate))

@@ -280,7 +280,7 @@ def _status_of(error: Any) -> int | None:  # Any: JSON of whatever type
     return None
 
 
-def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
+def render_refusal(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
     """Return the body; ``param`` and ``code`` are null where there is none."""
     return _ENCODER.encode(_Envelope(_error_of(error)))
 

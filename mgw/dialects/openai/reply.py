@@ -66,7 +66,7 @@ from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
-from mgw.dialects.openai.usage import read_usage, read_usage_object, render_usage
+from mgw.dialects.openai.usage import parse_usage, read_usage, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.nouns.errors import GatewayError, Reason
 
@@ -114,7 +114,7 @@ def _parse_counts(body: bytes, usage: Raw) -> TokenUsage:
     """Return the counts; they stand in ``usage``, or wherever else hosts put them."""
     if usage is NO_VALUE or bytes(usage) == b"null":
         return try_read_usage(read_usage, body, NO_USAGE)
-    return try_read_usage(read_usage_object, usage, NO_USAGE)
+    return try_read_usage(parse_usage, usage, NO_USAGE)
 
 
 def no_reply(body: bytes, message: str) -> GatewayError:

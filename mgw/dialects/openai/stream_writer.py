@@ -46,7 +46,7 @@ from mgw.dialects.openai.candidates import (
     render_logprobs,
     render_stop,
 )
-from mgw.dialects.openai.errors import error_body, render_error
+from mgw.dialects.openai.errors import render_error, render_refusal
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.options import ChatReplyOptions
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
@@ -268,7 +268,7 @@ class ChatStreamWriter(StreamWriter):
     def on_error(self, error: GatewayError | UpstreamError) -> None:
         """Write an error event; there is no ``[DONE]`` after it."""
         if isinstance(error, GatewayError):
-            body = error_body(error, self._request_id)
+            body = render_refusal(error, self._request_id)
         else:
             body = render_error(error, self._request_id)[1]
         self._out.append(render_event(b"", body))

@@ -186,14 +186,14 @@ class _UnplacedContent:
         return head
 
 
-def host_signature(entry: JsonObject) -> Signature:
+def parse_host_signature(entry: JsonObject) -> Signature:
     """Return the signature that keeps a host's entry of ``reasoning_details``."""
     text_key = _text_key(entry)
     rest = {key: value for key, value in entry.items() if key != text_key and value is not None}
     return Signature(Family.OPENAI, _ENCODER.encode(rest).decode(), entry.get("type") == _ENCRYPTED)
 
 
-def host_text(entry: JsonObject) -> str:
+def parse_host_text(entry: JsonObject) -> str:
     """Return the text of a host's entry."""
     text = entry.get(_text_key(entry) or "")
     return text if type(text) is str else ""

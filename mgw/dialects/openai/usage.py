@@ -121,7 +121,7 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     return counts if before is NO_USAGE else merge_usage(before, counts)
 
 
-def read_usage_object(usage: bytes | Raw, before: TokenUsage) -> TokenUsage:
+def parse_usage(usage: bytes | Raw, before: TokenUsage) -> TokenUsage:
     """Return what is known after a ``usage`` by itself."""
     counts = _convert(_USAGE_DECODER.decode(usage))
     return counts if before is NO_USAGE else merge_usage(before, counts)

@@ -86,7 +86,7 @@ class Holder(Enum):
     """An instruction holds texts only; its media are reported."""
 
 
-def parse_parts(fields: Fields, key: str, holder: Holder) -> list[ContentPart]:
+def parse_content(fields: Fields, key: str, holder: Holder) -> list[ContentPart]:
     """Take the parts under ``key``; none where it is absent, null or empty.
 
     :raises GatewayError: ``MALFORMED`` for a part of an unknown type.
@@ -94,31 +94,31 @@ def parse_parts(fields: Fields, key: str, holder: Holder) -> list[ContentPart]:
     value = fields.take(key)
     if type(value) is str:
         return [Text(value)] if value else []
-    bare = bare_texts(value)
+    bare = parse_bare_texts(value)
     if bare is not None:
         return [*bare]
     parts: list[ContentPart] = []
     for index, block in enumerate(fields.elements(key, value)):
-        part = _bare_text(block) or _parse_part(fields.open_element(key, index, block), holder)
+        part = _parse_bare_text(block) or _parse_part(fields.open_element(key, index, block), holder)
         if part is not None:
             parts.append(part)
     return parts
 
 
-def bare_texts(value: Any) -> list[Text] | None:  # Any: JSON of whatever type
+def parse_bare_texts(value: Any) -> list[Text] | None:  # Any: JSON of whatever type
     """Return a list that holds bare texts alone, as most do; ``None``: it is another, or none."""
     if type(value) is not list:
         return None
     texts: list[Text] = []
     for block in value:
-        text = _bare_text(block) if type(block) is dict else None
+        text = _parse_bare_text(block) if type(block) is dict else None
         if text is None:
             return None
         texts.append(text)
     return texts
 
 
-def _bare_text(block: JsonObject) -> Text | None:
+def _parse_bare_text(block: JsonObject) -> Text | None:
     """Return a part that is a text and no more; ``None``: it is another."""
     kind, text = block.get("type"), block.get("text")
     if type(kind) is not str or kind not in TEXT_TYPES or type(text) is not str:

@@ -33,7 +33,7 @@ _ABOUT_THOUGHTS: Final = re.compile(
 )
 
 
-def parse_failure(document: bytes) -> UpstreamError:
+def parse_event_error(document: bytes) -> UpstreamError:
     """Return the error of an event, whose own type is no code, and neither is a response's status."""
     error = parse_stream_error(document)
     return replace(error, code=None) if error.code in {"error", "failed"} else error

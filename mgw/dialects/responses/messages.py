@@ -45,7 +45,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import detect_media_type, standard_base64
 from mgw.dialects.refusal import make_encodable
-from mgw.dialects.responses.blocks import TEXT_TYPES, Holder, bare_texts, parse_parts
+from mgw.dialects.responses.blocks import TEXT_TYPES, Holder, parse_bare_texts, parse_content
 from mgw.dialects.responses.errors import ITEM, LONGEST_SHOWN, not_encodable, unsupported
 from mgw.dialects.responses.options import ConfigurationUpdate, parse_update
 from mgw.dialects.responses.schema import ToolKind
@@ -144,7 +144,7 @@ class ItemParser:
 
     def _parse_bare_message(self, item: JsonObject) -> bool:
         role, content = item.get("role"), item.get("content")
-        texts = ([Text(content)] if content else []) if type(content) is str else bare_texts(content)
+        texts = ([Text(content)] if content else []) if type(content) is str else parse_bare_texts(content)
         if texts is None or not item.keys() <= _MESSAGE_KEYS:
             return False
         parts: list[Part] = texts  # type: ignore[assignment]  # nobody else has this list
@@ -198,11 +198,11 @@ class ItemParser:
     def _parse_message(self, item: Fields) -> None:
         role = item.required_text("role")
         if role == "user":
-            self.turns.add_user([*parse_parts(item, "content", Holder.USER)])
+            self.turns.add_user([*parse_content(item, "content", Holder.USER)])
         elif role == "assistant":
-            self.turns.add_message([*parse_parts(item, "content", Holder.ASSISTANT)])
+            self.turns.add_message([*parse_content(item, "content", Holder.ASSISTANT)])
         elif role in _INSTRUCTING:
-            self._add_system([*parse_parts(item, "content", Holder.SYSTEM)])
+            self._add_system([*parse_content(item, "content", Holder.SYSTEM)])
         else:
             raise none_of(item, "role", role, _ROLES)
 
@@ -356,7 +356,7 @@ def parse_output(item: Fields, kind: str) -> tuple[Text | Media, ...]:
     if kind == "apply_patch_call_output":
         said = {"status": item.take("status"), "output": item.take("output")}
         return _texts(_encode(item, "output", {key: one for key, one in said.items() if one is not None}))
-    parts = parse_parts(item, "output", Holder.USER)
+    parts = parse_content(item, "output", Holder.USER)
     return tuple([part for part in parts if isinstance(part, Text | Media)])
 
 

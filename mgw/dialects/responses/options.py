@@ -181,7 +181,7 @@ def skip_neutral(request: Fields) -> None:
         options.leave("include_obfuscation")
 
 
-def parse_limit(request: Fields) -> int | None:
+def parse_max_tokens(request: Fields) -> int | None:
     """Take ``max_output_tokens``."""
     limit = request.integer("max_output_tokens", _LIMIT)
     if limit is not None and limit < 1:
@@ -232,7 +232,7 @@ def parse_reasoning(request: Fields) -> Reasoning:
     return Reasoning(effort, thoughts=True if any(summaries) else None)
 
 
-def parse_text(request: Fields) -> OutputFormat | None:
+def parse_output(request: Fields) -> OutputFormat | None:
     """Take ``text``: the format of the answer."""
     text = request.nested("text")
     if text is None:

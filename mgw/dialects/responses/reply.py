@@ -28,7 +28,7 @@ from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.errors import parse_stream_error
 from mgw.dialects.openai.reply import collect_candidate, no_reply
-from mgw.dialects.openai.usage import read_usage_object
+from mgw.dialects.openai.usage import parse_usage
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.responses.blocks import COMPLETED, INCOMPLETE
 from mgw.dialects.responses.candidates import BrokenOutputError, OutputItem, OutputReader
@@ -69,7 +69,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         (collect_candidate(events),),
         response.id if type(response.id) is str else None,
         response.model if type(response.model) is str else None,
-        try_read_usage(read_usage_object, response.usage, NO_USAGE),
+        try_read_usage(parse_usage, response.usage, NO_USAGE),
     )
 
 

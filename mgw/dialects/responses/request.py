@@ -48,15 +48,15 @@ from mgw.dialects.responses.options import (
     ConfigurationUpdate,
     ResponseReplyOptions,
     collect_echoed,
-    parse_limit,
+    parse_max_tokens,
+    parse_output,
     parse_reasoning,
     parse_sampling,
-    parse_text,
     refuse_state,
     skip_neutral,
 )
 from mgw.dialects.responses.tools import ToolSet, parse_tool_choice, skip_tool_choice
-from mgw.dialects.responses.turns import render_instruction, render_items
+from mgw.dialects.responses.turns import render_instruction, render_turns
 from mgw.dialects.system_prompt import Members, add_member
 from mgw.dialects.tool_names import ToolNames
 from mgw.nouns.kinds import KINDS
@@ -135,7 +135,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
         system=system,
         tools=declared,
         sampling=parse_sampling(request),
-        max_tokens=parse_limit(request),
+        max_tokens=parse_max_tokens(request),
         output=_parse_output(request, update),
         reasoning=_parse_reasoning(request, update),
         user=parse_user(request),
@@ -182,7 +182,7 @@ def _finish_tools(request: Fields, tools: ToolSet) -> tuple[Tool, ...]:
 
 
 def _parse_output(request: Fields, update: ConfigurationUpdate) -> OutputFormat | None:
-    output = parse_text(request) if "text" in request.unread else None
+    output = parse_output(request) if "text" in request.unread else None
     return update.output if update.has_format else output
 
 
@@ -217,7 +217,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
         conversation = without_system(conversation)
     elif options.is_template_strict:
         conversation = replace(conversation, turns=fold_system_turns(conversation.turns))
-    items, has_thoughts = render_items(conversation, options, names, lost)
+    items, has_thoughts = render_turns(conversation, options, names, lost)
     body: JsonObject = {"model": options.model, "input": items}
     _add_instructions(body, conversation)
     wrapped = _render_output(body, conversation.output, options, lost)

@@ -18,7 +18,7 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.last_event import EventPattern
 from mgw.dialects.openai.errors import is_error, render_error
-from mgw.dialects.responses.errors import parse_failure
+from mgw.dialects.responses.errors import parse_event_error
 from mgw.dialects.stream_end import StreamEvents, tells_error
 from mgw.wire.sse import Event
 
@@ -52,12 +52,12 @@ def find_error(event: Event) -> UpstreamError | None:
     data, decoded = event.data, _decode(event)
     if decoded is None:
         is_told = event.event == b"error" or is_error(data) or tells_error(data)
-        return parse_failure(data) if is_told else None
+        return parse_event_error(data) if is_told else None
     kind, found = decoded
     if kind == _FAILED:
-        return parse_failure(bytes(found.response) or data)
+        return parse_event_error(bytes(found.response) or data)
     is_told = bool(found.error) or kind == "error" or (not kind and is_error(data))
-    return parse_failure(data) if is_told else None
+    return parse_event_error(data) if is_told else None
 
 
 def ended_choices(event: Event) -> Iterator[int]:

@@ -24,7 +24,7 @@ from mgw.dialects.openai.errors import is_error
 from mgw.dialects.openai.usage import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
 from mgw.dialects.responses.candidates import BrokenOutputError, OutputItem, OutputReader
-from mgw.dialects.responses.errors import parse_failure
+from mgw.dialects.responses.errors import parse_event_error
 from mgw.dialects.responses.reply import (
     ITEM_DECODER,
     RESPONSE_DECODER,
@@ -113,7 +113,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         kind = event.type if type(event.type) is str else document.event.decode("latin-1")
         handler = self._HANDLERS.get(kind)
         if event.error or kind == "error" or (not kind and is_error(data)):
-            self._break(parse_failure(data), events)
+            self._break(parse_event_error(data), events)
         elif handler is not None:
             try:
                 handler(self, event, events)
@@ -137,7 +137,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         data = document.data
         if data.strip():
             is_told = document.event == b"error" or is_error(data) or proxy_message(data)
-            self._break(parse_failure(data) if is_told else UNREADABLE_EVENT.error, events)
+            self._break(parse_event_error(data) if is_told else UNREADABLE_EVENT.error, events)
 
     def _begin(self, events: list[ReplyEvent]) -> None:
         if not self._began:
@@ -188,7 +188,7 @@ class ResponsesStreamReader(DocumentReader[Event]):
         """Read the last event: whether the answer is whole, its counts, and its output if none has come."""
         response = _parse_response(event.response) or _NO_RESPONSE
         if kind == _FAILED or response.has_failed:
-            self._break(parse_failure(bytes(event.response) or data), events)
+            self._break(parse_event_error(bytes(event.response) or data), events)
             return
         if not self._began and self._first.id is None:
             self._first = response

@@ -183,7 +183,7 @@ class ToolSet:
         kept: list[JsonObject] = []
         has_strict = False
         for index, tool in enumerate(holder.elements("tools", holder.take("tools"))):
-            bare = _bare_function(tool)
+            bare = _parse_bare_function(tool)
             if bare is not None:
                 has_strict = has_strict or bare.strict is not None
                 found = tool if self._add(holder, index, _FUNCTION, bare, group) else None
@@ -248,7 +248,7 @@ def leave_tool(tool: Fields, kind: str) -> None:
     tool.ledger.leave(f"{tool.path().removesuffix('[]')}[{kind[:LONGEST_SHOWN]}]")
 
 
-def _bare_function(tool: JsonObject) -> Tool | None:
+def _parse_bare_function(tool: JsonObject) -> Tool | None:
     """Return a function that says what most do and no more; ``None``: it is another tool."""
     name, description = tool.get("name"), tool.get("description")
     schema, strict = tool.get("parameters"), tool.get("strict")

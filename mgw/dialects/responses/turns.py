@@ -255,7 +255,7 @@ class TurnBuilder:
             turns.append((role, parts))
 
 
-def render_items(
+def render_turns(
     conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> tuple[list[JsonObject], bool]:
     """Return the items of the turns and whether any is a thought, and note what they do not carry."""

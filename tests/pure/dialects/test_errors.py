@@ -195,7 +195,7 @@ OPENAI_DIALECTS = (DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, Dialec
 
 
 def said(dialect: DialectName, error: GatewayError) -> Any:  # Any: JSON
-    return json.loads(dialect_of(dialect).error_body(error, "req_1"))
+    return json.loads(dialect_of(dialect).render_refusal(error, "req_1"))
 
 
 def test_the_table_here_has_every_reason() -> None:
@@ -261,7 +261,7 @@ def test_a_quoted_lone_surrogate_does_not_break_the_refusal(dialect: DialectName
 def answering(reason: Reason, dialect: DialectName) -> httpx2.MockTransport:
     """An upstream end that says one refusal to whoever asks."""
     error = GatewayError(reason, "do otherwise", param="model")
-    body = dialect_of(dialect).error_body(error, "req_1")
+    body = dialect_of(dialect).render_refusal(error, "req_1")
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(error.status, content=body, headers={"content-type": "application/json"})
