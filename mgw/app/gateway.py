@@ -155,7 +155,7 @@ class Gateway:
         """Serve new requests with another configuration, and tell of them as it asks."""
         config, generation, telemetry = prepared.config, prepared.generation, self.telemetry
         self.ports.renew(prepared.certificate)
-        telemetry.sinks.tools.room.max_bytes = config.spool.max_bytes
+        telemetry.sinks.tools.spool.room.max_bytes = config.spool.max_bytes
         self.serving.use(generation)
         self._use_fleet(config)
         self.dashboard.follow()

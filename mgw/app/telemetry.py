@@ -27,7 +27,8 @@ from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks
 from mgw.usage.receiver import MAX_RESPONSE_BYTES
 from mgw.usage.record_queue import RecordQueue
-from mgw.usage.sinks import SinkTools
+from mgw.usage.sinks import SinkTools, Spool
+from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
 
 _log: Final = Logger()
@@ -69,7 +70,7 @@ class Telemetry:
         self.records = RecordQueue(reactor, self._journal.record_all, access_log.record_all)
         self.use_log(config.log)
         self.sinks = self._open_sinks(config, current_config)
-        room = self.sinks.tools.room
+        room = self.sinks.tools.spool.room
         metrics.state.counts_by_sink = self._journal.counts_by_sink
         metrics.state.events_stored = lambda: (room.used, room.max_bytes)
 
@@ -130,6 +131,7 @@ class Telemetry:
         """
         self._request_log.flush()
         lost = await self.sinks.close()
+        self.sinks.tools.spool.runner.stop()
         self.metrics.loop_delay.stop()
         return lost
 
@@ -142,8 +144,10 @@ class Telemetry:
             agent = build_agent(self._reactor, limits, MAX_RESPONSE_BYTES)
             return client_over(agent), agent.close
 
-        room = SpoolRoom(config.spool.max_bytes)
-        tools = SinkTools(
-            *(self._reactor, self._new_lines, new_client, config.spool.dir, room), config=current_config
+        spool = Spool(
+            SpoolFiles(config.spool.dir),
+            self._new_lines(self._reactor, "mgw-events"),
+            SpoolRoom(config.spool.max_bytes),
         )
+        tools = SinkTools(self._reactor, self._new_lines, new_client, spool, config=current_config)
         return OpenSinks(self._journal, tools, (self.metrics, self._usage_log), self.records.flush)

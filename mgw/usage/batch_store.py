@@ -1,4 +1,4 @@
-"""Batches of usage events on their way to and from files, without waiting for the disk.
+"""Batches of usage events on their way to and from the disk, without waiting for it.
 
 One batch is written at a time: a disk that hangs must not hold more than that in memory.
 """
@@ -14,7 +14,8 @@ from typing import TypeVar
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.batch_files import BatchFiles, StoredBatch
+from mgw.usage.spool_database import reason_of
+from mgw.usage.spool_files import SinkSpool, TakenOver
 from mgw.usage.spool_room import SpoolRoom
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """One batch: what its file holds, and behind that what no file holds yet."""
+    """One batch: what is stored of it, and behind that what is not stored yet."""
 
     key: str
     count: int = 0
@@ -30,7 +31,7 @@ class Batch:
     size: int = 0
     """The size of the batch in bytes."""
     stored: int = 0
-    """The bytes of the batch that are in its file."""
+    """The bytes of the batch that are on the disk."""
     reserved: int = 0
     """The bytes of room on the disk that the batch holds."""
     unsaved: list[bytes] = field(default_factory=list, repr=False)
@@ -42,14 +43,14 @@ class Batch:
 
 @dataclass(slots=True, eq=False)
 class BatchStore:
-    """The files of one outbox; all state belongs to the reactor's thread."""
+    """The batches of one outbox on the disk; all state belongs to the reactor's thread."""
 
     clock: IReactorTime
     runner: SerialRunner
-    files: BatchFiles
+    spool: SinkSpool
     room: SpoolRoom
     on_stored: Callable[[list[bytes]], None] = field(repr=False)
-    """Called with the lines that are in a file now."""
+    """Called with the lines that are stored now."""
     on_idle: Callable[[], None] = field(repr=False)
     """Called when nothing is being written any more."""
     on_error: Callable[[str], None] = field(repr=False)
@@ -58,52 +59,50 @@ class BatchStore:
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
 
     def save(self, batch: Batch) -> None:
-        """Have written to its file what is not there yet."""
+        """Have stored what is not stored yet."""
         if batch.unsaved and not batch.queued:
             batch.queued = True
             self._queue.append(batch)
             self._save_next()
 
     def read(self, batch: Batch, then: Callable[[list[bytes] | Exception], None]) -> None:
-        """Tell the lines in a batch's file; none if somebody has deleted it."""
+        """Tell the lines that are stored of a batch; none if somebody has deleted the file."""
 
         def on_read(result: list[bytes] | Exception) -> None:
-            if isinstance(result, FileNotFoundError):
-                result = []
-            if isinstance(result, Exception):
-                self._note(result)
+            self._note(result)
             then(result)
 
-        self._run(partial(self.files.read, batch.key), on_read)
+        self._run(partial(self.spool.read, batch.key), on_read)
 
     def remove(self, batch: Batch) -> None:
-        """Delete a batch's file, behind whatever is still written to it."""
+        """Delete a batch, behind whatever is still stored of it."""
         batch.over = True
         self.room.release(batch.reserved)
         if batch.reserved:
-            self._run(partial(self.files.remove, batch.key), self._note)
+            self._run(partial(self.spool.remove, batch.key), self._note)
         batch.reserved = 0
 
-    def take_over(self, then: Callable[[list[Batch]], None]) -> None:
-        """Tell which batches of others, who have died, are ours now."""
+    def take_over(self, then: Callable[[list[Batch], int], None]) -> None:
+        """Tell which batches of others, who have died, are ours now, and how many events nobody can read."""
 
-        def on_taken(result: list[StoredBatch] | Exception) -> None:
+        def on_taken(result: TakenOver | Exception) -> None:
             if isinstance(result, Exception):
                 self._note(result)
                 return
+            for problem in result.problems:
+                self._report(problem)
             found = [
                 Batch(each.key, each.count, each.size, stored=each.size, reserved=each.size, tried=True)
-                for each in result
+                for each in result.batches
             ]
-            if found:
-                then(found)
+            if found or result.lost:
+                then(found, result.lost)
 
-        self._run(self.files.take_over, on_taken)
+        self._run(self.spool.take_over, on_taken)
 
     def close(self) -> None:
-        """Let go of the files when all is done that was asked for."""
-        self._run(self.files.close, lambda _: None)
-        self.runner.stop()
+        """Let go of the batches when all is done that was asked for."""
+        self._run(self.spool.close, lambda _: None)
 
     def _save_next(self) -> None:
         while self.saving is None and self._queue:
@@ -117,8 +116,9 @@ class BatchStore:
                 continue
             self.saving = batch
             batch.reserved += len(data)
-            saved = partial(self._on_saved, batch, len(batch.unsaved), len(data))
-            self._run(partial(self.files.append, batch.key, data), saved)
+            count = len(batch.unsaved)
+            saved = partial(self._on_saved, batch, count, len(data))
+            self._run(partial(self.spool.append, batch.key, batch.stored, count, data), saved)
 
     def _on_saved(self, batch: Batch, count: int, size: int, result: Exception | None) -> None:
         self.saving = None
@@ -141,8 +141,10 @@ class BatchStore:
 
     def _note(self, result: object) -> None:
         if isinstance(result, Exception):
-            what = result.strerror if isinstance(result, OSError) else None
-            self.on_error(f"its files in {self.files.spool_directory}: {what or type(result).__name__}")
+            self._report(reason_of(result))
+
+    def _report(self, problem: str) -> None:
+        self.on_error(f"its files in {self.spool.files.spool_directory}: {problem}")
 
     def _run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
         try:

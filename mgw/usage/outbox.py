@@ -4,7 +4,7 @@
 
     record_lines -> waiting lines -- every flush_seconds, or batch_max of them --> batches, oldest first
                                                                                     |            |
-                                                       files (BatchStore) <---------+   deliver, one at a time
+                                                       disk (BatchStore) <----------+   deliver, one at a time
 
 The rules (contract 9.7, 9.8):
 
@@ -12,11 +12,11 @@ The rules (contract 9.7, 9.8):
   been tried.
 - Batches are tried in order.  After a failure the same one is tried again, first after 1 s, then after twice
   as long each time, up to 5 min.
-- A batch is written to its file before it is tried (``save_first``), or else as soon as it has to wait.
-- ``spool.max_bytes`` limits all files together; beyond it the oldest batches go.  What is in no file, because
-  the disk fails, is limited too.  ``dropped`` counts every event that goes in this way.
-- Whoever closes an outbox waits a few seconds for deliveries; what is left then is in files.  What the dead
-  left there is taken over.
+- A batch is stored before it is tried (``save_first``), or else as soon as it has to wait.
+- ``spool.max_bytes`` limits all stored batches together; beyond it the oldest ones go.  What is not stored,
+  because the disk fails, is limited too.  ``dropped`` counts every event that goes in this way.
+- Whoever closes an outbox waits a few seconds for deliveries; what is left then is stored.  What the dead
+  have left is taken over.
 
 All state belongs to the reactor's thread.
 """
@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from secrets import token_hex
 from typing import Final
 
 from msgspec import Struct
@@ -38,8 +39,8 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.usage.batch_files import BatchFiles, new_key
 from mgw.usage.batch_store import Batch, BatchStore
+from mgw.usage.spool_files import SinkSpool
 from mgw.usage.spool_room import SpoolRoom
 
 FIRST_RETRY: Final = 1.0
@@ -88,7 +89,7 @@ class OutboxOptions(Struct, frozen=True):
     """How many events a batch holds at the most."""
     flush_seconds: float
     save_first: bool
-    """Whether a batch is in its file before it is tried; else only while it has to wait."""
+    """Whether a batch is stored before it is tried; else only while it has to wait."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +102,7 @@ class Outbox:
     wall: Callable[[], float]
     """Returns Unix seconds."""
     runner: SerialRunner
-    files: BatchFiles
+    spool: SinkSpool
     room: SpoolRoom
     deliver: Callable[[str, list[bytes]], Deferred[Result]] = field(repr=False)
     """Tries a batch: its key and its lines.  Cancelling ends the try."""
@@ -138,7 +139,7 @@ class Outbox:
         self._store = BatchStore(
             self.clock,
             self.runner,
-            self.files,
+            self.spool,
             self.room,
             on_stored=self._on_stored,
             on_idle=self._on_stored_idle,
@@ -182,7 +183,7 @@ class Outbox:
 
     @property
     def oldest_stored(self) -> str | None:
-        """The key of the oldest batch that is in a file and can be dropped."""
+        """The key of the oldest batch that is stored and can be dropped."""
         return next((batch.key for batch in self._batches if self._can_drop(batch)), None)
 
     def drop_oldest_stored(self) -> None:
@@ -233,7 +234,7 @@ class Outbox:
             or batch.size + size > MAX_BATCH_BYTES
         ):
             self._last_key = max(self._last_key + 1, int(self.wall() * 1_000_000))
-            batch = Batch(new_key(self._last_key))
+            batch = Batch(_new_key(self._last_key))
             self._batches.append(batch)
         batch.unsaved += lines
         batch.count += len(lines)
@@ -264,7 +265,7 @@ class Outbox:
                 self._lose_unsaved(batch)
 
     def _lose_unsaved(self, batch: Batch) -> None:
-        """Give up what of a batch no file holds."""
+        """Give up what is not stored of a batch."""
         lines, batch.unsaved = batch.unsaved, []
         batch.size -= self._release(lines)
         batch.count -= len(lines)
@@ -274,7 +275,7 @@ class Outbox:
             self._finish(batch)
 
     def _finish(self, batch: Batch) -> None:
-        """Forget a batch, and delete its file."""
+        """Forget a batch, and delete what is stored of it."""
         self._batches.remove(batch)
         self._batched_events -= batch.count
         self._release(batch.unsaved)
@@ -300,7 +301,7 @@ class Outbox:
 
     def _on_read(self, batch: Batch, result: list[bytes] | Exception) -> None:
         if isinstance(result, Exception):
-            self._on_result(batch, Result(Verdict.RETRY, "its file cannot be read"))
+            self._on_result(batch, Result(Verdict.RETRY, "a stored batch cannot be read"))
             return
         lines = result + batch.unsaved
         self.dropped += max(0, batch.count - len(lines))
@@ -312,7 +313,7 @@ class Outbox:
             self._on_result(batch, DELIVERED)
 
     def _begin(self, batch: Batch, lines: list[bytes]) -> None:
-        if not self._delivering:  # closed while the file was read
+        if not self._delivering:  # closed while it was read
             self._on_result(batch, Result(Verdict.RETRY))
             return
         self._try = self.deliver(batch.key, lines)
@@ -346,7 +347,7 @@ class Outbox:
         self._retry_timer = None
         self._advance()
 
-    # Files.
+    # The disk.
 
     def _save_all(self) -> None:
         for batch in list(self._batches):
@@ -356,7 +357,8 @@ class Outbox:
         self._take_over_timer = self.clock.callLater(TAKE_OVER_SECONDS, self._take_over)
         self._store.take_over(self._on_taken_over)
 
-    def _on_taken_over(self, found: list[Batch]) -> None:
+    def _on_taken_over(self, found: list[Batch], lost: int) -> None:
+        self.dropped += lost
         if self._ended:
             return
         self._batches = deque(sorted([*self._batches, *found], key=lambda batch: batch.key))
@@ -378,7 +380,7 @@ class Outbox:
     # The end.
 
     def _store_rest(self) -> None:
-        """Try no further; what is left goes into files."""
+        """Try no further; what is left is stored."""
         if not self._delivering or self._ended:
             return
         self._delivering = False
@@ -426,6 +428,11 @@ class Outbox:
                 waiting=self.waiting,
                 dropped=self.dropped,
             )
+
+
+def _new_key(microseconds: int) -> str:
+    """Return a key for a batch that begins at this Unix time."""
+    return f"{microseconds:016x}{token_hex(4)}"
 
 
 def _describe(failure: Failure) -> Result:

@@ -19,6 +19,7 @@ from tests.support.otlp_receivers import ENVIRON, Collector, start_collector
 from tests.support.raw_client import RawClient, chat
 from tests.support.receivers import leave_events
 from tests.support.simulator import start_simulator
+from tests.support.stored_events import stored_lines
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -48,16 +49,8 @@ spool: {{dir: {folder}}}
 
 
 def stored(folder: Path) -> set[str]:
-    """The ids of the events in files."""
-    found = set()
-    for file in folder.glob("events/otlp/*/*.jsonl"):
-        try:
-            lines = file.read_bytes().splitlines(keepends=True)
-        except FileNotFoundError:  # delivered in the meantime
-            continue
-        whole = (line for line in lines if line.endswith(b"\n"))  # one may be on its way to the disk
-        found |= {json.loads(line)["event"]["request_id"] for line in whole}
-    return found
+    """The ids of the events on the disk."""
+    return {json.loads(line)["event"]["request_id"] for line in stored_lines(folder, "otlp")}
 
 
 def send(gateway: GatewayProcess, model: str, *headers: bytes) -> str:

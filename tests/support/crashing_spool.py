@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,20 +19,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from mgw.usage.batch_files import BatchFiles
+from mgw.usage.spool_files import SpoolFiles
 from tests.support.killed import killed_at_each_call
 
 Lines = list[bytes]
 Found = dict[str, list[int]]
 """The numbers of the events in each batch, by the batch's key."""
+Work = Callable[[str, Callable[[], None]], None]
+"""Work in a folder, which calls its second argument after each step."""
 SINK: Final = "test"
 FAST_DISK: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 KEYS: Final = [f"{number:024x}" for number in range(1, 5)]
 A, B, C, D = KEYS
 FULL: Final = range(500, 700)
 """The events of one batch on a disk that is to be filled, some 120 kB."""
-DISK_BYTES: Final = 1024 * 1024
-FAILURES: Final = (OSError,)
+FEW_AT_ONCE: Final = range(1000)
+"""The events of a batch that is stored in as many pieces as one may have."""
+DISK_BYTES: Final = 4 * 1024 * 1024
+FAILURES: Final = (OSError, sqlite3.Error)
 STEPS: Final[tuple[tuple[str, str, range], ...]] = (
     ("append", A, range(3)),
     ("append", A, range(3, 5)),
@@ -61,10 +66,13 @@ class Spool:
     """The spool of one process, in one sink's name."""
 
     def __init__(self, folder: str) -> None:
-        self._files = BatchFiles(folder, SINK)
+        self._files = SpoolFiles(folder).of_sink(SINK)
+        self._sizes: dict[str, int] = {}
 
     def append(self, key: str, numbers: range) -> None:
-        self._files.append(key, b"".join(map(event, numbers)))
+        data = b"".join(map(event, numbers))
+        self._files.append(key, self._sizes.get(key, 0), len(numbers), data)
+        self._sizes[key] = self._sizes.get(key, 0) + len(data)
 
     def remove(self, key: str) -> None:
         self._files.remove(key)
@@ -74,7 +82,7 @@ class Spool:
 
     def take_over(self) -> Found:
         """Return what the dead have left."""
-        return {each.key: numbers_of(self._files.read(each.key)) for each in self._files.take_over()}
+        return {each.key: numbers_of(self._files.read(each.key)) for each in self._files.take_over().batches}
 
     def close(self) -> None:
         self._files.close()
@@ -142,7 +150,9 @@ def fill(folder: str) -> dict[str, object]:
 def crowd(folder: str) -> dict[str, object]:
     """Store batches, have somebody else take the whole rest of the disk, and remove all but the last."""
     spool = Spool(folder)
-    for key in KEYS:
+    for number in FEW_AT_ONCE:
+        spool.append(KEYS[0], range(number, number + 1))
+    for key in KEYS[1:]:
         spool.append(key, FULL)
     with Path(folder, "other").open("wb", buffering=0) as other, suppress(OSError):
         while other.write(bytes(4096)) == 4096:
@@ -167,16 +177,40 @@ def on_a_full_disk(folder: str, play_on: Callable[[str], dict[str, object]]) -> 
     sys.stdout.write(json.dumps(expected | {"found": found_in(folder)}))
 
 
-def be_killed(scenario: str) -> None:
-    """Kill at each stop, while storing or while taking over, and say what was found by the next process."""
-    work = take_over if scenario == "take over" else play
-    for stop in count():
+def leave_batches(folder: str) -> None:
+    """Be killed behind the last step."""
+    for _ in killed_at_each_call(partial(play, folder), range(sys.maxsize - 1, sys.maxsize)):
+        pass
+
+
+def leave_old_files(folder: str) -> None:
+    """Leave batches as version 0.4 did: of an owner that has died."""
+    for key, numbers in states()[-1].items():
+        place = Path(folder, "events", SINK, f"owner of {key}")
+        place.mkdir(parents=True)
+        (place / "lock").touch()
+        (place / f"{key}.jsonl").write_bytes(b"".join(map(event, numbers)) + b'{"request_id":')
+
+
+def leave_damage(folder: str) -> None:
+    """Leave a file without its last page, which is one of a large batch that is lost."""
+    leave_batches(folder)
+    spool = Spool(folder)
+    spool.take_over()
+    spool.append("f" * 24, range(1000, 1500))
+    spool.close()
+    file = Path(folder, "events/outbox.db")
+    os.truncate(file, file.stat().st_size - 4096)
+
+
+def be_killed(prepare: Callable[[str], object], work: Work, steps: int) -> None:
+    """Have work killed at each stop, or each so many, and say what was found by the next process."""
+    for stop in count(step=int(sys.argv[2])):
         with TemporaryDirectory(dir=FAST_DISK) as folder:
-            if scenario == "take over":
-                ((_, _),) = killed_at_each_call(partial(play, folder), range(sys.maxsize - 1, sys.maxsize))
+            prepare(folder)
             ((_, done),) = killed_at_each_call(partial(work, folder), range(stop, stop + 1))
             sys.stdout.write(json.dumps({"stop": stop, "done": done, "found": found_in(folder)}) + "\n")
-            if done == (1 if scenario == "take over" else len(STEPS)):
+            if done == steps:
                 return
 
 
@@ -186,5 +220,11 @@ if __name__ == "__main__":
             on_a_full_disk(place, fill)
         case ["crowded", str(place)]:
             on_a_full_disk(place, crowd)
-        case [str(name)]:
-            be_killed(name)
+        case ["store", _]:
+            be_killed(lambda _: None, play, len(STEPS))
+        case ["take over", _]:
+            be_killed(leave_batches, take_over, 1)
+        case ["import", _]:
+            be_killed(leave_old_files, take_over, 1)
+        case ["rescue", _]:
+            be_killed(leave_damage, take_over, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,12 +9,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.batch_files import BatchFiles
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
-from mgw.usage.spool_room import SpoolRoom
+from tests.support.stored_events import MIB, spool_in, stored_lines
 from tests.support.usage import AtOnce
-
-MIB = 1024 * 1024
 
 
 def line(number: int) -> bytes:
@@ -88,14 +84,15 @@ class OutboxHarness:
         self._open()
 
     def _open(self) -> None:
-        self.room = SpoolRoom(self.max_bytes)
+        spool = spool_in(self.folder, self.max_bytes, self.runner)
+        self.room = spool.room
         self.outbox = Outbox(
             "test",
             self.clock,
             self._wall,
-            self.runner,
-            BatchFiles(str(self.folder), "test"),
-            self.room,
+            spool.runner,
+            spool.files.of_sink("test"),
+            spool.room,
             self.receiver.deliver,
             OutboxOptions(self.batch_max, 1.0, self.save_first),
         )
@@ -129,15 +126,13 @@ class OutboxHarness:
         """End as a process that is killed: its locks are free, and nothing else happens."""
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()
-        files = self.outbox.files
-        if files._lock >= 0:
-            os.close(files._lock)
+        for file in self.outbox.spool.files._files:
+            file.close()
 
     def restart(self) -> None:
         """Start anew over the same directory."""
         self._open()
 
     def stored(self) -> list[bytes]:
-        """The lines in all files, oldest first."""
-        found = sorted(self.folder.glob("events/test/*/*.jsonl"), key=lambda file: file.name)
-        return [each for file in found for each in file.read_bytes().splitlines(keepends=True)]
+        """The lines that are on the disk, oldest first."""
+        return stored_lines(self.folder)

@@ -18,17 +18,27 @@ from twisted.internet.defer import Deferred
 from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.batch_files import BatchFiles
 from mgw.usage.journal import Sink
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.outbox import Outbox, OutboxOptions, Result
 from mgw.usage.output import Output
 from mgw.usage.receiver import Receiver
+from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
 
 
 def _no_config() -> None:
     """None is in use yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """Where all sinks of a process keep what cannot be delivered yet."""
+
+    files: SpoolFiles
+    runner: SerialRunner
+    """The thread of the files."""
+    room: SpoolRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +50,7 @@ class SinkTools:
     """Returns threads of this name for a reactor."""
     new_client: Callable[[float], tuple[HTTPClient, Callable[[], None]]]
     """Returns treq's client, with this limit in seconds for each wait, and what closes its connections."""
-    spool_directory: str
-    room: SpoolRoom
+    spool: Spool
     wall: Callable[[], float] = time
     """Returns Unix seconds."""
     config: Callable[[], Config | None] = _no_config
@@ -67,9 +76,9 @@ class SinkTools:
             f"usage events to hooks.{sink}",
             self.reactor,
             self.wall,
-            self.runner(f"mgw-events-{sink}"),
-            BatchFiles(self.spool_directory, sink),
-            self.room,
+            self.spool.runner,
+            self.spool.files.of_sink(sink),
+            self.spool.room,
             deliver,
             options,
         )

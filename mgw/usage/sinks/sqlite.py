@@ -18,6 +18,7 @@ from mgw.config.hooks import SqliteSettings
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
 from mgw.usage.sinks import SinkTools
+from mgw.usage.spool_database import reason_of
 from mgw.usage.usage_rollup import hour_of
 from mgw.usage.usage_table import PURGED_AT_ONCE, UsageTable, is_busy
 
@@ -92,7 +93,7 @@ class Database:
 
         def on_added(lost: int | Exception) -> None:
             if isinstance(lost, Exception):
-                done.callback(Result(Verdict.RETRY, _reason(lost)))
+                done.callback(Result(Verdict.RETRY, reason_of(lost)))
             else:
                 done.callback(Result(Verdict.DELIVERED, "unreadable", lost) if lost else DELIVERED)
 
@@ -143,7 +144,7 @@ class Database:
             _log.warn(
                 "hooks.sqlite: an index for searches could not be created: {reason}; trying again every "
                 "minute",
-                reason=_reason(result),
+                reason=reason_of(result),
             )
         self._next_try = self.clock.callLater(IMPROVE_SECONDS, self.improve)
 
@@ -168,20 +169,13 @@ class Database:
     def _note(self, result: object) -> None:
         if isinstance(result, Exception):
             self.errors += 1
-            _log.error("usage events to hooks.sqlite: {reason}", reason=_reason(result))
+            _log.error("usage events to hooks.sqlite: {reason}", reason=reason_of(result))
 
     def _run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
         try:
             self.runner.run(work, then)
         except OSError as error:  # the system gives no thread
             self.clock.callLater(0, then, error)
-
-
-def _reason(error: Exception) -> str:
-    """Say what is wrong; SQLite's words speak of files and tables, never of values."""
-    if isinstance(error, sqlite3.Error):
-        return str(error)
-    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
 
 @dataclass(slots=True)

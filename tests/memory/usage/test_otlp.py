@@ -24,10 +24,10 @@ from mgw.usage.journal import RowSink
 from mgw.usage.outbox import DELIVERED, Result, Verdict
 from mgw.usage.sinks import SinkTools, otlp
 from mgw.usage.sinks.otlp import open_sink
-from mgw.usage.spool_room import SpoolRoom
 from mgw.usage.trace_context import TraceContext
 from tests.support.deferreds import result_of
 from tests.support.otlp import attributes_of, histograms_of, otlp_config, spans_of
+from tests.support.stored_events import spool_in, stored_lines
 from tests.support.token_endpoints import TokenHosts, TokenPost
 from tests.support.usage import AtOnce, OnDemand, event, settled_as
 
@@ -44,8 +44,7 @@ class Sinks:
             self.hosts.clock,
             lambda reactor, name: self.runner if name == "mgw-otlp" else AtOnce(),
             self.hosts.sink_client,
-            str(folder),
-            SpoolRoom(1024 * 1024),
+            spool_in(folder),
             self.hosts.clock.seconds,
             self.current,
         )
@@ -204,7 +203,7 @@ def test_closing_sends_what_waits_and_the_last_numbers(sinks: Sinks, tmp_path: P
     sinks.answer(path=b"/v1/metrics")
     assert closed.called
     assert sinks.runner.stopped
-    assert not list(tmp_path.rglob("*.jsonl"))
+    assert not stored_lines(tmp_path, "otlp")
     assert not sinks.hosts.clock.getDelayedCalls()
 
 
@@ -213,8 +212,7 @@ def test_closing_ends_in_time_and_keeps_what_was_not_sent(sinks: Sinks, tmp_path
     closed = sinks.sink.close()
     sinks.hosts.clock.pump([0.5] * 10)
     assert closed.called
-    [file] = tmp_path.rglob("*.jsonl")
-    assert len(file.read_bytes().splitlines()) == 1
+    assert len(stored_lines(tmp_path, "otlp")) == 1
     assert (sinks.sink.dropped, sinks.sink.errors) == (0, 1)
 
 
@@ -225,7 +223,7 @@ def test_a_thread_that_is_stuck_does_not_hold_the_end_up(tmp_path: Path) -> None
     closed = sinks.sink.close()
     sinks.hosts.clock.pump([0.5] * 11)
     assert closed.called
-    assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+    assert len(stored_lines(tmp_path, "otlp")) == 1
 
 
 def test_a_reload_is_noticed_and_providers_that_are_gone_are_remembered(sinks: Sinks) -> None:

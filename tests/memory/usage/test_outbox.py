@@ -18,7 +18,8 @@ from twisted.logger import capturedLogs
 from mgw.usage import outbox as outbox_module
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
 from tests.support.laws import examples
-from tests.support.outboxes import MIB, MemoryReceiver, OutboxHarness, line
+from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
+from tests.support.stored_events import MIB
 from tests.support.usage import OnDemand
 
 
@@ -175,18 +176,6 @@ def test_a_killed_process_loses_no_batch_and_its_successor_uses_the_same_keys(tm
     assert harness.receiver.lines == lines(0, 20)
     assert harness.receiver.delivered[0] == before
     assert not harness.stored()
-
-
-def test_a_line_that_a_killed_process_wrote_in_part_is_left_out(tmp_path: Path) -> None:
-    harness = OutboxHarness(tmp_path)
-    harness.receiver.verdict = Verdict.RETRY
-    harness.record(0, 10)
-    harness.crash()
-    (file,) = tmp_path.glob("events/test/*/*.jsonl")
-    file.write_bytes(file.read_bytes()[:-5])
-    harness.receiver.verdict = Verdict.DELIVERED
-    harness.restart()
-    assert harness.receiver.lines == lines(0, 9)
 
 
 def test_a_living_owner_keeps_its_batches(tmp_path: Path) -> None:
@@ -443,11 +432,32 @@ def test_a_deleted_file_is_counted_and_does_not_stop_the_others(tmp_path: Path) 
     harness = OutboxHarness(tmp_path)
     harness.receiver.verdict = Verdict.RETRY
     harness.record(0, 30)
-    min(tmp_path.glob("events/test/*/*.jsonl"), key=lambda file: file.name).unlink()
+    (tmp_path / "events/outbox.db").unlink()
+    harness.record(30, 10)
     harness.receiver.verdict = Verdict.DELIVERED
     harness.turn(1)
-    assert harness.receiver.lines == lines(10, 20)
-    assert harness.outbox.dropped == 10
+    assert harness.receiver.lines == lines(30, 10)
+    assert harness.outbox.dropped == 30
+
+
+def test_a_damaged_file_is_said_and_what_it_lost_is_counted(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=64 * MIB)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 30)
+    harness.outbox.record_lines([b"x" * MIB + b"\n"] * 3)
+    harness.outbox.flush()
+    harness.crash()
+    file = tmp_path / "events/outbox.db"
+    os.truncate(file, file.stat().st_size - MIB)
+    harness.receiver.verdict = Verdict.DELIVERED
+    with capturedLogs() as logs:
+        harness.restart()
+        harness.turn()
+    assert harness.receiver.lines == lines(0, 30)
+    assert (harness.outbox.dropped, harness.outbox.errors) == (3, 1)
+    assert "outbox.db was damaged and is" in str(logs)
+    harness.record(30, 10)
+    assert harness.receiver.lines == lines(0, 40)
 
 
 def test_a_bug_in_a_try_is_a_failed_try(tmp_path: Path) -> None:

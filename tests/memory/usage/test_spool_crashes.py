@@ -30,18 +30,27 @@ def run(*arguments: str, before: tuple[str, ...] = ()) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_kill_at_any_call_loses_no_batch_that_was_stored_and_leaves_none_in_part() -> None:
-    found, expected = run("store"), states()
-    assert len(found) > 50
+EACH_CALL: Final = pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+"""A kill at every fifth moment, or at each."""
+
+
+@EACH_CALL
+def test_a_kill_at_any_call_loses_no_batch_that_was_stored_and_leaves_none_in_part(stride: int) -> None:
+    found, expected = run("store", str(stride)), states()
+    assert len(found) > 50 / stride
     for each in found:
         done = each["done"]
         allowed = expected[done : done + 2]
         assert each["found"] in allowed, f"killed at stop {each['stop']}, in step {done} of {len(STEPS)}"
 
 
-def test_a_kill_at_any_call_of_a_take_over_loses_no_batch_and_doubles_none() -> None:
-    found = run("take over")
-    assert len(found) > 50
+@EACH_CALL
+@pytest.mark.parametrize("scenario", ["take over", "import", "rescue"])
+def test_a_kill_at_any_call_of_a_take_over_loses_no_batch_and_doubles_none(
+    scenario: str, stride: int
+) -> None:
+    found = run(scenario, str(stride))
+    assert len(found) > 50 / stride
     for each in found:
         assert each["found"] == states()[-1], f"killed at stop {each['stop']}"
 

@@ -28,8 +28,8 @@ from mgw.usage.sinks.sqlite import (
     SqliteSink,
     open_sink,
 )
-from mgw.usage.spool_room import SpoolRoom
 from mgw.usage.usage_table import COLUMNS, INDEXES, PURGED_AT_ONCE, UsageTable
+from tests.support.stored_events import MIB, spool_in, stored_batches
 from tests.support.usage import AtOnce, OnDemand, event
 
 NOW = 1_764_000_000.0
@@ -51,8 +51,7 @@ def sink_on(clock: Clock, folder: Path, runner: Any = None, **settings: Any) -> 
         clock,
         lambda _, name: runner if runner is not None and name == "mgw-sqlite" else AtOnce(),
         new_client,
-        str(folder / "spool"),
-        SpoolRoom(16 * 1024 * 1024),
+        spool_in(folder / "spool", 16 * MIB),
         lambda: NOW + clock.seconds(),
     )
     return open_sink(SqliteSettings.model_validate({"path": str(folder / "usage.db"), **settings}), tools)
@@ -136,12 +135,12 @@ def test_a_file_that_is_locked_is_waited_for_and_no_event_is_lost(tmp_path: Path
         sink.record_lines(lines(5, 5))
         turn(clock, FLUSH_SECONDS)
     assert [log["reason"] for log in logs] == ["database is locked"]
-    assert len(list((tmp_path / "spool").rglob("*.jsonl"))) == 2
+    assert len(stored_batches(tmp_path / "spool", "sqlite")) == 2
     locking.execute("ROLLBACK")
     turn(clock, 1)
     assert len(rows(tmp_path)) == 10
     assert (sink.dropped, sink.errors) == (0, 1)
-    assert not list((tmp_path / "spool").rglob("*.jsonl"))
+    assert not stored_batches(tmp_path / "spool", "sqlite")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +230,7 @@ def test_a_thread_that_is_stuck_in_the_file_holds_nobody_up(tmp_path: Path) -> N
     for first in range(0, 5000, 100):
         sink.record_lines(lines(first, 100))
         turn(clock, 0.1)
-    assert len(list((tmp_path / "spool").rglob("*.jsonl"))) >= 3  # what has to wait is in files
+    assert len(stored_batches(tmp_path / "spool", "sqlite")) >= 3  # what has to wait is on the disk
     while thread.waiting:
         thread.go_on()
         turn(clock, FLUSH_SECONDS)

@@ -23,8 +23,8 @@ from mgw.reactor.treq_arguments import ExactURL
 from mgw.usage.outbox import DELIVERED, Outbox, Result, Verdict
 from mgw.usage.sinks import SinkTools
 from mgw.usage.sinks.webhook import Webhook, WebhookSink, open_sink
-from mgw.usage.spool_room import SpoolRoom
 from tests.support.deferreds import result_of
+from tests.support.stored_events import spool_in, stored_lines
 from tests.support.token_endpoints import TokenHosts, TokenPost
 from tests.support.usage import AtOnce
 
@@ -190,8 +190,7 @@ def sink_to(hosts: TokenHosts, folder: Path, **more: object) -> WebhookSink:
         hosts.clock,
         lambda reactor, name: AtOnce(),
         hosts.sink_client,
-        str(folder),
-        SpoolRoom(1024 * 1024),
+        spool_in(folder),
         hosts.clock.seconds,
     )
     settings = WebhookSettings.model_validate({"url": "http://receiver.example/in?x=canary", **more})
@@ -236,7 +235,7 @@ def test_closing_delivers_and_closes_the_connections(tmp_path: Path) -> None:
     hosts.newest(ORIGIN).answer(b"")
     hosts.clock.advance(0)
     assert closed.called
-    assert not list(tmp_path.rglob("*.jsonl"))
+    assert not stored_lines(tmp_path, "webhook")
 
 
 def test_options_of_the_settings_reach_the_outbox(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ OTHER_FILES: Final = MappingProxyType(
         "workers/worker_state.py": "files of the kernel",
         "ops/logs.py": "twistd's --logfile, for writing",
         "reactor/regular_file.py": "the one place",
-        "usage/batch_files.py": "files of the gateway's own, in a directory for it alone",
+        "usage/old_batches.py": "files of an older version's own, in a directory for it alone",
+        "usage/spool_database.py": "makes the database and its journal, in a directory for it alone",
         "usage/output.py": "an output, which may be a pipe and is opened without blocking",
         "usage/usage_table.py": "makes the database, and looks whether it is a regular file",
     }
