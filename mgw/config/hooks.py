@@ -62,7 +62,11 @@ def _header_name(own: frozenset[str]) -> dict[str, Any]:  # Any: JSON
 WEBHOOK_HEADER_NAME: Final = _header_name(OWN_HEADERS)
 OTLP_HEADER_NAME: Final = _header_name(OWN_OTLP_HEADERS)
 STANDARD_STREAMS: Final = ("stdout", "stderr")
-OTLP_PACKAGES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common")
+OTLP_PACKAGES: Final = (
+    "opentelemetry.proto",
+    "opentelemetry.sdk",
+    "opentelemetry.exporter.otlp.proto.common",
+)
 OTLP_MISSING: Final = f"OpenTelemetry's SDK is not installed: {pip_install('otlp')}"
 
 

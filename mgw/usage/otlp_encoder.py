@@ -20,7 +20,10 @@ from typing import Final
 
 from msgspec import DecodeError, Struct
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
     Histogram,
@@ -36,7 +39,7 @@ from opentelemetry.sdk.version import __version__ as sdk_version
 
 from mgw import __version__
 from mgw.usage.operation_metrics import DURATION, FIRST_CHUNK, TOKEN_USAGE, HistogramPoint
-from mgw.usage.otlp_span import Value, encode_request, encode_span, read_line
+from mgw.usage.otlp_span import SpanWriter, Value, set_attributes
 
 SLICE: Final = 64
 """How many spans are encoded before the reactor's thread may go on."""
@@ -68,6 +71,7 @@ class OtlpEncoder:
     instance_id: str
     """The unique ``service.instance.id``, which keeps the numbers of several gateways apart."""
     pause: Callable[[], None] = lambda: sleep(PAUSE)
+    _spans: SpanWriter = field(default_factory=SpanWriter, repr=False)
     _attributes: dict[str, Value] = field(init=False, repr=False)
     """The attributes of the resource."""
     _resource: Resource = field(init=False, repr=False)
@@ -88,17 +92,21 @@ class OtlpEncoder:
 
     def encode_lines(self, lines: Sequence[bytes]) -> EncodedSpans:
         """Return the request for the traces of a batch."""
-        spans: list[bytes] = []
-        unreadable = 0
+        request = ExportTraceServiceRequest()
+        resource_spans = request.resource_spans.add()
+        set_attributes(resource_spans.resource.attributes, self._attributes.items())
+        scope_spans = resource_spans.scope_spans.add()
+        scope_spans.scope.name, scope_spans.scope.version = "mgw", __version__
+        spans, unreadable = scope_spans.spans, 0
         for start in range(0, len(lines), SLICE):
             for line in lines[start : start + SLICE]:
                 try:
-                    spans.append(encode_span(read_line(line)))
+                    self._spans.write(line, spans.add())
                 except (DecodeError, ValueError):  # of a file that was damaged
+                    del spans[-1]
                     unreadable += 1
             self.pause()
-        body = encode_request(self._attributes, "mgw", __version__, b"".join(spans)) if spans else b""
-        return EncodedSpans(body, unreadable)
+        return EncodedSpans(request.SerializeToString() if spans else b"", unreadable)
 
     def encode_points(self, points: Sequence[HistogramPoint], since: float, now: float) -> bytes:
         """Return the request for histograms that have been counted since a Unix time."""

@@ -359,10 +359,7 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "an estimate, which one character more hardly changes": ("mgw.tokens.text.MAX_READ_CHARS",),
     "more than there ever is": ("mgw.cli.running._MAX_BYTES", "mgw.ops.reload_status.MAX_BYTES"),
-    "the largest number of its form: there is none beyond it": (
-        "mgw.usage.usage_table._MAX_INTEGER",
-        "mgw.wire.frames._MAX_LENGTH",
-    ),
+    "the largest number of its form: there is none beyond it": ("mgw.wire.frames._MAX_LENGTH",),
     "how far the causes of an error are followed to free memory": ("mgw.nouns.errors._MAX_CAUSES",),
 }
 """Why nobody could see one more, and the limits of which that is true."""

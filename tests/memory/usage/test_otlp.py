@@ -190,7 +190,7 @@ def test_a_bug_of_the_encoder_keeps_the_batch(sinks: Sinks, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise RuntimeError("canary")
 
-    monkeypatch.setattr("mgw.usage.otlp_encoder.encode_request", fail)
+    monkeypatch.setattr("mgw.usage.otlp_span.SpanWriter.write", fail)
     done = sinks.sink.collector.deliver("", [otlp.line_of(settled_as(event()), b"")])
     assert result_of(done) == Result(Verdict.RETRY, "cannot be encoded (RuntimeError)")
 

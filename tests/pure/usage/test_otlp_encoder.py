@@ -27,7 +27,7 @@ from mgw.usage.event import Outcome
 from mgw.usage.genai import OPERATIONS, facts_of, known_models, operation_of
 from mgw.usage.operation_metrics import DURATION, FIRST_CHUNK, MAX_SERIES, TOKEN_USAGE, OperationMetrics
 from mgw.usage.otlp_encoder import SLICE, OtlpEncoder
-from mgw.usage.otlp_span import MAX_TEXT, encode_attribute
+from mgw.usage.otlp_span import MAX_TEXT, set_attributes
 from mgw.usage.sinks.otlp import line_of
 from mgw.usage.trace_context import TraceContext
 from tests.support.otlp import attributes_of, histograms_of, otlp_config, resource_of, spans_of
@@ -197,7 +197,8 @@ VALUES = st.one_of(
 
 @given(values=st.dictionaries(st.text("abc._", min_size=1, max_size=150), VALUES, max_size=4))
 def test_attributes_are_encoded_as_by_the_sdk(values: dict[str, Any]) -> None:
-    found = Span.FromString(b"".join(encode_attribute(name, value) for name, value in values.items()))
+    found = Span()
+    set_attributes(found.attributes, values.items())
     cut = {
         name: f"{value[:255]}…" if isinstance(value, str) and len(value) > 256 else value
         for name, value in values.items()
