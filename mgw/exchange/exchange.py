@@ -16,7 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE
 from mgw.clients.client import Client, limit_refusal
 from mgw.clients.limits import LimitReached, Permit, Taken
 from mgw.credentials.provider import Credential

@@ -1,4 +1,4 @@
-"""What the table of an event's fields says of each of them (:mod:`mgw.usage.event`).
+"""The type of a row in the table of event fields (:mod:`mgw.usage.event`).
 
 All fields are in the line of JSON, in the row of an SQLite file and in the dashboard's API.  Each other place
 has a column here, and so has whatever those places have to know of a field.
