@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mgw.canonical.reply import Candidate, Reply, StopReason
+from mgw.canonical.reply import Candidate, Reply, ReplyEvent, StopReason
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.nouns.errors import GatewayError, Reason
@@ -91,7 +91,8 @@ def is_for(error: GatewayError, reason: Reason) -> None:
 
 def translate_request(dialect: DialectName, body: bytes) -> None:
     """Translate a request for all, and answer it; anything but a refusal of the client's request rises."""
-    for stream in (False, True):
+    # Whether it is streamed stands in the path of Gemini's requests alone: other parsers are not told.
+    for stream in (False, True) if dialect is DialectName.GEMINI else (True,):
         try:
             parsed = client_side_of(dialect).text.parse_request(
                 body, RequestContext("a-model", stream, b"alt=sse", drop_hosted_tools=True)
@@ -124,21 +125,41 @@ def translate_reply(dialect: DialectName, body: bytes) -> None:
             is_for(error, Reason.UPSTREAM_BROKEN)
 
 
-def translate_stream(dialect: DialectName, chunks: list[bytes]) -> int:
-    """Translate a stream for all others, and return how much was written."""
+def translate_stream(dialect: DialectName, chunks: list[bytes]) -> None:
+    """Translate a stream for all."""
+    groups, error = read_stream(dialect, chunks)
+    write_stream(groups, error)
+
+
+def read_stream(
+    dialect: DialectName, chunks: list[bytes]
+) -> tuple[list[list[ReplyEvent]], GatewayError | None]:
+    """Read a stream up to its end, or to where it breaks; anything but a broken upstream rises."""
     reader = provider_side_of(dialect).stream_reader("seed")
-    writers = [client_side_of(other).stream_writer(ANSWERING) for other in DIALECTS]
-    written = 0
+    groups: list[list[ReplyEvent]] = []
     try:
-        for chunk in chunks:
-            events = reader.feed(chunk)
-            written += sum(len(writer.write(events)) for writer in writers)
-        events = reader.finish()
-        written += sum(len(writer.write(events) + writer.finish()) for writer in writers)
+        groups += map(reader.feed, chunks)
+        groups.append(reader.finish())
     except GatewayError as error:
         is_for(error, Reason.UPSTREAM_BROKEN)
-        written += sum(len(writer.fail(error)) for writer in writers)
-    return written
+        return groups, error
+    return groups, None
+
+
+def write_stream(groups: list[list[ReplyEvent]], error: GatewayError | None) -> None:
+    """Write what was read for all; anything but a broken upstream rises."""
+    for dialect in DIALECTS:
+        writer = client_side_of(dialect).stream_writer(ANSWERING)
+        try:
+            for group in groups:
+                writer.write(group)
+            if error is None:
+                writer.finish()
+            else:
+                writer.fail(error)
+        except GatewayError as refusal:
+            is_for(refusal, Reason.UPSTREAM_BROKEN)
+            writer.fail(refusal)
 
 
 def framed(dialect: DialectName, event: Json) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
 from mgw.nouns.vocabulary import DialectName
+from mgw.wire.sse import MAX_EVENT_BYTES
 from tests.support.hostile_json import (
     ANSWERING,
     DEEP,
@@ -29,9 +30,11 @@ from tests.support.hostile_json import (
     framed,
     paths,
     place_in,
+    read_stream,
     replaced,
     translate_reply,
     translate_stream,
+    write_stream,
 )
 from tests.support.rich_answers import REPLIES, STREAMS
 
@@ -100,25 +103,34 @@ def spoilt(dialect: DialectName, new: Json) -> Iterator[list[bytes]]:
             yield [*whole[:number], marked.replace(b'"@odd@"', new), *whole[number + 1 :]]
 
 
+def translate_spoilt(dialect: DialectName, values: Iterable[bytes]) -> None:
+    """Translate streams with each value in each place: most read as another, which is not written again."""
+    seen: set[str] = set()
+    for new in values:
+        for chunks in spoilt(dialect, new):
+            groups, error = read_stream(dialect, [b"".join(chunks)])
+            read = f"{groups} {error!r}"
+            if read not in seen:
+                seen.add(read)
+                write_stream(groups, error)
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_wrong_type_in_any_place_of_a_stream_is_skipped_or_broken(dialect: DialectName) -> None:
-    for wrong in WRONG:
-        for chunks in spoilt(dialect, msgspec.json.encode(wrong)):
-            translate_stream(dialect, [b"".join(chunks)])
+    translate_spoilt(dialect, map(msgspec.json.encode, WRONG))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(dialect: DialectName) -> None:
-    for odd in (
+    odd = (
         b'{"a":' * 900 + b"1" + b"}" * 900,
         b"[" * DEEP,
         b'"\\ud800"',
         b'"\xff"',
         b"1e400",
         b"1" * 400,
-    ):
-        for chunks in spoilt(dialect, odd):
-            translate_stream(dialect, [b"".join(chunks)])
+    )
+    translate_spoilt(dialect, odd)
 
 
 NOISE: Final = st.binary(max_size=20) | st.sampled_from(
@@ -206,7 +218,7 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(dialect: DialectName) 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_one_huge_delta_is_translated_or_broken(dialect: DialectName) -> None:
     head, piece, _ = deltas(dialect)
-    translate_stream(dialect, [head, piece("x" * 50_000_000)])
+    translate_stream(dialect, [head, piece("x" * (MAX_EVENT_BYTES + 1))])
 
 
 @pytest.mark.parametrize(
@@ -234,7 +246,7 @@ def test_arguments_that_never_end_break_before_they_fill_the_memory(dialect: Dia
     reader = provider_side_of(dialect).stream_reader("s")
     writer = client_side_of(DialectName.GEMINI).stream_writer(ANSWERING)
     writer.write(reader.feed(head))
-    written = b"".join(writer.write(reader.feed(more)) for _ in range(80))
+    written = b"".join(writer.write(reader.feed(more)) for _ in range(36))  # MB
     assert b'"error"' in written
     assert len(written) < 10_000
     assert writer.finish() == b""
