@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from unicodedata import category
 
 import msgspec
-from hypothesis import strategies as st
 from msgspec import Struct
 
 from mgw.canonical.conversation import ToolChoice, ToolMode
 from mgw.nouns.vocabulary import Effort, Family
+from tests.support.dice import Dice
+from tests.support.dice import written as written_by_dice
 from tests.support.rich_requests import PNG
 
+_T = TypeVar("_T")
 Body = dict[str, Any]  # Any: JSON
 
 CHAT, MESSAGES, GEMINI = Family.OPENAI, Family.ANTHROPIC, Family.GEMINI
@@ -74,18 +77,48 @@ class DrawnRequest(Struct, frozen=True):
 
 
 NAMES: Final = ("weather", "read_file", "find-it")
-words: Final = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=12)
-arguments: Final = st.dictionaries(
-    words, words | st.integers(-9, 9) | st.booleans() | st.lists(words, max_size=2), max_size=2
-)
-schemas: Final = st.lists(words, max_size=2, unique=True).map(
-    lambda names: {
+_NO_LETTERS: Final = frozenset({"Cs", "Cc", "Zs", "Zl", "Zp"})
+
+
+def _a_letter(dice: Dice) -> str:
+    number = dice.below(256)
+    if number < 200:
+        return chr(0x21 + number % 94)
+    letter = chr(dice.below(0x11) << 16 | dice.below(256) << 8 | dice.below(256))
+    return "é" if category(letter) in _NO_LETTERS else letter
+
+
+def _a_word(dice: Dice) -> str:
+    return _a_letter(dice) + "".join(dice.several(_a_letter, 11))
+
+
+def _maybe(write: Callable[[Dice], _T], dice: Dice) -> _T | None:
+    return write(dice) if dice.below(2) else None
+
+
+def _an_argument(dice: Dice) -> Any:  # Any: JSON
+    match dice.below(4):
+        case 0:
+            return _a_word(dice)
+        case 1:
+            return dice.below(19) - 9
+        case 2:
+            return dice.below(2) == 1
+    return dice.several(_a_word, 2)
+
+
+def _arguments(dice: Dice) -> Body:
+    return dict(dice.several(lambda dice: (_a_word(dice), _an_argument(dice)), 2))
+
+
+def _a_schema(dice: Dice) -> Body:
+    names = list(dict.fromkeys(dice.several(_a_word, 2)))
+    return {
         "type": "object",
         "properties": {name: {"type": "string"} for name in names},
         "required": names,
         "additionalProperties": False,
     }
-)
 
 
 def encoded(value: Body) -> str:
@@ -106,60 +139,67 @@ def is_said_alike(result: str) -> bool:
     return not said.keys() & {"result", "output", "error"} and encoded(said) == result
 
 
-results: Final = (words | arguments.map(msgspec.json.encode).map(bytes.decode)).filter(is_said_alike)
-calls: Final = st.builds(Call, st.sampled_from(NAMES), arguments, results)
-steps: Final = st.builds(
-    Step, words, st.none() | st.just(PNG), st.none() | words, st.lists(calls, max_size=3).map(tuple)
-).filter(lambda step: step.answered is not None or step.calls)
-choices: Final = st.none() | st.sampled_from(
-    [ToolChoice(mode) for mode in ToolMode] + [ToolChoice(ToolMode.ANY, (name,)) for name in NAMES]
-)
-plain: Final = st.fixed_dictionaries(
-    {},
-    optional={
-        "temperature": st.sampled_from([0.0, 0.25, 1.0]),
-        "top_p": st.sampled_from([0.5, 0.75]),
-        "top_k": st.integers(1, 64),
-        "frequency_penalty": st.sampled_from([-0.5, 0.5]),
-        "presence_penalty": st.sampled_from([-0.5, 0.5]),
-        "seed": st.integers(0, 2**31 - 1),
-        "top_logprobs": st.integers(1, 5),
-        "max_tokens": st.integers(4000, 9000),
-        "stop": st.lists(words, min_size=1, max_size=4, unique=True),
-        "candidates": st.integers(2, 4),
-        "user": st.sampled_from(["user-a", "b"]),
-    },
-)
+def _a_call(dice: Dice) -> Call:
+    name, arguments = dice.one_of(NAMES), _arguments(dice)
+    result = encoded(_arguments(dice)) if dice.below(2) else _a_word(dice)
+    return Call(name, arguments, result if is_said_alike(result) else "fine")
 
 
-@st.composite
-def drawn_requests(draw: st.DrawFn) -> DrawnRequest:
-    said = draw(plain)
-    effort = draw(st.none() | st.sampled_from([Effort.LOW, Effort.MEDIUM, Effort.HIGH]))
+def _a_step(dice: Dice) -> Step:
+    asked, image = _a_word(dice), dice.one_of((None, PNG))
+    calls = tuple(dice.several(_a_call, 3))
+    return Step(asked, image, _maybe(_a_word, dice) if calls else _a_word(dice), calls)
+
+
+_CHOICES: Final = (
+    None,
+    *(ToolChoice(mode) for mode in ToolMode),
+    *(ToolChoice(ToolMode.ANY, (name,)) for name in NAMES),
+)
+_PLAIN: Final[dict[str, Callable[[Dice], Any]]] = {  # Any: numbers, texts and lists of them
+    "temperature": lambda dice: dice.one_of((0.0, 0.25, 1.0)),
+    "top_p": lambda dice: dice.one_of((0.5, 0.75)),
+    "top_k": lambda dice: 1 + dice.below(64),
+    "frequency_penalty": lambda dice: dice.one_of((-0.5, 0.5)),
+    "presence_penalty": lambda dice: dice.one_of((-0.5, 0.5)),
+    "seed": lambda dice: dice.below(128) << 24 | dice.below(256) << 16 | dice.below(256),
+    "top_logprobs": lambda dice: 1 + dice.below(5),
+    "max_tokens": lambda dice: 4000 + 20 * dice.below(250),
+    "stop": lambda dice: list(dict.fromkeys([_a_word(dice), *dice.several(_a_word, 3)])),
+    "candidates": lambda dice: 2 + dice.below(3),
+    "user": lambda dice: dice.one_of(("user-a", "b")),
+}
+
+
+def _a_request(dice: Dice) -> DrawnRequest:
+    said = {name: write(dice) for name, write in _PLAIN.items() if dice.below(2)}
+    effort = dice.one_of((None, None, Effort.LOW, Effort.MEDIUM, Effort.HIGH))
     if effort is not None:  # a model that thinks takes no sampling
         said = {name: value for name, value in said.items() if name not in SAMPLING}
     if "temperature" in said:
         said.pop("top_p", None)  # Anthropic takes one of the two
     if "top_logprobs" in said:
         said["logprobs"] = True
-    told = draw(st.lists(steps, max_size=3))
-    schema = st.tuples(st.none() | words, schemas)
+    told = dice.several(_a_step, 3)
     tools = (
-        tuple((name, *draw(schema)) for name in NAMES)
-        if any(step.calls for step in told) or draw(st.booleans())
+        tuple((name, _maybe(_a_word, dice), _a_schema(dice)) for name in NAMES)
+        if any(step.calls for step in told) or dice.below(2)
         else ()
     )
     return DrawnRequest(
-        system=draw(st.none() | words),
+        system=_maybe(_a_word, dice),
         steps=tuple(told),
-        last=draw(words),
+        last=_a_word(dice),
         tools=tools,
-        choice=draw(choices) if tools else None,
+        choice=dice.one_of(_CHOICES) if tools else None,
         plain=said,
-        schema=draw(st.none() | schemas),
+        schema=_maybe(_a_schema, dice),
         effort=effort,
-        stream=draw(st.booleans()),
+        stream=dice.below(2) == 1,
     )
+
+
+DRAWN_REQUESTS: Final = written_by_dice(_a_request, 1024)
 
 
 def put(body: Body, path: str, value: Any) -> None:  # Any: JSON

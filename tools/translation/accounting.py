@@ -9,6 +9,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import zip_longest
 from typing import Final
 
@@ -189,12 +190,17 @@ Send = Callable[[Body], tuple[object, Body, list[str]] | GatewayError]
 """How a request gets to its target: what goes up, and what is reported."""
 
 
+@lru_cache(maxsize=8_192)
+def _understood(client: Client, body: bytes) -> Parsed[Conversation]:
+    """Return a request as it is read, once for all targets."""
+    parse = client.parse or client_side_of(text_dialect(client.family)).text.parse_request
+    return parse(body, RequestContext("a-model"))
+
+
 def sent(client: Client, target: Target, body: Body) -> Sent:
     """Return a request's translation: what was understood, what goes up, and what is reported."""
-    asked = RequestContext("a-model")
     try:
-        parse = client.parse or client_side_of(text_dialect(client.family)).text.parse_request
-        parsed = parse(msgspec.json.encode(body), asked)
+        parsed = _understood(client, msgspec.json.encode(body))
         rendered = target.side.text.render_request(parsed.request, target.setting)
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
