@@ -51,16 +51,10 @@ class Tally:
         for row in limits:
             self.refusals.setdefault(row.limit.name, 0)
 
-    def forget_others(self) -> None:
-        """Forget what was counted of limits that are there no longer."""
-        names = {row.limit.name for row in self.limits}
-        self._by_name = {name: window for name, window in self._by_name.items() if name in names}
-
     def hold(self, now: float) -> LocalPermit:
         """Count a request that begins."""
         self.in_flight += 1
-        entries = {row.limit.name: (window, window.hold(now)) for row, window, _ in self.windows}
-        return LocalPermit(self, entries)
+        return LocalPermit(self, {row.limit.name: window.hold(now) for row, window, _ in self.windows})
 
     def _window(self, row: Allowance, store: SumStore) -> _Counted:
         """Return the window of a limit: the one before, where there is one."""
@@ -80,12 +74,12 @@ class LocalPermit(Permit, eq=False):
     """A request that :class:`LocalCounts` has counted."""
 
     tally: Tally
-    entries: dict[str, tuple[_Counted, Any]]  # Any: as above
-    """What it holds in windows, by the names of their limits."""
+    entries: dict[str, Any]  # Any: as above
+    """What it holds in windows, by the names of the limits that there were when it began."""
 
     def period(self, limit: str) -> Period | None:
         """Return the period to which the request belongs, if the limit has periods."""
-        _, entry = self.entries.get(limit, (None, None))
+        entry = self.entries.get(limit)
         return entry if isinstance(entry, Period) else None
 
 
@@ -121,7 +115,7 @@ class LocalCounts:
     def use(self, holder: str, limits: Limits) -> None:
         """Know the limits of a holder from now on; without any it is forgotten."""
         if limits:
-            self._tally(holder, limits).forget_others()
+            self._tally(holder, limits)
         else:
             self._tallies.pop(holder, None)
 
@@ -156,8 +150,7 @@ class LocalCounts:
         tally.in_flight -= 1
         now = self.clock() if tally.windows else 0.0
         for row, window, amount_of in tally.windows:
-            held, entry = permit.entries.get(row.limit.name, (None, None))
-            window.settle(now, entry if held is window else None, amount_of(taken))
+            window.settle(now, permit.entries.get(row.limit.name), amount_of(taken))
 
     def count_refusal(self, holder: str, limit: str) -> None:
         """Count a request that somebody else did not admit."""

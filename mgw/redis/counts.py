@@ -70,10 +70,8 @@ class RedisTallies:
         if not link.is_up:
             return None
         keys, arguments = [link.hosts_key], list[Argument]([link.host])
-        now = self.local.clock()
         for row in _flight_of(limits):
-            limit = row.limit
-            period = period_of(limit.window, now) if limit.window.is_calendar else None
+            limit, period = row.limit, self._period(row.limit)
             keys += self._keys(holder, limit, period)
             size = _width_of(row) if period is None else round(period.ends * 1000)
             arguments += [limit.window.value, limit.name, row.most, limit.unit.held, size]
@@ -84,10 +82,11 @@ class RedisTallies:
         tally, changes = permit.tally, list[_Change]()
         for row in tally.limits:
             limit = row.limit
-            amount = _change_of(limit, ticket, taken)
+            amount = _change_of(limit, permit, ticket, taken)
             if amount:
                 bucket = (ticket or "") if limit.unit.held else ""
-                changes.append(_Change(limit, permit.period(limit.name), amount, bucket))
+                period = permit.period(limit.name) or self._period(limit)
+                changes.append(_Change(limit, period, amount, bucket))
         if self.link.is_up:
             self._change(tally.holder, [_Change(IN_FLIGHT, None, -1), *changes])
         else:
@@ -148,6 +147,10 @@ class RedisTallies:
         self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
         return None
 
+    def _period(self, limit: Limit) -> Period | None:
+        """Return the period of the moment, if a limit has periods."""
+        return period_of(limit.window, self.local.clock()) if limit.window.is_calendar else None
+
     def _key(self, holder: str, name: str) -> str:
         return f"{self.link.prefix}{holder}:{name}"
 
@@ -163,11 +166,13 @@ class RedisTallies:
         return self._key(holder, name), self._key(holder, name)
 
 
-def _change_of(limit: Limit, ticket: str | None, taken: Taken) -> int:
+def _change_of(limit: Limit, permit: LocalPermit, ticket: str | None, taken: Taken) -> int:
     """Return what the end of a request adds to what Redis has counted since its beginning."""
     if limit.window is Window.NONE:
         return 0
     held, amount = limit.unit.held, AMOUNTS[limit.unit](taken)
+    if limit.name not in permit.entries:  # the limit is younger than the request
+        return 0 if held else amount
     if held and limit.window is Window.MINUTE:  # a request counts when it begins, or not at all
         return amount - held if ticket else 0
     return amount if ticket is None else amount - held

@@ -213,7 +213,7 @@ def test_other_limits_leave_what_was_counted() -> None:
     assert counts.acquire(2.0) == LimitReached("requests_per_minute", 1, 59.0)
 
 
-def test_a_window_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
+def test_what_a_client_without_limits_had_is_not_mistaken_for_what_it_has_later() -> None:
     counts = Counting(requests_per_minute=1)
     before = counts.acquire(0.0)
     counts.use()
@@ -222,3 +222,11 @@ def test_a_window_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
     assert isinstance(before, Permit)
     counts.release(before, 2.0, 0, refused=True)
     assert isinstance(counts.acquire(2.0), LimitReached)
+
+
+def test_a_limit_that_goes_and_comes_back_has_lost_nothing() -> None:
+    counts = Counting(requests_per_minute=1, max_in_flight=9)
+    assert isinstance(counts.acquire(0.0), Permit)
+    counts.use(max_in_flight=9)
+    counts.use(requests_per_minute=1, max_in_flight=9)
+    assert counts.acquire(1.0) == LimitReached("requests_per_minute", 1, 59.0)

@@ -1,0 +1,91 @@
+"""Counts that two hosts share through a real Redis agree with a plain model of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from hypothesis import example, given
+from twisted.internet.defer import Deferred, succeed
+
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.local_counts import LocalCounts
+from mgw.identity.shared_counts import SharedCounts
+from mgw.redis.counts import RedisTallies
+from mgw.redis.link import RedisLink
+from mgw.redis.scripts import COARSE_MS, FINE_MS, HEARTBEAT, Script
+from tests.support.counting import HOLDER
+from tests.support.counting_law import DAY, LATE_END, RUNS, YOUNG_LIMIT, Model, Now, Step, check
+from tests.support.deferreds import result_of
+from tests.support.laws import examples
+from tests.support.redis_clock import BEGUN, ClockedRedis
+from tests.support.redis_server import RedisServer, needs_redis
+
+pytestmark = needs_redis
+
+
+@dataclass
+class Link:
+    """The link of one host, on which Redis answers at once."""
+
+    redis: ClockedRedis
+    now: Now
+    host: str
+    is_up: bool = True
+    hosts: int = 2
+    prefix: str = "mgw:"
+    hosts_key: str = "mgw:hosts"
+
+    def __post_init__(self) -> None:
+        _ = self.run(HEARTBEAT, [self.hosts_key], self.host, "new", "", 1000 * DAY)
+
+    def run(self, script: Script[Any], keys: Iterable[str], *arguments: str | int) -> Deferred[Any]:
+        reply = self.redis.run(script, self.now.milliseconds - BEGUN, list(keys), *arguments)
+        return succeed(script.read(reply))
+
+
+class Hosts:
+    """Two hosts with one Redis."""
+
+    def __init__(self, redis: ClockedRedis, now: Now) -> None:
+        redis.call("FLUSHALL")
+        self.hosts = []
+        for host in ("a", "b"):
+            local = LocalCounts(now.seconds)
+            tallies = RedisTallies(cast(RedisLink, Link(redis, now, host)), local)
+            self.hosts.append(SharedCounts(tallies, local))
+
+    def use(self, rows: Limits) -> None:
+        for counts in self.hosts:
+            counts.use(HOLDER, rows)
+
+    def begin(self, by: int, rows: Limits) -> Permit | LimitReached:
+        found = self.hosts[by].begin(HOLDER, rows)
+        assert isinstance(found, Deferred)
+        return result_of(found)
+
+    def end(self, by: int, permit: Permit, taken: Taken) -> None:
+        self.hosts[by].end(permit, taken)
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[ClockedRedis]:
+    with RedisServer() as server:
+        client = ClockedRedis(server)
+        yield client
+        client.close()
+
+
+def width(unit: Unit) -> int:
+    return FINE_MS if unit is Unit.REQUEST else COARSE_MS
+
+
+@examples(50)
+@example(steps=YOUNG_LIMIT)
+@example(steps=LATE_END)
+@given(steps=RUNS)
+def test_counts_of_hosts_agree_with_the_model(redis: ClockedRedis, steps: list[Step]) -> None:
+    now = Now()
+    check(Hosts(redis, now), Model(width), now, steps)
