@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import fields as fields_of
@@ -175,7 +175,7 @@ def table_of(event_type: type[Struct]) -> tuple[EventField, ...]:
 def _field_of(name: str, hint: Any, is_required: bool) -> EventField:  # noqa: FBT001  Any: an annotation
     assert get_origin(hint) is Annotated, f"{name} has no row"
     value, about = get_args(hint)
-    options = get_args(value) if get_origin(value) is UnionType else (value,)
+    options = get_args(value) if get_origin(value) in (Union, UnionType) else (value,)
     (option,) = (option for option in options if option is not NoneType)
     if isinstance(option, type) and issubclass(option, StrEnum):
         return EventField(name, FieldType.WORD, tuple(option), is_required, about)

@@ -61,28 +61,26 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
     The labels that stand next to one another in the table are encoded once for all exchanges that share them.
     Exchanges with a session, and those with unusual texts, take another way (:func:`line_encoder`).
     """
-    first = next(at for at, field in enumerate(fields) if field.is_label)
-    shared = list(takewhile(lambda field: field.is_label, fields[first:]))
+    first, shared = _shared_labels(fields)
     alone = [field for field in fields[first + len(shared) :] if not field.is_of_session]
     usual = [*fields[: first + 1], *alone]
     sources = [field.source for field in usual]
     sources[first] = "labels.json_text"
     read = attrgetter(*sources)
-    times, numbers, amounts = (_places(usual, kind) for kind in _CONVERTED)
+    numbers = [at for at, field in enumerate(usual) if field.type is FieldType.NUMBER]
+    others = [(at, _CONVERTED[field.type]) for at, field in enumerate(usual) if field.type in _CONVERTED]
     line_type, encode_json = _line_type(usual), _ENCODER.encode
     readers, encode_unusual = [field.reader() for field in fields], line_encoder(fields)
 
     def encode_settled(settled: SettledExchange) -> bytes:
         """Return the line of JSON of an exchange: that of its event (:func:`encode`)."""
-        values = [*read(settled)]  # a loop for each type below, as a call of a function costs as much as all
-        for at in times:
-            values[at] = timestamp(values[at])
-        for at in numbers:
+        values = [*read(settled)]
+        for at, convert in others:
+            if (value := values[at]) is not None:
+                values[at] = convert(value)
+        for at in numbers:  # each request has some: rounded here, they need no call
             if (value := values[at]) is not None:
                 values[at] = round(value, 3)
-        for at in amounts:
-            if (value := values[at]) is not None:
-                values[at] = Raw(usd_text(value))
         try:
             if values[first] is None:
                 values[first] = _render_labels(shared, settled.labels)
@@ -94,6 +92,12 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
         return line + b"\n"
 
     return encode_settled
+
+
+def _shared_labels(fields: Sequence[EventField]) -> tuple[int, list[EventField]]:
+    """Return the first labels that stand next to one another, and the place of the first of them."""
+    first = next(at for at, field in enumerate(fields) if field.is_label)
+    return first, list(takewhile(lambda field: field.is_label, fields[first:]))
 
 
 def line_encoder(fields: Sequence[EventField]) -> Callable[[Values], bytes]:
@@ -134,13 +138,11 @@ def _render_labels(fields: Sequence[EventField], labels: ExchangeLabels) -> Raw:
     return raw
 
 
-def _places(fields: Sequence[EventField], kind: FieldType) -> list[int]:
-    return [at for at, field in enumerate(fields) if field.type is kind]
-
-
 def _json_value(kind: FieldType, value: Any) -> Any:  # Any: as in Values
-    convert = None if value is None else _CONVERTED.get(kind)
-    return value if convert is None else convert(value)
+    if value is None:
+        return None
+    convert = _CONVERTED.get(kind)
+    return convert(value) if convert else round(value, 3) if kind is FieldType.NUMBER else value
 
 
 def _shorten(value: Any) -> Any:  # Any: as in Values
@@ -157,10 +159,9 @@ def _truncate(text: str, length: int) -> str:
 
 _CONVERTED: Final[dict[FieldType, Callable[[Any], Any]]] = {
     FieldType.TIME: timestamp,
-    FieldType.NUMBER: lambda number: round(number, 3),
     FieldType.MONEY: lambda nanodollars: Raw(usd_text(nanodollars)),
 }
-"""How JSON has the values of these types."""
+"""How JSON has the values of these types; numbers are rounded where that is asked."""
 _COST: Final = UsageEvent.__struct_fields__.index("cost_usd")
 _encode_values: Final = line_encoder(FIELDS)
 encode_settled: Final = settled_encoder(FIELDS)
