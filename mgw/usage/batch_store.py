@@ -1,6 +1,7 @@
 """Batches of usage events on their way to and from the disk, without waiting for it.
 
-One batch is written at a time: a disk that hangs must not hold more than that in memory.
+Batches that wait are stored together, since a disk takes as long for one as for many; but no more than
+:data:`MAX_STORED_BYTES`, so that a disk that hangs does not hold more than that in memory.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.spool_database import reason_of
+from mgw.usage.spool_database import Piece, reason_of
 from mgw.usage.spool_files import SinkSpool, TakenOver
 from mgw.usage.spool_room import SpoolRoom
 
 T = TypeVar("T")
+
+MAX_STORED_BYTES: Final = 4 * 1024 * 1024
+"""How much is stored at once; a batch is never larger."""
+MAX_STORED_BATCHES: Final = 64
+"""How many batches are stored at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +61,10 @@ class BatchStore:
     """Called when nothing is being written any more."""
     on_error: Callable[[str], None] = field(repr=False)
     """Called with each error of the disk."""
-    saving: Batch | None = None
+    saving: list[Batch] = field(default_factory=list, repr=False)
+    """The batches that are being stored."""
+    _at_once: int = MAX_STORED_BATCHES
+    """How many may be: a disk that had no room for many may have some for one."""
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
 
     def save(self, batch: Batch) -> None:
@@ -105,38 +114,52 @@ class BatchStore:
         self._run(self.spool.close, lambda _: None)
 
     def _save_next(self) -> None:
-        while self.saving is None and self._queue:
-            batch = self._queue.popleft()
-            batch.queued = False
-            data = b"".join(batch.unsaved)
-            if batch.over or not data or not self.room.reserve(len(data)):
-                continue
-            if batch.over:  # it was the oldest, and gave way to itself
-                self.room.release(len(data))
-                continue
-            self.saving = batch
-            batch.reserved += len(data)
-            count = len(batch.unsaved)
-            saved = partial(self._on_saved, batch, count, len(data))
-            self._run(partial(self.spool.append, batch.key, batch.stored, count, data), saved)
+        if self.saving:
+            return
+        pieces, size = list[Piece](), 0
+        while self._queue and len(pieces) < self._at_once:
+            size += self._queue[0].size - self._queue[0].stored
+            if pieces and size > MAX_STORED_BYTES:
+                break
+            piece = self._take(self._queue.popleft())
+            if piece is not None:
+                pieces.append(piece)
+        if pieces:
+            self._run(partial(self.spool.add, pieces), partial(self._on_saved, pieces))
 
-    def _on_saved(self, batch: Batch, count: int, size: int, result: Exception | None) -> None:
-        self.saving = None
+    def _take(self, batch: Batch) -> Piece | None:
+        """Return what is to be stored of a batch, if there is room for it."""
+        batch.queued = False
+        data = b"".join(batch.unsaved)
+        if batch.over or not data or not self.room.reserve(len(data)):
+            return None
+        if batch.over:  # it was the oldest, and gave way to itself
+            self.room.release(len(data))
+            return None
+        self.saving.append(batch)
+        batch.reserved += len(data)
+        return Piece(batch.key, batch.stored, self.spool.sink, len(batch.unsaved), data)
+
+    def _on_saved(self, pieces: list[Piece], result: Exception | None) -> None:
+        saved, self.saving = self.saving, []
         self._note(result)
-        if result is None and not batch.over:
-            lines, batch.unsaved = batch.unsaved[:count], batch.unsaved[count:]
-            batch.stored += size
-            self.on_stored(lines)
-            self.save(batch)
-        elif not batch.over:  # else its room has been given back, and its removal follows
-            batch.reserved -= size
-            self.room.release(size)
+        for batch, piece in zip(saved, pieces, strict=True):
+            size = len(piece.lines or b"")
+            if result is None and not batch.over:
+                lines, batch.unsaved = batch.unsaved[: piece.count], batch.unsaved[piece.count :]
+                batch.stored += size
+                self.on_stored(lines)
+                self.save(batch)
+            elif not batch.over:  # else its room has been given back, and its removal follows
+                batch.reserved -= size
+                self.room.release(size)
+        self._at_once = MAX_STORED_BATCHES if result is None else 1
         if result is not None:  # the others would fail as well; the next failed try comes back to them
             for other in self._queue:
                 other.queued = False
             self._queue.clear()
         self._save_next()
-        if self.saving is None:
+        if not self.saving:
             self.on_idle()
 
     def _note(self, result: object) -> None:

@@ -25,7 +25,7 @@ _FILE: Final = re.compile(r"([0-9a-f]{24})\.jsonl")
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-def import_batches(directory: str, sink: str, store: Callable[[Piece], None]) -> None:
+def import_batches(directory: str, sink: str, store: Callable[[Piece], object]) -> None:
     """Store the batches of owners that have died, and delete their files.
 
     Whatever fails, each batch is in its file or stored.
@@ -44,7 +44,7 @@ def import_batches(directory: str, sink: str, store: Callable[[Piece], None]) ->
         _remove_if_empty(place)
 
 
-def _import_owner(owner: str, sink: str, store: Callable[[Piece], None]) -> None:
+def _import_owner(owner: str, sink: str, store: Callable[[Piece], object]) -> None:
     for found in filter(None, map(_FILE.fullmatch, sorted(os.listdir(owner)))):
         path = os.path.join(owner, found[0])
         with os.fdopen(os.open(path, _FLAGS | os.O_RDONLY), "rb") as file:

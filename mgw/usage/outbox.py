@@ -261,7 +261,7 @@ class Outbox:
         for batch in list(self._batches):
             if self._held_bytes <= MAX_HELD_BYTES and self._held_events <= MAX_HELD_EVENTS:
                 return
-            if batch.unsaved and batch not in (self._in_flight, self._store.saving):
+            if batch.unsaved and batch is not self._in_flight and batch not in self._store.saving:
                 self._lose_unsaved(batch)
 
     def _lose_unsaved(self, batch: Batch) -> None:
@@ -395,7 +395,7 @@ class Outbox:
 
     def _end_when_stored(self) -> None:
         """End if nothing is under way any more."""
-        if self._in_flight is None and self._store.saving is None:
+        if self._in_flight is None and not self._store.saving:
             self._end()
 
     def _end(self) -> None:
@@ -417,7 +417,7 @@ class Outbox:
             waiter.callback(None)
 
     def _can_drop(self, batch: Batch) -> bool:
-        return batch.stored > 0 and batch not in (self._in_flight, self._store.saving)
+        return batch.stored > 0 and batch is not self._in_flight and batch not in self._store.saving
 
     def _report(self, reason: str) -> None:
         if self._reports.is_due():

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from typing import Final
 from zlib import crc32
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 _FORMAT: Final = 1
 _CREATE: Final = (
@@ -100,13 +101,7 @@ class SpoolDatabase:
     _connection: sqlite3.Connection = field(repr=False)
     _identity: tuple[int, int]
 
-    def add(self, piece: Piece) -> None:
-        """Store lines that a batch does not have yet."""
-        lines = piece.lines or b""
-        checksum = _checksum(piece.key, piece.start, lines)
-        self._connection.execute(_ADD, (piece.key, piece.start, piece.sink, piece.count, checksum, lines))
-
-    def add_all(self, pieces: Iterator[Piece]) -> list[Piece]:
+    def add(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Store all that can be read, or nothing at all; return what cannot be read."""
         lost = []
         self._connection.execute("BEGIN")
@@ -114,8 +109,9 @@ class SpoolDatabase:
             for piece in pieces:
                 if piece.lines is None:
                     lost.append(piece)
-                else:
-                    self.add(piece)
+                    continue
+                key, start, sink, count, lines = astuple(piece)
+                self._connection.execute(_ADD, (key, start, sink, count, _checksum(key, start, lines), lines))
             self._connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):

@@ -20,7 +20,7 @@ import errno
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -78,11 +78,11 @@ class SpoolFiles:
         """Return the batches of one outbox of a sink."""
         return SinkSpool(self, sink)
 
-    def add(self, owner: SinkSpool, piece: Piece) -> None:
-        """Store lines of a batch."""
+    def add(self, owner: SinkSpool, pieces: Sequence[Piece]) -> None:
+        """Store lines of batches: all, or none."""
         self._outboxes.add(owner)
-        self._try(lambda: self._own().add(piece))
-        self._owners[piece.key] = owner
+        self._try(lambda: self._own().add(pieces))
+        self._owners.update(dict.fromkeys((piece.key for piece in pieces), owner))
 
     def read(self, key: str) -> list[bytes]:
         """Return the lines of a batch; none if somebody has deleted its file."""
@@ -104,7 +104,7 @@ class SpoolFiles:
         if os.path.isdir(directory):
             self._open_all()
             try:
-                import_batches(directory, owner.sink, lambda piece: self._own().add(piece))
+                import_batches(directory, owner.sink, lambda piece: self._own().add([piece]))
             except (sqlite3.Error, OSError) as error:
                 self._problems.append(reason_of(error))
         found = self._try(lambda: [batch for file in self._in_place() for batch in file.find(owner.sink)])
@@ -214,7 +214,7 @@ class SpoolFiles:
             self._open_new()
         own = self._files[0]
         for path in sorted(self._damaged):
-            lost = rescue(path, own.add_all)
+            lost = rescue(path, own.add)
             self._damaged.discard(path)
             if lost is None:
                 continue
@@ -231,12 +231,9 @@ class SinkSpool:
     files: SpoolFiles
     sink: str
 
-    def append(self, key: str, start: int, count: int, data: bytes) -> None:
-        """Add lines to a batch, which need not exist; all of them are there afterwards, or none.
-
-        :param start: how many bytes of the batch are stored already.
-        """
-        self.files.add(self, Piece(key, start, self.sink, count, data))
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Add lines to batches, which need not exist; all of them are there afterwards, or none."""
+        self.files.add(self, pieces)
 
     def read(self, key: str) -> list[bytes]:
         """Return the lines of a batch."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from mgw.usage.spool_database import Piece
 from mgw.usage.spool_files import SpoolFiles
 from tests.support.killed import killed_at_each_call
 
@@ -37,15 +38,16 @@ FEW_AT_ONCE: Final = range(1000)
 """The events of a batch that is stored in as many pieces as one may have."""
 DISK_BYTES: Final = 4 * 1024 * 1024
 FAILURES: Final = (OSError, sqlite3.Error)
-STEPS: Final[tuple[tuple[str, str, range], ...]] = (
-    ("append", A, range(3)),
-    ("append", A, range(3, 5)),
-    ("append", B, range(10, 200)),
-    ("remove", A, range(0)),
-    ("append", C, range(300, 301)),
-    ("remove", B, range(0)),
-    ("append", D, range(400, 420)),
+STEPS: Final[tuple[dict[str, range], ...]] = (
+    {A: range(3)},
+    {A: range(3, 5)},
+    {B: range(10, 200)},
+    {A: range(0)},
+    {C: range(300, 301), D: range(400, 420)},
+    {B: range(0)},
+    {C: range(301, 303), D: range(420, 421)},
 )
+"""What each step appends to batches, all of it together; a batch without any is removed."""
 
 
 def event(number: int) -> bytes:
@@ -69,10 +71,15 @@ class Spool:
         self._files = SpoolFiles(folder).of_sink(SINK)
         self._sizes: dict[str, int] = {}
 
-    def append(self, key: str, numbers: range) -> None:
-        data = b"".join(map(event, numbers))
-        self._files.append(key, self._sizes.get(key, 0), len(numbers), data)
-        self._sizes[key] = self._sizes.get(key, 0) + len(data)
+    def append(self, batches: dict[str, range]) -> None:
+        """Add events to batches."""
+        pieces = []
+        for key, numbers in batches.items():
+            lines = b"".join(map(event, numbers))
+            start = self._sizes.get(key, 0)
+            pieces.append(Piece(key, start, SINK, len(numbers), lines))
+            self._sizes[key] = start + len(lines)
+        self._files.add(pieces)
 
     def remove(self, key: str) -> None:
         self._files.remove(key)
@@ -91,24 +98,22 @@ class Spool:
 def states() -> list[Found]:
     """Return what is stored before the first step and after each of them."""
     found: list[Found] = [{}]
-    for what, key, numbers in STEPS:
+    for step in STEPS:
         after = {name: list(values) for name, values in found[-1].items()}
-        if what == "append":
-            after.setdefault(key, []).extend(numbers)
-        else:
-            del after[key]
-        found.append(after)
+        for key, numbers in step.items():
+            after[key] = [*after.get(key, []), *numbers] if numbers else []
+        found.append({key: values for key, values in after.items() if values})
     return found
 
 
 def play(folder: str, on_step: Callable[[], None]) -> None:
     """Do all steps."""
     spool = Spool(folder)
-    for what, key, numbers in STEPS:
-        if what == "append":
-            spool.append(key, numbers)
+    for step in STEPS:
+        if all(step.values()):
+            spool.append(step)
         else:
-            spool.remove(key)
+            spool.remove(*step)
         on_step()
 
 
@@ -132,7 +137,7 @@ def fill(folder: str) -> dict[str, object]:
     stored, failed = 0, 0
     for key in keys:
         try:
-            spool.append(key, FULL)
+            spool.append({key: FULL})
         except FAILURES:
             failed += 1
             if failed == 3:
@@ -142,7 +147,7 @@ def fill(folder: str) -> dict[str, object]:
     before = {key: spool.read(key) for key in keys[:stored]}
     for key in keys[:2]:
         spool.remove(key)
-    spool.append(keys[-1], FULL)
+    spool.append({keys[-1]: FULL})
     after = [*keys[2:stored], keys[-1]]
     return {"stored": stored, "before": all(found == list(FULL) for found in before.values()), "after": after}
 
@@ -151,9 +156,9 @@ def crowd(folder: str) -> dict[str, object]:
     """Store batches, have somebody else take the whole rest of the disk, and remove all but the last."""
     spool = Spool(folder)
     for number in FEW_AT_ONCE:
-        spool.append(KEYS[0], range(number, number + 1))
+        spool.append({KEYS[0]: range(number, number + 1)})
     for key in KEYS[1:]:
-        spool.append(key, FULL)
+        spool.append({key: FULL})
     with Path(folder, "other").open("wb", buffering=0) as other, suppress(OSError):
         while other.write(bytes(4096)) == 4096:
             pass
@@ -197,7 +202,7 @@ def leave_damage(folder: str) -> None:
     leave_batches(folder)
     spool = Spool(folder)
     spool.take_over()
-    spool.append("f" * 24, range(1000, 1500))
+    spool.append({"f" * 24: range(1000, 1500)})
     spool.close()
     file = Path(folder, "events/outbox.db")
     os.truncate(file, file.stat().st_size - 4096)

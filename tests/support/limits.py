@@ -224,6 +224,12 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_a_failed_batch_is_tried_after_a_second_and_then_twice_as_late_each_time": (
         "mgw.usage.outbox.MAX_RETRY",
     ),
+    "tests/memory/usage/test_outbox.py::test_batches_that_wait_are_stored_together": (
+        "mgw.usage.batch_store.MAX_STORED_BATCHES",
+    ),
+    "tests/memory/usage/test_outbox.py::test_no_more_bytes_are_stored_together_than_allowed": (
+        "mgw.usage.batch_store.MAX_STORED_BYTES",
+    ),
     "tests/memory/usage/test_record_queue.py::test_the_bound_is_kept_without_a_loss": (
         "mgw.usage.record_queue.MAX_WAITING",
     ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,13 @@ from twisted.internet.defer import fail
 from twisted.logger import capturedLogs
 
 from mgw.usage import outbox as outbox_module
+from mgw.usage.batch_store import MAX_STORED_BATCHES
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
+from mgw.usage.spool_database import Piece
+from mgw.usage.spool_files import SinkSpool, SpoolFiles
 from tests.support.laws import examples
 from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
-from tests.support.stored_events import MIB
+from tests.support.stored_events import MIB, stored_lines
 from tests.support.usage import OnDemand
 
 
@@ -370,6 +374,63 @@ def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: 
     assert closed.called
     assert harness.stored() == [line(number) for number in range(6)]
     assert harness.outbox.dropped == 0
+
+
+class SmallDisk(SpoolFiles):
+    """A disk with room for one batch at a time until one was stored."""
+
+    def add(self, owner: SinkSpool, pieces: Sequence[Piece]) -> None:
+        if len(pieces) > 1 and not self._files:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().add(owner, pieces)
+
+
+def waiting_batches(disk: OnDemand, folder: Path, *batches: list[bytes]) -> OutboxHarness:
+    """An outbox whose batches wait for the disk, behind one that is being stored."""
+    harness = OutboxHarness(
+        folder, max(map(len, batches)), max_bytes=64 * MIB, runner=disk, receiver=MemoryReceiver(hanging=True)
+    )
+    disk.go_on()  # it has looked for what others left
+    harness.outbox.record_lines([b"first\n"])
+    harness.outbox.flush()
+    for batch in batches:
+        harness.outbox.record_lines(batch)
+        harness.outbox.flush()
+    disk.go_on()
+    return harness
+
+
+@pytest.mark.parametrize(("waiting", "together"), [(MAX_STORED_BATCHES, 64), (MAX_STORED_BATCHES + 1, 64)])
+def test_batches_that_wait_are_stored_together(tmp_path: Path, waiting: int, together: int) -> None:
+    disk = OnDemand()
+    harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(waiting)))
+    assert len(disk.waiting) == 1
+    disk.go_on()
+    assert len(harness.stored()) == 1 + 10 * together
+    assert len(disk.waiting) == waiting - together
+
+
+@pytest.mark.parametrize(("more", "together"), [(0, 2), (1, 1)])
+def test_no_more_bytes_are_stored_together_than_allowed(tmp_path: Path, more: int, together: int) -> None:
+    disk = OnDemand()
+    halves = [[half] for half in two_halves(more)]
+    harness = waiting_batches(disk, tmp_path, *halves)
+    disk.go_on()
+    assert len(harness.stored()) == 1 + together
+    finish(disk)
+    assert len(harness.stored()) == 3
+
+
+def test_a_disk_that_has_no_room_for_many_batches_gets_one_at_a_time(tmp_path: Path) -> None:
+    disk = OnDemand()
+    harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(5)))
+    harness.outbox.spool.files = SmallDisk(str(tmp_path / "small"))
+    finish(disk)
+    assert harness.outbox.errors == 1
+    harness.receiver.verdict = Verdict.RETRY
+    harness.receiver.go_on()  # it is tried again later, so all of them are stored
+    finish(disk)
+    assert len(stored_lines(tmp_path / "small")) == 50
 
 
 def test_a_batch_that_is_being_tried_does_not_give_way(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.usage.spool_database import StoredBatch
+from mgw.usage.spool_database import Piece, StoredBatch
 from mgw.usage.spool_files import SinkSpool, SpoolFiles, TakenOver
 from tests.support.crashing_spool import FAST_DISK
 from tests.support.laws import examples
@@ -31,7 +31,7 @@ def spool_in(folder: Path, sink: str = "test") -> SinkSpool:
 
 
 def store(spool: SinkSpool, key: str, *events: bytes) -> None:
-    spool.append(key, 0, len(events), b"".join(event + b"\n" for event in events))
+    spool.add([Piece(key, 0, spool.sink, len(events), b"".join(event + b"\n" for event in events))])
 
 
 def lines_of(spool: SinkSpool, found: TakenOver) -> dict[str, list[bytes]]:
