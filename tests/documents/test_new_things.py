@@ -26,6 +26,17 @@ NAMED_IN: Final = {
         # `mgw check` also asks whether the file can be written; the last tells editors what goes together.
         {"usage/sinks/jsonl.py", "config/hooks.py", "app/check.py", "config/schema.py"},
     ),
+    "a dialect": (
+        r"OPENAI_RESPONSES",
+        {
+            "nouns/vocabulary.py",
+            "dialects/responses/__init__.py",
+            "routing/text_routes.py",
+            "routing/realtime_routes.py",
+            # OpenAI's models alone can be asked in two dialects: here it is chosen.
+            "dialects/provider_dialect.py",
+        },
+    ),
     "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
     "a refusal": (
         r"Reason\.CAPABILITY_OFF|CAPABILITY_OFF =",

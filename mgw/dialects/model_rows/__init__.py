@@ -6,16 +6,11 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.dialects.model_rows import anthropic, gemini, openai
-from mgw.nouns.vocabulary import Family
 
 ROWS: Final = (*anthropic.ROWS, *openai.ROWS, *gemini.ROWS)
 """Every shipped row; within a family the first match counts."""
 
 FALLBACKS: Final = MappingProxyType(
-    {
-        Family.ANTHROPIC: anthropic.FALLBACK,
-        Family.OPENAI: openai.FALLBACK,
-        Family.GEMINI: gemini.FALLBACK,
-    }
+    {row.family: row for row in (anthropic.FALLBACK, openai.FALLBACK, gemini.FALLBACK)}
 )
 """What is assumed of a model that no row matches."""

@@ -22,7 +22,6 @@ from mgw.dialects.openai.errors import (
     parse_error,
     render_error,
     render_refusal,
-    render_session_error,
 )
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, prepend_system, render_request
@@ -91,24 +90,21 @@ _MODEL_PLACES: Final = (
     ("session", "delegation", "decisions", "model"),
 )
 """The models in the messages of Responses, of the Realtime API and of the Live API."""
-_SESSION: Final = SessionMessages(
+SESSION: Final = SessionMessages(
     b'"usage"',
     update_session_usage,
     _MODEL_PLACES,
     error_marker=b'"error"',
     find_error=find_session_error,
 )
-RESPONSES: Final = replace(
+"""The messages of sessions."""
+OTHERS: Final = replace(
     CHAT,
-    name=DialectName.OPENAI_RESPONSES,
+    name=DialectName.OPENAI,
     client=None,
     provider=None,
     find_tagged=None,
     rewriting=None,
-    session=replace(_SESSION, render_error=render_session_error, replaces_http=True),
-)
-"""Responses."""
-OTHERS: Final = replace(
-    RESPONSES, name=DialectName.OPENAI, session=replace(_SESSION, repeat_marker=b'"session.update"')
+    session=replace(SESSION, repeat_marker=b'"session.update"'),
 )
 """Everything else: embeddings, media, platform."""

@@ -14,8 +14,8 @@ from mgw.dialects.dialect import (
     ProviderSide,
     Rewriting,
 )
-from mgw.dialects.openai import RESPONSES
-from mgw.dialects.openai.errors import parse_error, render_error
+from mgw.dialects.openai import CHAT, SESSION
+from mgw.dialects.openai.errors import parse_error, render_error, render_session_error
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.errors import refuses_thoughts
 from mgw.dialects.responses.reply import parse_reply, render_reply
@@ -44,11 +44,13 @@ PROVIDER: Final = ProviderSide(
 )
 """Conversations."""
 DIALECT: Final[Dialect] = replace(
-    RESPONSES,
+    CHAT,
+    name=DialectName.OPENAI_RESPONSES,
     client=CLIENT,
     provider=PROVIDER,
     keepalive_bytes=KEEPALIVE,
     stream_events=STREAM_EVENTS,
+    session=replace(SESSION, render_error=render_session_error, replaces_http=True),
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
 )
