@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from mgw.canonical.conversation import (
     NO_REASONING,
@@ -26,7 +28,7 @@ from mgw.dialects.anthropic.schema import restrict_schema
 from mgw.dialects.anthropic.tools import is_call_required
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.reasoning import AnthropicThinking, map_to_anthropic
+from mgw.dialects.reasoning import Wish, choose_budget, choose_named, find_effort, find_wish
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Effort, ForcedTools
 
@@ -46,6 +48,8 @@ _SAMPLING: Final = MappingProxyType(
 _LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in Python's slow way each time
 _PERSONAL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+?[\d\s().-]{7,}")
 """An e-mail address or a telephone number, which ``metadata.user_id`` must not be (BerriAI/litellm#10106)."""
+LEAST_BUDGET: Final = 1024
+"""Fewest thinking tokens of an Anthropic model, and what its answer keeps for itself where it can."""
 
 
 def parse_sampling(root: Fields) -> Sampling:
@@ -193,7 +197,7 @@ def choose_thinking(
     reasoning: Reasoning, conversation: Conversation, options: RenderOptions
 ) -> AnthropicThinking:
     """Return how the model is to think for this reasoning."""
-    return map_to_anthropic(
+    return map_reasoning(
         reasoning,
         options.row,
         conversation.max_tokens,
@@ -235,3 +239,114 @@ def render_thinking(thinking: AnthropicThinking, *, bind_thoughts: bool) -> Json
     if bind_thoughts:
         rendered["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return rendered
+
+
+class AnthropicThinking(Struct, frozen=True):
+    """What a messages request says; ``None`` is left out."""
+
+    max_tokens: int
+    kind: Literal["enabled", "adaptive", "disabled", "between_tools"] | None = None
+    """``thinking.type``."""
+    budget: int | None = None
+    """``thinking.budget_tokens``, with ``enabled`` only."""
+    effort: str | None = None
+    """``output_config.effort``."""
+    display: Literal["summarized", "omitted"] | None = None
+    """``thinking.display``."""
+    lost: bool = False
+    """The wish could not be said."""
+    sampling: bool = True
+    """``temperature``, ``top_p`` and ``top_k`` may go with it, where the API version has them."""
+
+
+def map_reasoning(
+    reasoning: Reasoning,
+    row: ModelRow,
+    max_tokens: int | None,
+    default_max_tokens: int,
+    *,
+    forced: bool = False,
+) -> AnthropicThinking:
+    """Say ``reasoning`` to a messages model; ``forced``: a tool choice goes with it that forces a call.
+
+    ``max_tokens`` is the client's limit; without one the answer gets ``default_max_tokens`` beside what it
+    thinks.  Both stay within what the model can put out.
+    """
+    if reasoning is NO_REASONING and not forced:
+        return AnthropicThinking(_limit(max_tokens, default_max_tokens, row), sampling=row.sampling)
+    wish = find_wish(reasoning)
+    if wish is Wish.OFF or (forced and row.forced_tools is ForcedTools.UNTHINKING):
+        return _unthinking(wish, reasoning, row, _limit(max_tokens, default_max_tokens, row))
+    if wish is Wish.NOTHING:
+        return _untold(reasoning, row, _limit(max_tokens, default_max_tokens, row))
+    if not row.adaptive and row.budget is None:
+        limit = _limit(max_tokens, default_max_tokens, row)
+        return AnthropicThinking(limit, lost=wish is Wish.SOME, sampling=row.sampling)
+    wanted = choose_budget(reasoning, row)
+    limit = _limit(max_tokens, default_max_tokens + wanted, row)
+    switchable = row.off or row.default is Effort.NONE
+    if limit <= LEAST_BUDGET and (switchable or not row.adaptive):
+        return _unthinking(wish, reasoning, row, limit)
+    if row.adaptive:
+        return _adaptive(wish, reasoning, row, limit)
+    return AnthropicThinking(
+        limit,
+        kind="enabled",
+        budget=_fitting(wanted, limit),
+        effort=choose_named(reasoning.effort, row) if reasoning.effort is not None else None,
+        display=_display(reasoning, row),
+        sampling=False,
+    )
+
+
+def _limit(max_tokens: int | None, unlimited: int, row: ModelRow) -> int:
+    wanted = unlimited if max_tokens is None else max_tokens
+    return wanted if row.max_output is None else min(wanted, row.max_output)
+
+
+def _fitting(wanted: int, limit: int) -> int:
+    """Return a budget below ``limit`` that leaves the answer its own share where there is one."""
+    return max(LEAST_BUDGET, min(wanted, limit - LEAST_BUDGET))
+
+
+def _display(reasoning: Reasoning, row: ModelRow) -> Literal["summarized", "omitted"] | None:
+    if row.hides_thoughts:
+        return None if reasoning.thoughts is False else "summarized"
+    return "omitted" if reasoning.thoughts is False else None
+
+
+def _adaptive(wish: Wish, reasoning: Reasoning, row: ModelRow, limit: int) -> AnthropicThinking:
+    return AnthropicThinking(
+        limit,
+        kind="adaptive",
+        effort=None if wish is Wish.OWN else choose_named(find_effort(reasoning), row),
+        display=_display(reasoning, row),
+        sampling=False,
+    )
+
+
+def _untold(reasoning: Reasoning, row: ModelRow, limit: int) -> AnthropicThinking:
+    """Leave everything to the model, but show the thoughts of one that hides them if they are wanted."""
+    thinks = row.default not in {None, Effort.NONE}
+    if reasoning.thoughts and thinks and row.adaptive and row.hides_thoughts:
+        return AnthropicThinking(limit, kind="adaptive", display="summarized", sampling=False)
+    return AnthropicThinking(limit, sampling=row.sampling)
+
+
+def _unthinking(wish: Wish, reasoning: Reasoning, row: ModelRow, limit: int) -> AnthropicThinking:
+    """Switch thinking off; a model that cannot do so thinks as little as it may.
+
+    With thinking off ``xhigh`` and ``max`` are refused by some models, so ``high`` is the most that is said.
+    """
+    if row.default is not Effort.NONE and not row.off:
+        least = row.names[0] if row.names and wish is not Wish.NOTHING else None
+        return AnthropicThinking(limit, effort=least, lost=wish is not Wish.NOTHING, sampling=row.sampling)
+    wanted = find_effort(reasoning) if wish is Wish.SOME else None
+    kind: Literal["between_tools", "disabled"] = "between_tools" if row.between_tools else "disabled"
+    return AnthropicThinking(
+        limit,
+        kind=None if row.default is Effort.NONE else kind,
+        effort=choose_named(Effort.HIGH if wanted in {Effort.XHIGH, Effort.MAX} else wanted, row),
+        lost=wish in {Wish.SOME, Wish.OWN},
+        sampling=row.sampling,
+    )

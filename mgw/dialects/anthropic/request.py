@@ -31,6 +31,7 @@ from mgw.dialects.anthropic.blocks import BILLING_PREFIX, BlockRenderer, parse_s
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints
 from mgw.dialects.anthropic.errors import NO_THREADS
 from mgw.dialects.anthropic.options import (
+    AnthropicThinking,
     can_bind_thoughts,
     can_force_calls,
     choose_thinking,
@@ -56,7 +57,6 @@ from mgw.dialects.anthropic.turns import parse_turns, render_turns
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.one_pass import FieldPath, Limit, Number, collect_said, decode_in_one_pass
-from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.system_prompt import Members, add_elements, add_member
 from mgw.dialects.tool_names import ToolNames

@@ -37,7 +37,7 @@ from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.media import RESOLUTIONS, parse_resolution
 from mgw.dialects.gemini.proto_json import enum_name, parse_enum, parse_integer, parse_number
 from mgw.dialects.gemini.schema import is_enforced, parse_json_schema, parse_openapi_schema
-from mgw.dialects.reasoning import map_to_gemini
+from mgw.dialects.reasoning import Wish, choose_budget, choose_named, find_effort, find_wish
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Effort
 
@@ -302,7 +302,7 @@ def _render_images(conversation: Conversation, row: ModelRow, lost: set[Feature]
 
 
 def _render_thinking(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
-    thinking = map_to_gemini(conversation.reasoning, options.row)
+    thinking = map_reasoning(conversation.reasoning, options.row)
     if thinking.lost:
         lost.add(Feature.REASONING)
     config: JsonObject = {}
@@ -335,3 +335,47 @@ def _visual_media(part: Part) -> list[Media]:
     """Return what is to be seen in a part."""
     inner = part.parts if isinstance(part, ToolResult) else (part,)
     return [media for media in inner if isinstance(media, Media) and media.kind in _VISUAL]
+
+
+class GeminiThinking(Struct, frozen=True):
+    """What ``thinkingConfig`` says; all ``None``: there is none."""
+
+    budget: int | None = None
+    level: str | None = None
+    include_thoughts: bool | None = None
+    lost: bool = False
+    """The wish could not be said."""
+
+
+_UNTOLD: Final = GeminiThinking()
+
+
+def map_reasoning(reasoning: Reasoning, row: ModelRow) -> GeminiThinking:
+    """Say ``reasoning`` to a generateContent model.
+
+    A client that asks for thinking is shown the thoughts, unless it does not want them.
+    """
+    if reasoning is NO_REASONING:
+        return _UNTOLD
+    wish = find_wish(reasoning)
+    if not row.names and row.budget is None:
+        thinks = row.default is not Effort.NONE
+        return GeminiThinking(lost=wish is Wish.SOME or (wish is Wish.OFF and thinks))
+    if wish is Wish.OFF:
+        return _map_off(row)
+    if wish is Wish.NOTHING:
+        return GeminiThinking(include_thoughts=reasoning.thoughts or None)
+    shown = None if reasoning.thoughts is False else True
+    if row.names:
+        level = None if wish is Wish.OWN else choose_named(find_effort(reasoning), row)
+        return GeminiThinking(level=None if level is None else level.upper(), include_thoughts=shown)
+    budget = -1 if wish is Wish.OWN else choose_budget(reasoning, row)
+    return GeminiThinking(budget=budget, include_thoughts=shown)
+
+
+def _map_off(row: ModelRow) -> GeminiThinking:
+    if row.names:
+        return GeminiThinking(level=row.names[0].upper(), lost=True)
+    if row.off:
+        return GeminiThinking(budget=0)
+    return GeminiThinking(budget=row.budget[0] if row.budget else None, lost=True)

@@ -20,6 +20,8 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec import Struct
+
 from mgw.canonical.conversation import (
     NO_REASONING,
     NO_SAMPLING,
@@ -37,9 +39,10 @@ from mgw.dialects.dialect import RenderOptions, ReplyOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.schema import fits_strict, wrap_root
 from mgw.dialects.placeholders import ANSWER_IN_JSON
-from mgw.dialects.reasoning import map_to_openai
+from mgw.dialects.reasoning import Wish, choose_named, find_effort, find_wish
 from mgw.nouns.kinds import KINDS
-from mgw.nouns.vocabulary import Effort
+from mgw.nouns.model_row import ModelRow
+from mgw.nouns.vocabulary import ChatTools, Effort
 
 _MAX_STOP_SEQUENCES: Final = 4
 _MAX_USER_CHARS: Final = 64
@@ -62,6 +65,7 @@ _LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in
 _STOP: Final = Feature.STOP
 _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "extra_body"})
 """Where it may be said."""
+_NONE: Final = Effort.NONE  # a member of an enumeration is looked up in Python's slow way each time
 
 
 class ChatReplyOptions(ReplyOptions, frozen=True):
@@ -305,7 +309,7 @@ def render_reasoning_and_sampling(
     body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
 ) -> None:
     """Write the effort of reasoning, and the sampling that the model takes beside it."""
-    thinking = map_to_openai(conversation.reasoning, options.row, tools=bool(conversation.tools))
+    thinking = map_reasoning(conversation.reasoning, options.row, tools=bool(conversation.tools))
     if thinking.effort is not None:
         body["reasoning_effort"] = thinking.effort
     if thinking.lost:
@@ -380,3 +384,53 @@ def _shorten_user(user: str) -> str:
     if len(user) <= _MAX_USER_CHARS:
         return user
     return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=_MAX_USER_CHARS // 2).hexdigest()
+
+
+class OpenAIReasoning(Struct, frozen=True):
+    """What a chat completions request says; ``None`` is left out."""
+
+    effort: str | None = None
+    lost: bool = False
+    """The wish could not be said."""
+    thoughts_lost: bool = False
+    """The client wants to read thoughts, and this dialect cannot ask for them."""
+    sampling: bool = True
+    """``temperature`` and ``top_p`` may go with it."""
+
+
+def map_reasoning(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -> OpenAIReasoning:
+    """Say ``reasoning`` to a chat completions model; ``tools``: function tools go with it.
+
+    Newer models of OpenAI refuse function tools on this route unless they are told not to reason, even where
+    nobody asked them to reason.  Those of them that do not reason by themselves refuse the word "none" beside
+    tools, too (livekit/agents#5084), so that nothing is said.
+    """
+    if reasoning is NO_REASONING and not tools:
+        return OpenAIReasoning(sampling=row.sampling or (row.off_sampling and row.default is _NONE))
+    wish = find_wish(reasoning)
+    effort, lost = _map_effort(wish, reasoning, row)
+    if tools and row.chat_tools is ChatTools.UNREASONED:
+        effort = None if row.default is Effort.NONE else Effort.NONE
+        lost = wish in {Wish.SOME, Wish.OWN}
+    idle = (effort or row.default) is Effort.NONE
+    return OpenAIReasoning(
+        effort=effort,
+        lost=lost,
+        thoughts_lost=reasoning.thoughts is True,
+        sampling=row.sampling or (row.off_sampling and idle),
+    )
+
+
+def _map_effort(wish: Wish, reasoning: Reasoning, row: ModelRow) -> tuple[Effort | None, bool]:
+    if wish is Wish.NOTHING:
+        return None, False
+    if wish is Wish.OFF:
+        if Effort.NONE in row.efforts:
+            return Effort.NONE, False
+        if row.default is None or row.default is Effort.NONE:  # whatever it takes might set it thinking
+            return None, row.default is None
+        return (row.names[0] if row.names else None), True
+    if wish is Wish.OWN:
+        return (choose_named(Effort.MEDIUM, row) if row.default is Effort.NONE else None), False
+    named = choose_named(find_effort(reasoning), row)
+    return named, named is None

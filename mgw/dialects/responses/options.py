@@ -38,11 +38,14 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.openai.options import map_reasoning as map_chat_reasoning
 from mgw.dialects.openai.options import parse_effort
+from mgw.dialects.reasoning import Wish, find_wish
 from mgw.dialects.responses.blocks import response_id
 from mgw.dialects.responses.errors import LONGEST_SHOWN, PARAMETER, unsupported
 from mgw.dialects.responses.schema import ClientTool
 from mgw.dialects.responses.usage import render_usage
+from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import Effort
 
 _LOGPROBS: Final = "message.output_text.logprobs"
@@ -111,6 +114,7 @@ _REASONS: Final = MappingProxyType(
     {StopReason.LENGTH: "max_output_tokens", StopReason.REFUSAL: "content_filter"}
 )
 """Why an answer is incomplete; all others are complete."""
+_NONE: Final = Effort.NONE  # a member of an enumeration is looked up in Python's slow way each time
 
 
 def collect_echoed(request: Fields) -> dict[str, Any]:  # Any: JSON of whatever type
@@ -348,3 +352,41 @@ def _insert_output(fields: JsonObject, items: Sequence[bytes], usage: TokenUsage
         pieces.pop()
     pieces.append(b"]}")
     return pieces
+
+
+class ResponsesReasoning(Struct, frozen=True):
+    """What a request of Responses says of reasoning."""
+
+    effort: str | None = None
+    summary: bool = False
+    """Whether to ask for a summary of the thoughts, which is all that anybody may read of them."""
+    encrypted: bool = False
+    """The model may think, so that its thoughts have to come encrypted for the next request."""
+    lost: bool = False
+    """The wish could not be said."""
+    thoughts_lost: bool = False
+    """The client wants to read thoughts, and the model has none."""
+    sampling: bool = True
+    """``temperature`` and ``top_p`` may go with it."""
+
+
+def map_reasoning(reasoning: Reasoning, row: ModelRow) -> ResponsesReasoning:
+    """Say ``reasoning`` to a model that is asked through Responses.
+
+    As with Gemini, a client that asks for thinking is shown the thoughts, unless it does not want them.
+
+    :param row: the model's row on Responses.
+    """
+    said = map_chat_reasoning(reasoning, row)
+    thinks = row.default not in {None, _NONE} or bool(row.names)
+    wish = find_wish(reasoning)
+    asked = reasoning.thoughts is True if wish is Wish.NOTHING else reasoning.thoughts is not False
+    summary = asked and thinks and wish is not Wish.OFF
+    return ResponsesReasoning(
+        effort=said.effort,
+        summary=summary,
+        encrypted=bool(row.efforts) or row.default is not _NONE,
+        lost=said.lost,
+        thoughts_lost=reasoning.thoughts is True and not summary,
+        sampling=said.sampling,
+    )

@@ -41,13 +41,13 @@ from mgw.dialects.openai.options import render_output as render_chat_output
 from mgw.dialects.openai.options import render_prompt_cache_key as render_chat_prompt_cache_key
 from mgw.dialects.openai.tools import render_tools as render_chat_tools
 from mgw.dialects.placeholders import ANSWER_IN_JSON, BETWEEN
-from mgw.dialects.reasoning import map_to_responses
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.responses.messages import ItemParser
 from mgw.dialects.responses.options import (
     ConfigurationUpdate,
     ResponseReplyOptions,
     collect_echoed,
+    map_reasoning,
     parse_max_tokens,
     parse_output,
     parse_reasoning,
@@ -314,7 +314,7 @@ def _render_reasoning_and_sampling(
     body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
 ) -> None:
     """Write how the model is to think, the sampling that it takes beside that, and what to include."""
-    thinking = map_to_responses(conversation.reasoning, options.row)
+    thinking = map_reasoning(conversation.reasoning, options.row)
     reasoning: JsonObject = {}
     if thinking.effort is not None:
         reasoning["effort"] = thinking.effort

@@ -7,18 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Reasoning
+from mgw.dialects.anthropic.options import AnthropicThinking
+from mgw.dialects.anthropic.options import map_reasoning as map_to_anthropic
+from mgw.dialects.gemini.options import GeminiThinking
+from mgw.dialects.gemini.options import map_reasoning as map_to_gemini
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.models import Models
-from mgw.dialects.reasoning import (
-    BUDGETS,
-    AnthropicThinking,
-    GeminiThinking,
-    OpenAIReasoning,
-    effort_of,
-    map_to_anthropic,
-    map_to_gemini,
-    map_to_openai,
-)
+from mgw.dialects.openai.options import OpenAIReasoning
+from mgw.dialects.openai.options import map_reasoning as map_to_openai
+from mgw.dialects.reasoning import BUDGETS, effort_of
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import ChatTools, Effort, Family, ForcedTools
 
