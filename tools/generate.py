@@ -14,7 +14,7 @@ from mgw.cli.completion import FILES
 from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
-from tools import man_page, models_page, room_list, routes_page, settings_reference
+from tools import event_page, man_page, models_page, room_list, routes_page, settings_reference
 from tools.completion import bash, fish, zsh
 from tools.completion.command_tree import command_tree
 from tools.pictures.files import PICTURES
@@ -69,6 +69,7 @@ GENERATED: Final = MappingProxyType(
         "profiles": Generated(
             "docs/profiles.rst", lambda page: settings_reference.render(page, Profile, "docs/profiles.rst")
         ),
+        "event": Generated("docs/usage-events.rst", event_page.render),
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "fields": Generated("docs/translation.rst", _fields),
