@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE
-from mgw.clients.client import Client, limit_refusal
-from mgw.clients.limits import LimitReached, Permit, Taken
+from mgw.clients.client import Client
+from mgw.clients.limits import Permit
 from mgw.credentials.provider import Credential
 from mgw.dialects.refusal import word_of
+from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
 from mgw.generation import Generation
@@ -92,13 +92,8 @@ class Exchange(Struct, eq=False):
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
-    pending_permit: Deferred[Exception | None] | None = None
-    """While it is not known whether the client's limits admit the request, which nothing of it may be sent
-    upstream before: fires with what stands against that.  Cancel it to wait no more."""
-    _permit: Permit | None = None
-    """Where the client has limits and the request was counted."""
-    _outcome: Outcome | None = None
-    """The outcome, known once the exchange is settled."""
+    place: ClientPlace | None = None
+    """Its place among the requests of its client, where that has limits."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -109,74 +104,21 @@ class Exchange(Struct, eq=False):
         return f"Exchange({self.request_id!r})"
 
     def acquire_permit(self, on_limit: Callable[[GatewayError], None] | None = None) -> None:
-        """Count the request among those of its client; :attr:`pending_permit` says whether to wait for that.
+        """Count the request among those of its client; :attr:`place` says whether to wait for that.
 
-        :param on_limit: called as soon as it turns out then that it is one too many, unless it is settled.
+        :param on_limit: as in :meth:`ClientPlace.wait`.
         :raises GatewayError: ``CLIENT_LIMIT``, where it is known at once to be one too many.
         """
-        if self.client is not None:
-            found = self.client.begin()
-            if found is None or isinstance(found, Permit):
-                self._permit = found
-            else:
-                assert isinstance(found, Deferred), "counts of other processes answer with one"
-                self._await_permit(found, on_limit)
-
-    async def granted(self) -> None:
-        """Wait until the client's limits have admitted the request.
-
-        :raises GatewayError: ``CLIENT_LIMIT``.
-        """
-        error = None if self.pending_permit is None else await self.pending_permit
-        if error is not None:
-            raise error
-
-    def _await_permit(
-        self, answer: Deferred[Permit | LimitReached], on_limit: Callable[[GatewayError], None] | None
-    ) -> None:
-        pending_permit: Deferred[Exception | None] = Deferred()
-        self.pending_permit = pending_permit
-
-        def tell(error: Exception | None) -> Exception | None:
-            if on_limit is not None and isinstance(error, GatewayError) and not self.settled:
-                on_limit(error)
-            return error
-
-        _ = answer.addCallbacks(self._on_permit, self._on_no_permit)
-        if pending_permit.called and isinstance(pending_permit.result, GatewayError):
-            raise pending_permit.result
-        _ = pending_permit.addCallback(tell)
-
-    def _on_permit(self, found: Permit | LimitReached) -> None:
-        pending_permit = self.pending_permit
-        assert pending_permit is not None, "somebody waits"
-        if isinstance(found, LimitReached):
-            pending_permit.callback(limit_refusal(found))
+        client = self.client
+        if client is None or client.counts is None:
             return
-        self.pending_permit = None
-        if self._outcome is None:
-            self._permit = found
-        else:
-            self._release_permit(found, None, self._outcome)
-        pending_permit.callback(None)
-
-    def _on_no_permit(self, failure: Failure) -> None:
-        assert self.pending_permit is not None, "somebody waits"
-        assert isinstance(failure.value, Exception), "what ends the process does not end here"
-        self.pending_permit.callback(failure.value)
-
-    def _release_permit(self, permit: Permit, settled: SettledExchange | None, outcome: Outcome) -> None:
-        """Tell what counts the client's requests that this one has ended, and what it came to.
-
-        :param settled: ``None``: nothing of it went upstream, or a bug keeps it from being known.
-        """
-        assert self.client is not None
-        assert self.client.counts is not None, "it has limits"
-        tokens = nanodollars = 0
-        if settled is not None:
-            tokens = (settled.usage.tokens_in or 0) + (settled.usage.tokens_out or 0)
-            nanodollars = settled.cost or 0
-        self.client.counts.end(permit, Taken(int(outcome is not Outcome.REJECTED), tokens, nanodollars))
+        found = client.begin()
+        if isinstance(found, Permit):
+            self.place = ClientPlace(client.counts, found)
+        elif found is not None:
+            assert isinstance(found, Deferred), "counts of other processes answer with one"
+            self.place = ClientPlace(client.counts)
+            self.place.wait(found, on_limit)
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -241,7 +183,6 @@ class Exchange(Struct, eq=False):
         if self.settled:
             return
         self.settled = True
-        self._outcome = outcome
         self.error = error
         if self.http_status is None:
             self.http_status = status
@@ -250,8 +191,8 @@ class Exchange(Struct, eq=False):
             settled = self._settled(outcome)
             self.record(settled)
         finally:
-            if self._permit is not None:
-                self._release_permit(self._permit, settled, outcome)
+            if self.place is not None:
+                self.place.end(settled, outcome)
             self.generation.leave()
 
     def responded(self) -> None:

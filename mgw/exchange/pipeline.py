@@ -116,8 +116,8 @@ class ExchangeRun(WaitingRun):
         """Begin; does not raise."""
         exchange, request = self._exchange, self._request
         assert request is not None
-        if exchange.pending_permit is not None:
-            self._wait(exchange.pending_permit, partial(self._on_permit, body))
+        if exchange.place is not None and exchange.place.pending is not None:
+            self._wait(exchange.place.pending, partial(self._on_permit, body))
             return
         if exchange.generation.tries_again:
             self._body = body

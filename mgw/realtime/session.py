@@ -162,8 +162,9 @@ class Session:
 
     async def _open(self) -> None:
         self._models.check_query(self.request.raw_query)
-        if self.exchange.pending_permit is not None:
-            await self.exchange.granted()
+        place = self.exchange.place
+        if place is not None and place.pending is not None:
+            await place.granted()
         await self.sessions.prepare(self.exchange.offload)
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 
