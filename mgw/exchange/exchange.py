@@ -23,6 +23,7 @@ from mgw.dialects.refusal import word_of
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
+from mgw.exchange.upstream_time import UpstreamTime
 from mgw.generation import Generation
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.nouns.secret import Secret
@@ -89,9 +90,8 @@ class Exchange(Struct, eq=False):
     """The client's, where a sink of usage events asks for it."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
-    upstream_seconds: float = 0.0
-    """How long the provider was waited for, up to the head of the client's response."""
-    _waits_since: float | None = None
+    upstream_time: UpstreamTime | None = None
+    """How long the provider was waited for, where responses say so."""
     place: ClientPlace | None = None
     """Its place among the requests of its client, where that has limits."""
     settled: bool = False
@@ -99,6 +99,8 @@ class Exchange(Struct, eq=False):
     def __post_init__(self) -> None:
         self.started = self.clock.seconds()
         self.generation.in_use += 1
+        if self.generation.server_timing:
+            self.upstream_time = UpstreamTime(self.clock, self.started)
 
     def __repr__(self) -> str:  # what went wrong may quote a provider
         return f"Exchange({self.request_id!r})"
@@ -231,24 +233,6 @@ class Exchange(Struct, eq=False):
         self.key_hash = self.upstream_request_id = None
         self.dropped_fields = ()
 
-    def begin_upstream_wait(self) -> None:
-        """Count the time from now on as the provider's."""
-        self.end_upstream_wait()
-        self._waits_since = self.clock.seconds()
-
-    def end_upstream_wait(self) -> None:
-        """The provider has answered, or failed."""
-        if self._waits_since is not None:
-            self.upstream_seconds += self.clock.seconds() - self._waits_since
-            self._waits_since = None
-
-    def server_timing(self) -> bytes:
-        """Return how long the provider and the gateway took until now (W3C Server Timing, section 3)."""
-        self.end_upstream_wait()
-        upstream = self.upstream_seconds * 1000.0
-        gateway = max((self.clock.seconds() - self.started) * 1000.0 - upstream, 0.0)
-        return b"upstream;dur=%.1f, gateway;dur=%.1f" % (upstream, gateway)
-
     def attempt_failed(self, target: Target, error: Exception | None) -> None:
         """Note that another attempt follows one that went wrong, of which the client gets nothing.
 
@@ -260,7 +244,8 @@ class Exchange(Struct, eq=False):
             sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
             self.received.error_message = self.readable_message(error)
             self._report_failure(word_of(error), sentence, error.detail, target)
-        self.end_upstream_wait()
+        if self.upstream_time is not None:
+            self.upstream_time.end()
         self.given_up = self.attempts
         self.received = Received()
 

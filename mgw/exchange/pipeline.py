@@ -148,8 +148,8 @@ class ExchangeRun(WaitingRun):
         self._cancel = None
         self._is_sending = False
         self._response = response
-        if self._exchange.generation.server_timing:
-            self._exchange.end_upstream_wait()
+        if self._exchange.upstream_time is not None:
+            self._exchange.upstream_time.end()
         request_id = response.head.request_id
         if request_id is not None and IS_REQUEST_ID(request_id):
             self._exchange.upstream_request_id = request_id.decode("ascii")
@@ -246,8 +246,8 @@ class ExchangeRun(WaitingRun):
         self._credential = credential
         self._is_fresh = fresh
         self._is_sending = True
-        if exchange.generation.server_timing:
-            exchange.begin_upstream_wait()
+        if exchange.upstream_time is not None:
+            exchange.upstream_time.begin()
         cancel = plan.send(credential, upstream, self, fresh=fresh)
         if self._is_sending:  # else the response is there already
             self._cancel = cancel

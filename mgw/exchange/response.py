@@ -182,12 +182,12 @@ async def complete_response(
 
     :raises GatewayError: as :func:`read_body` and :attr:`BufferedResponse.complete` do.
     """
-    timed = exchange.generation.server_timing
-    if timed:
-        exchange.begin_upstream_wait()
+    upstream_time = exchange.upstream_time
+    if upstream_time is not None:
+        upstream_time.begin()
     body = await read_body(exchange, response, buffered.max_bytes)
-    if timed:
-        exchange.end_upstream_wait()
+    if upstream_time is not None:
+        upstream_time.end()
     large = len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
     complete = partial(buffered.complete, body)
     del body  # while threads work on it, nobody else needs it
@@ -242,8 +242,8 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
         return
     exchange.http_status = streaming.status
     lines = _WITH_REQUEST_ID % (streaming.lines, exchange.request_id.encode())
-    if exchange.generation.server_timing:
-        lines += _TIMING_LINE % exchange.server_timing()
+    if exchange.upstream_time is not None:
+        lines += _TIMING_LINE % exchange.upstream_time.server_timing()
     channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
 
 
@@ -262,8 +262,8 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
     exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
-    if exchange.generation.server_timing:
-        lines += _TIMING_LINE % exchange.server_timing()
+    if exchange.upstream_time is not None:
+        lines += _TIMING_LINE % exchange.upstream_time.server_timing()
     channel.relay_whole(whole.status, whole.reason, lines, whole.content_length, whole.body)
 
 
@@ -276,8 +276,8 @@ def _send_head(
 ) -> None:
     exchange.http_status = status
     own: RawHeaders = [(b"X-Gateway-Request-Id", exchange.request_id.encode())]
-    if exchange.generation.server_timing:
-        own.append((b"Server-Timing", exchange.server_timing()))
+    if exchange.upstream_time is not None:
+        own.append((b"Server-Timing", exchange.upstream_time.server_timing()))
     if exchange.translated:  # a response of the same family is the provider's, its date included
         own.append(date_header(exchange.now()))
         if status >= 400:

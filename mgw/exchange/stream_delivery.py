@@ -47,8 +47,8 @@ class StreamDelivery:
         if early_failure is None:
             self._send_head()
         else:
-            if self.exchange.generation.server_timing:
-                self.exchange.begin_upstream_wait()  # for the first event
+            if self.exchange.upstream_time is not None:
+                self.exchange.upstream_time.begin()  # for the first event
             held_head = HeldHead(
                 self._send_held_head,
                 _ignore if self.early_head is None else self.early_head.send,
