@@ -7,6 +7,7 @@ and stop is the services': :mod:`mgw.app.service` (one process), :mod:`mgw.app.s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from time import time
@@ -20,11 +21,13 @@ from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
 from mgw.clients.limits import Counts
 from mgw.clients.local_counts import LocalCounts
+from mgw.config.environment import state_directory
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.gateway_view import GatewayView, OtherWork
 from mgw.dashboard.switch import DashboardSwitch
 from mgw.generation import Generation, build_generation
+from mgw.identity.limit_store import LimitStore
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
@@ -102,7 +105,9 @@ class Gateway:
         metrics.state.certificate_expires = self.ports.certificate_expires
         metrics.reloaded(1, config.providers, config.edge_auth.names)
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
-        local = LocalCounts(reactor.seconds)
+        path = os.path.join(state_directory(os.environ), "limits.db")
+        self._limit_store = LimitStore(path, DaemonThreads(reactor, "mgw-limits"), reactor)
+        local = LocalCounts(reactor.seconds, self._limit_store)
         self._fleet = self._join_fleet(config, local)
         self.counts: Counts = local if self._fleet is None else self._fleet.counts
         """What counts requests and sessions, for all processes of the service."""
@@ -169,6 +174,7 @@ class Gateway:
         await self.serving.stop()
         if self._fleet is not None:
             await self._fleet.stop()
+        await self._limit_store.close()
         self.telemetry.records.flush()  # while its sinks are open
         await self.serving.sources.stop()
         self.events_lost += await self.telemetry.close()

@@ -38,6 +38,11 @@ NAMED_IN: Final = {
         },
     ),
     "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
+    "a limit": (
+        r"tokens_per_minute",
+        # The last knows what other programs call it.
+        {"clients/limits.py", "config/edge_auth.py", "config/problems.py", "config/other_words.py"},
+    ),
     "a refusal": (
         r"Reason\.CAPABILITY_OFF|CAPABILITY_OFF =",
         # The last is where it is raised.

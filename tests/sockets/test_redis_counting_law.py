@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, cast
 
 import pytest
@@ -17,7 +18,17 @@ from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
 from mgw.redis.scripts import COARSE_MS, FINE_MS, HEARTBEAT, Script
 from tests.support.counting import HOLDER
-from tests.support.counting_law import DAY, LATE_END, RUNS, YOUNG_LIMIT, Model, Now, Step, check
+from tests.support.counting_law import (
+    A_NEW_PROCESS,
+    DAY,
+    LATE_END,
+    RUNS_WITH_RESTARTS,
+    YOUNG_LIMIT,
+    Model,
+    Now,
+    Step,
+    check,
+)
 from tests.support.deferreds import result_of
 from tests.support.laws import examples
 from tests.support.redis_clock import BEGUN, ClockedRedis
@@ -51,11 +62,16 @@ class Hosts:
 
     def __init__(self, redis: ClockedRedis, now: Now) -> None:
         redis.call("FLUSHALL")
+        self.redis, self.now = redis, now
+        self.restart()
+
+    def restart(self) -> None:
+        self.redis.call("DEL", "mgw:hosts")  # those before are gone
         self.hosts = []
-        for host in ("a", "b"):
-            local = LocalCounts(now.seconds)
-            tallies = RedisTallies(cast(RedisLink, Link(redis, now, host)), local)
-            self.hosts.append(SharedCounts(tallies, local))
+        for _ in range(2):
+            local = LocalCounts(self.now.seconds)
+            link = Link(self.redis, self.now, token_hex(8))
+            self.hosts.append(SharedCounts(RedisTallies(cast(RedisLink, link), local), local))
 
     def use(self, rows: Limits) -> None:
         for counts in self.hosts:
@@ -85,7 +101,8 @@ def width(unit: Unit) -> int:
 @examples(50)
 @example(steps=YOUNG_LIMIT)
 @example(steps=LATE_END)
-@given(steps=RUNS)
+@example(steps=A_NEW_PROCESS)
+@given(steps=RUNS_WITH_RESTARTS)
 def test_counts_of_hosts_agree_with_the_model(redis: ClockedRedis, steps: list[Step]) -> None:
     now = Now()
-    check(Hosts(redis, now), Model(width), now, steps)
+    check(Hosts(redis, now), Model(width, keeps_minutes=True), now, steps)

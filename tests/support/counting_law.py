@@ -52,7 +52,11 @@ class Reload(Struct, frozen=True):
     limits: Limits
 
 
-Step = Begin | End | Wait | Reload
+class Restart(Struct, frozen=True):
+    """Every process begins anew."""
+
+
+Step = Begin | End | Wait | Reload | Restart
 
 KNOWN: Final = ("max_in_flight", "requests_per_minute", "tokens_per_minute")
 NAMES: Final = (*KNOWN, BUDGET.name, QUOTA.name)
@@ -66,7 +70,7 @@ def rows_of(names: set[str], most: int) -> Limits:
     return limits(**{name: most for name in KNOWN if name in names}) + ours
 
 
-def _runs(pool: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
+def _runs(pool: tuple[str, ...], *more: Step) -> st.SearchStrategy[list[Step]]:
     """Return the runs with a limit or two, which are soon reached."""
     reload = st.builds(
         Reload, st.builds(rows_of, st.sets(st.sampled_from(pool), min_size=1), st.integers(1, 3))
@@ -76,12 +80,15 @@ def _runs(pool: tuple[str, ...]) -> st.SearchStrategy[list[Step]]:
         st.builds(End, st.integers(0, 3), TAKEN),
         st.builds(Wait, st.sampled_from(TIMES)),
         reload,
+        *map(st.just, more),
     )
     return st.tuples(reload, st.lists(step, min_size=8, max_size=25)).map(lambda run: [run[0], *run[1]])
 
 
-RUNS: Final = st.sampled_from(list(combinations(NAMES, 2))).flatmap(_runs)
+POOLS: Final = st.sampled_from(list(combinations(NAMES, 2)))
+RUNS: Final = POOLS.flatmap(_runs)
 """Steps of which the first says what limits there are."""
+RUNS_WITH_RESTARTS: Final = POOLS.flatmap(lambda pool: _runs(pool, Restart()))
 
 
 YOUNG_LIMIT: Final[list[Step]] = [
@@ -95,6 +102,20 @@ YOUNG_LIMIT: Final[list[Step]] = [
     Begin(0),
 ]
 """Requests that began before there was a limit take nothing of it, and give nothing back."""
+A_NEW_PROCESS: Final[list[Step]] = [
+    Reload(rows_of({BUDGET.name, QUOTA.name}, 3)),
+    Begin(0),
+    End(0, Taken(1, 0, 2)),
+    Begin(1),
+    Restart(),
+    Begin(0),
+    End(0, Taken(1, 0, 1)),
+    Restart(),
+    Begin(0),
+    Wait(DAY),
+    Begin(0),
+]
+"""What was counted in a day is there in the next process, also of a request that did not end."""
 LATE_END: Final[list[Step]] = [
     Reload(rows_of({BUDGET.name, QUOTA.name}, 2)),
     Begin(0),
@@ -133,6 +154,10 @@ class Counter(Protocol):
         """End it."""
         ...
 
+    def restart(self) -> None:
+        """Begin anew, in other processes."""
+        ...
+
 
 @dataclass
 class _Request:
@@ -146,9 +171,11 @@ class Model:
     """What counts should say.
 
     :param grain: for how many milliseconds longer a unit may count in a minute: the width of its buckets.
+    :param keeps_minutes: whether a minute outlives a process.
     """
 
     grain: Callable[[Unit], int] = lambda _: 0
+    keeps_minutes: bool = False
     rows: Limits = ()
     under_way: list[_Request] = field(default_factory=list)
     counted: list[tuple[str, int, int]] = field(default_factory=list)
@@ -180,6 +207,13 @@ class Model:
             elif row.limit.unit is Unit.NANODOLLAR:
                 at = request.began if name in request.rows else now
                 self.counted.append((name, at, taken.nanodollars))
+
+    def restart(self) -> None:
+        """Forget what a process takes with it."""
+        self.under_way.clear()
+        if not self.keeps_minutes:
+            lasting = (BUDGET.name, QUOTA.name)
+            self.counted = [entry for entry in self.counted if entry[0] in lasting]
 
     def _wait(self, row: Allowance, now: int) -> int:
         if row.limit.window is Window.NONE:
@@ -222,6 +256,11 @@ class Run:
             case Reload():
                 model.rows = step.limits
                 self.counter.use(step.limits)
+            case Restart():
+                model.restart()
+                self.permits.clear()
+                self.counter.restart()
+                self.counter.use(model.rows)
             case Begin():
                 expected, found = model.reached(now), self.counter.begin(step.by, model.rows)
                 assert expected == (found if isinstance(found, LimitReached) else None)

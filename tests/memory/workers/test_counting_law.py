@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryDirectory
+
 import msgspec
 from hypothesis import example, given
 from twisted.internet.defer import Deferred, succeed
@@ -9,12 +11,23 @@ from twisted.internet.task import Clock
 
 from mgw.clients.limits import LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
+from mgw.identity.limit_store import LimitStore
 from mgw.identity.shared_counts import SharedCounts
 from mgw.workers.counts import SupervisorCounts, SupervisorTallies
 from mgw.workers.messages import AcquirePermit, AnyMessage, ChannelMessage, ReleasePermit
 from tests.support.counting import HOLDER
-from tests.support.counting_law import LATE_END, RUNS, YOUNG_LIMIT, Model, Now, Step, check
+from tests.support.counting_law import (
+    A_NEW_PROCESS,
+    LATE_END,
+    RUNS_WITH_RESTARTS,
+    YOUNG_LIMIT,
+    Model,
+    Now,
+    Step,
+    check,
+)
 from tests.support.deferreds import result_of
+from tests.support.usage import AtOnce
 
 DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage)
 
@@ -46,11 +59,16 @@ class Channel:
 class Workers:
     """Two workers, and the supervisor that counts for them."""
 
-    def __init__(self, now: Now) -> None:
-        self.local = LocalCounts(now.seconds)
+    def __init__(self, folder: str, now: Now) -> None:
+        self.path, self.now = f"{folder}/limits.db", now
+        self.restart()
+
+    def restart(self) -> None:
+        seconds = self.now.seconds
+        self.local = LocalCounts(seconds, LimitStore(self.path, AtOnce(), Clock()))
         supervisor = SupervisorCounts(self.local)
         self.workers = [
-            SharedCounts(SupervisorTallies(Channel(supervisor, number), Clock(), 2), LocalCounts(now.seconds))
+            SharedCounts(SupervisorTallies(Channel(supervisor, number), Clock(), 2), LocalCounts(seconds))
             for number in range(2)
         ]
 
@@ -70,7 +88,9 @@ class Workers:
 
 @example(steps=YOUNG_LIMIT)
 @example(steps=LATE_END)
-@given(steps=RUNS)
+@example(steps=A_NEW_PROCESS)
+@given(steps=RUNS_WITH_RESTARTS)
 def test_counts_of_workers_agree_with_the_model(steps: list[Step]) -> None:
     now = Now()
-    check(Workers(now), Model(), now, steps)
+    with TemporaryDirectory() as folder:
+        check(Workers(folder, now), Model(), now, steps)

@@ -25,6 +25,9 @@ class Local:
     def end(self, _: int, permit: Permit, taken: Taken) -> None:
         self.counts.end(permit, taken)
 
+    def restart(self) -> None:
+        raise AssertionError("what it has counted is in no store")
+
 
 @example(steps=YOUNG_LIMIT)
 @example(steps=LATE_END)
