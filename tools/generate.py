@@ -14,7 +14,7 @@ from mgw.cli.completion import FILES
 from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
-from tools import event_page, man_page, models_page, room_list, routes_page, settings_reference
+from tools import event_page, man_page, models_page, room_list, routes_page, settings_reference, state_table
 from tools.completion import bash, fish, zsh
 from tools.completion.command_tree import command_tree
 from tools.pictures.files import PICTURES
@@ -74,6 +74,7 @@ GENERATED: Final = MappingProxyType(
         "models": Generated("docs/models.rst", models_page.render),
         "fields": Generated("docs/translation.rst", _fields),
         "modules": Generated("docs/architecture.rst", room_list.render),
+        "states": Generated("docs/architecture.rst", state_table.render),
         **{shell: _completion(shell) for shell in _SHELLS},
         **{name: _picture(name) for name in PICTURES},
     }

@@ -1,10 +1,9 @@
-"""Where a body ends (RFC 9112, 6 and 7).
+"""Where a chunked body ends (RFC 9112, 7).
 
-The readers of requests share one shape: ``feed`` takes the next bytes and returns the content in them and
-what stands behind the body, ``ended`` says that it is over.  They never take a byte beyond the body, which is
-why chunks are read here and not by ``httptools``: that parser runs on into the next message and does not say
-where it began.  It also refuses blanks around the parts of a chunk extension, which are valid (``; a=b``), so
-the chunks of responses are read here too.
+The reader of requests never takes a byte beyond the body, which is why chunks are read here and not by
+``httptools``: that parser runs on into the next message and does not say where it began.  It also refuses
+blanks around the parts of a chunk extension, which are valid (``; a=b``), so the chunks of responses are read
+here too.
 
 A chunked body is lines and content in turn.  A line ends with CRLF and nothing else; extensions and trailers
 are checked and dropped.  In a request they are also counted; in a response the caller sees that no content
@@ -20,7 +19,7 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from mgw.http.request_head import RequestHead, malformed
+from mgw.http.request_head import malformed
 
 MAX_CHUNK_EXTRAS: Final = 8 * 1024
 """The most bytes that the extensions and trailers of one request body may have together."""
@@ -41,23 +40,6 @@ class _Expected(Enum):
     SIZE = auto()
     CHUNK_END = auto()
     TRAILER = auto()
-
-
-class SizedRequestBody:
-    """A request body whose length is known."""
-
-    __slots__ = ("_left", "ended")
-
-    def __init__(self, length: int) -> None:
-        self._left = length
-        self.ended = length == 0
-
-    def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take the next bytes; return the content in them, and what stands behind the body."""
-        left = self._left
-        self._left = max(0, left - len(data))
-        self.ended = not self._left
-        return data[:left], data[left:]
 
 
 class ChunkedRequestBody:
@@ -124,13 +106,6 @@ class ChunkedRequestBody:
             self._extras += len(line)
         if self._extras > MAX_CHUNK_EXTRAS:
             raise malformed("the chunk extensions and trailers are too long")
-
-
-def request_body(head: RequestHead) -> SizedRequestBody | ChunkedRequestBody | None:
-    """Return the reader of a request's body, if there is one."""
-    if not head.has_body:
-        return None
-    return ChunkedRequestBody() if head.content_length is None else SizedRequestBody(head.content_length)
 
 
 class ChunkedResponseBody:

@@ -6,7 +6,6 @@ left out, but a ``Connection: close`` is obeyed, and one that names ``Upgrade`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from email.utils import formatdate
 from enum import Enum, auto
 from functools import lru_cache
@@ -22,11 +21,8 @@ _PHRASES: Final = MappingProxyType(
 )
 _LENGTHS: Final = frozenset(map(len, (b"content-length", b"connection", b"keep-alive", b"transfer-encoding")))
 NO_CONTENT: Final = frozenset({204, 304})
-_LARGE: Final = 64 * 1024
-"""A piece of that size is not copied to join it with the size line of its chunk."""
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
-_LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
 class BodyFraming(Enum):
@@ -118,125 +114,6 @@ class ResponseHeadBuilder:
         return name not in {b"keep-alive", b"transfer-encoding"}
 
 
-class ResponseWriter:
-    """Write the responses of one connection, one after another.
-
-    A head with a content length waits for the first bytes of its body, so that both go out together.
-    """
-
-    __slots__ = ("_framing", "_head", "_left", "_send", "started")
-
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        self.started = False
-        """Whether the head of the response has been given."""
-        self._send = send
-        self._framing: BodyFraming | None = None
-        self._head = b""
-        self._left = 0
-
-    def reset(self) -> None:
-        """Forget the response: the next one may start."""
-        self.started = False
-        self._framing = None
-        self._head = b""
-
-    def start(self, head: ResponseHeadBuilder) -> None:
-        """Write the head.
-
-        :raises RuntimeError: a response has started already.
-        """
-        if self.started:
-            raise RuntimeError("a response has started already")
-        rendered = head.render()
-        self.started = True
-        self._framing = head.framing
-        if head.framing is BodyFraming.CONTENT_LENGTH:
-            self._left = head.length
-            self._head = rendered
-        else:
-            self._send(rendered)
-
-    def start_relayed(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
-        """Write the head of a response that is passed on, has a body, and leaves the connection open.
-
-        It is what :meth:`ResponseHeadBuilder.of_lines` makes of the same in HTTP/1.1.
-
-        :raises RuntimeError: a response has started already.
-        :raises ValueError: as :func:`render_relayed_head` does.
-        """
-        if self.started:
-            raise RuntimeError("a response has started already")
-        head = render_relayed_head(status, reason, lines, content_length)
-        self.started = True
-        if content_length is None:
-            self._framing = BodyFraming.CHUNKED
-            self._send(head)
-        else:
-            self._framing = BodyFraming.CONTENT_LENGTH
-            self._left = content_length
-            self._head = head
-
-    def write(self, data: bytes) -> bool:
-        """Write a piece of the body; say whether it fits what the head announced.
-
-        :raises RuntimeError: the response has not started.
-        """
-        framing = self._framing
-        if framing is BodyFraming.CHUNKED:
-            if len(data) < _LARGE:
-                self._send(b"%x\r\n%b\r\n" % (len(data), data))
-            else:
-                self._send(b"%x\r\n" % len(data))
-                self._send(data)
-                self._send(b"\r\n")
-        elif framing is BodyFraming.CONTENT_LENGTH:
-            self._left -= len(data)
-            if self._left < 0:
-                return False
-            if self._head:
-                data = self._head + data
-                self._head = b""
-            self._send(data)
-        elif framing is BodyFraming.UNTIL_CLOSE:
-            self._send(data)
-        elif framing is None:
-            raise RuntimeError("the response has not started")
-        return True
-
-    def flush(self) -> None:
-        """Write a head that is still held."""
-        if self._head:
-            self._send(self._head)
-            self._head = b""
-
-    def finish(self, last_piece: bytes = b"") -> bool:
-        """Write a last piece of the body and mark its end; say whether it is what the head announced.
-
-        :raises RuntimeError: the response has not started.
-        """
-        if self._framing is BodyFraming.CHUNKED and 0 < len(last_piece) < _LARGE:
-            self._send(b"%x\r\n%b\r\n%b" % (len(last_piece), last_piece, _LAST_CHUNK))
-            return True
-        if last_piece and not self.write(last_piece):
-            return False
-        if self._framing is BodyFraming.CHUNKED:
-            self._send(_LAST_CHUNK)
-        elif self._framing is BodyFraming.CONTENT_LENGTH:
-            if self._left:
-                return False
-            self.flush()
-        elif self._framing is None:
-            raise RuntimeError("the response has not started")
-        return True
-
-    def truncate(self) -> bool:
-        """Write what waits; say whether an orderly close now tells the client that the rest is missing."""
-        self.flush()
-        if self._framing is BodyFraming.CONTENT_LENGTH:
-            return self._left > 0
-        return self._framing is BodyFraming.CHUNKED
-
-
 def render_relayed_head(status: int, reason: bytes, lines: bytes, content_length: int | None) -> bytes:
     """Return the head of a response that is passed on: what :class:`ResponseHeadBuilder` makes in HTTP/1.1 of
     a response that has a body and leaves the connection open.
@@ -250,22 +127,6 @@ def render_relayed_head(status: int, reason: bytes, lines: bytes, content_length
     if head.count(b"\n") != ends or head.count(b"\r") != ends or head.find(_HEAD_END) != len(head) - 4:
         raise ValueError("a header of the response holds a line end")
     return head
-
-
-def render_relayed(
-    status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-) -> bytes:
-    """Return a whole response of that kind; without a content length its body is one chunk.
-
-    :param content_length: the body's, where the lines say it.
-    :raises ValueError: as :func:`render_relayed_head` does.
-    """
-    head = render_relayed_head(status, reason, lines, content_length)
-    if content_length is not None:
-        return head + body
-    if not body:
-        return head + _LAST_CHUNK
-    return b"%b%x\r\n%b\r\n%b" % (head, len(body), body, _LAST_CHUNK)
 
 
 def reason_phrase(status: int) -> bytes:

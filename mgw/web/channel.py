@@ -1,98 +1,45 @@
 """The HTTP/1.1 server side: one channel is one client's connection.
 
-It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), and passes each request to
-its :class:`RequestHandler`.  How it ends is another module's (:mod:`mgw.web.closing`, which draws
-the states), and so is how it sends a response (:mod:`mgw.web.response_sender`).
+What the bytes mean, and which may be sent, is :class:`~mgw.http.server_connection.ServerConnection`'s to say,
+which also has the state.  The transport and its pauses are :mod:`mgw.web.client_transport`'s.  The channel
+passes each request to its handler, and has the time that a client may take.
 
-Responses are sent strictly in order: the next request is looked at when the response before it is finished
-and the client has received most of it.  Until then a channel goes on reading, so as to notice that the client
-has disconnected, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
-
-A request that comes whole and alone, as nearly all do, is passed on at once, head and body.
+The next request is looked at when the response before it is finished and the client has received most of it.
+Until then a channel goes on reading, so as to notice that the client has disconnected, but holds at most
+:data:`~mgw.web.client_transport.MAX_HELD` bytes of what comes behind the request.
 """
 
 from __future__ import annotations
 
 from typing import Final, cast
-from typing import Protocol as Interface
 
-from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.interfaces import IPushProducer, ISSLTransport, ITCPTransport
+from twisted.internet.interfaces import IPushProducer, ISSLTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
-from mgw.http.head_key import HeadKey, RepeatedHead, key_of_head
-from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
-from mgw.http.response_writer import ResponseWriter
+from mgw.exchange.response_channel import Producer
+from mgw.http.head_key import HeadKey
+from mgw.http.request_head import RequestHead
+from mgw.http.server_connection import Refused, ServerConnection
+from mgw.http.server_state import AT_REST, AWAITING, OPEN, RECEIVING, SERVING, ServerEvent, ServerState
 from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import socket_state
+from mgw.reactor.deadline import Deadline
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
-from mgw.reactor.twisted_fast.eager_writer import EagerWriter
-from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, ChannelState, ClosingChannel
-from mgw.web.interfaces import ChannelContext, RequestReceiver, UpgradedConnection
+from mgw.web.client_transport import ClientTransport, Reading
+from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
+from mgw.wire.headers import RawHeaders
 
-MAX_HELD: Final = 64 * 1024
-"""The most bytes behind a request that wait for its response; beyond that the channel stops reading."""
-
-_HELD_BODY: Final = SizedRequestBody(1)
-"""Stands for a body that has come and was not taken yet."""
-
-
-class RequestHandler(Interface):
-    """Handles the requests of all channels of a listener.  No method may raise."""
-
-    def find_head(self, key: bytes) -> KnownHead | None:
-        """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
-        ...
-
-    def on_known_request(
-        self, channel: GatewayChannel, known: KnownHead, key: HeadKey
-    ) -> RequestReceiver | None:
-        """Take a request whose head is known; the response may start at once.
-
-        ``None``: what it has of its own has to be looked at as in any other head.
-        """
-        ...
-
-    def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
-    ) -> RequestReceiver:
-        """Take a request whose head is complete; the response may start at once.
-
-        :param key: under which what is found may be kept.
-        """
-        ...
-
-    def on_malformed_request(
-        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
-    ) -> None:
-        """Respond at once to a malformed, too large or too slow request.  The channel then closes.
-
-        :param target: as the client sent it, where the request line could be read.
-        """
-        ...
-
-
-class ServerContext(ChannelContext, Interface):
-    """What all channels of a listener share; the factory is one."""
-
-    handler: RequestHandler
-
-    def on_channel_opened(self, channel: GatewayChannel) -> None:
-        """Count a connection in."""
-        ...
-
-    def on_channel_closed(self, channel: GatewayChannel) -> None:
-        """Count a connection out."""
-        ...
+LINGER_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 0.2
+"""How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
 
 
 @implementer(IPushProducer)
-class GatewayChannel(ClosingChannel, Protocol):
+class GatewayChannel(Protocol):
     """One connection of a client.
 
     The receiver of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
@@ -101,68 +48,70 @@ class GatewayChannel(ClosingChannel, Protocol):
 
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
     __slots__ = (
-        *("_body_paused", "_likely_head", "_processing", "_reading", "_receiver", "_stall_timer"),
-        *("_upgraded", "_was_idle"),
-        *("clock", "peer", "requests"),
+        *("_client", "_connection", "_context", "_deadline", "_limits", "_processing", "_receiver"),
+        *("_upgraded", "clock", "is_secure", "peer"),
     )
 
-    _context: ServerContext
+    _client: ClientTransport
 
-    def __init__(self, context: ServerContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: ServerContext[GatewayChannel]) -> None:
+        self.clock = context.clock
         self.peer = ""
         """The client's address, without its port."""
-        self.clock = context.clock
-        self.requests = 0
-        """How many requests have been opened, counting refusals."""
-        self._likely_head: RepeatedHead | None = None
-        """The head of the request before, if it is easy to recognize."""
-        self._body_paused = False
-        self._reading = True
-        self._processing = self._was_idle = False
-        self._upgraded: UpgradedConnection | None = None
+        self.is_secure = False
+        """Whether the client speaks TLS."""
+        self._context = context
+        self._limits = limits = context.limits
+        self._connection = ServerConnection(limits.max_head_bytes, limits.max_headers)
+        self._deadline = Deadline(context.wheel, self._on_deadline)
+        self._processing = False
+        """Whether what the client has sent is being passed on: whatever that causes must not do so again."""
         self._receiver: RequestReceiver | None = None
-        """It receives the request that is being served; set only while the state is OPEN."""
+        """It receives the request that is being served."""
+        self._upgraded: UpgradedConnection | None = None
+
+    @property
+    def requests(self) -> int:
+        """How many requests have been opened, counting refusals."""
+        return self._connection.requests
 
     # What the transport calls
 
     def connectionMade(self) -> None:
         """Begin: the first head must arrive in time."""
-        self._transport = cast(RelayTransport, self.transport)
-        self._out = EagerWriter(self._transport)
-        self._response_writer = ResponseWriter(self._out.write)
-        self._stall_timer = socket_state.StallTimer(self.clock.seconds())
-        self._state = ChannelState.OPEN
-        self.is_secure = bool(ISSLTransport.providedBy(self.transport))
-        peer = self._transport.getPeer()
-        self.peer = str(getattr(peer, "host", ""))
-        if isinstance(peer, (IPv4Address, IPv6Address)) and ITCPTransport.providedBy(self.transport):
-            # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
-            self.transport.setTcpNoDelay(True)
-        self._transport.registerProducer(self, streaming=True)
-        self._is_registered = True
+        transport = cast(RelayTransport, self.transport)
+        self._client = ClientTransport(transport, self.clock.seconds())
+        self.is_secure = bool(ISSLTransport.providedBy(transport))
+        self.peer = str(getattr(transport.getPeer(), "host", ""))
+        transport.registerProducer(self, streaming=True)
         self._deadline.start(self._limits.client_headers)
         self._context.on_channel_opened(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Take the next bytes of the client."""
-        if self._state is ChannelState.OPEN:
-            is_idle = not (self._serving or self._input or self._processing)
-            self._input = self._input + data if self._input else data
-            if not (is_idle and self._reader is None and self._take_whole(data)):
-                self._process_input()
-        elif self._upgraded is not None:
+        """Take the next bytes of the client; a request that is whole and alone, as most are, at once."""
+        connection = self._connection
+        if self._upgraded is not None:
             self._upgraded.on_data(data)
-        elif self._state is ChannelState.LINGERING:
-            self._discard(data)
+        elif connection.state in OPEN:
+            key = connection.receive(data)
+            if key is not None and not self._client.is_full and not self._processing:
+                self._processing = True
+                try:
+                    known = self._context.handler.find_head(key[0])
+                    if known is None or not self._take_known(known, key):
+                        self._read_head(key)
+                finally:
+                    self._processing = False
+            if connection.held:
+                self._process_input()
+        elif connection.state is ServerState.LINGERING:
+            self._client.discard(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
         """Tell the receiver that the client has disconnected."""
-        self._state = ChannelState.CLOSED
+        receiver = self._receiver
+        self._leave(ServerEvent.LOST)
         self._deadline.close()
-        self._input = b""
-        self._reader = self._body = None
-        receiver = self._end_serving()
         if receiver is not None:
             receiver.on_disconnect()
         upgraded, self._upgraded = self._upgraded, None  # first: its session ends us in turn
@@ -170,67 +119,267 @@ class GatewayChannel(ClosingChannel, Protocol):
             upgraded.on_lost()
         self._context.on_channel_closed(self)
 
-    def _on_drained(self) -> None:
-        if self._state is ChannelState.OPEN:
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        self._client.on_full()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty: the client has received everything."""
+        self._client.on_drained()
+        if self._connection.state in OPEN:
             self._process_input()
 
-    def _on_response_end(self) -> None:
-        self._end_serving()
-        if self._body is not None:
-            self._linger(LINGER_SECONDS)
-        elif not self._keep_alive or self._context.draining:
-            self._end()
-        else:
-            self._was_idle = True
-            self._deadline.start(self._limits.client_idle)
-            if self._input or not self._reading:
-                self._process_input()
+    def stopProducing(self) -> None:
+        """The connection is lost, which :meth:`connectionLost` says too."""
+
+    # Passing on what the client sends
+
+    def _process_input(self) -> None:
+        """Process as much of the input as is possible now."""
+        if self._processing:  # called back from below: the loop goes on by itself
+            return
+        connection = self._connection
+        self._processing = True
+        try:
+            while connection.held and self._process_part():
+                pass
+        finally:
+            self._processing = False
+        if connection.state in OPEN:
+            self._client.update_reading(len(connection.held))
+            if connection.state in RECEIVING and self._client.reading is not Reading.BODY_PAUSED:
+                self._deadline.start(self._limits.client_body_idle)
+
+    def _process_part(self) -> bool:
+        """Take the next part of a message; say whether there may be another."""
+        connection = self._connection
+        if connection.state in AWAITING:
+            if self._client.is_full:
+                return False
+            key = connection.head_key()
+            known = None if key is None else self._context.handler.find_head(key[0])
+            if key is not None and known is not None and self._take_known(known, key):
+                return True
+            return self._read_head(key)
+        receiver, is_paused = self._receiver, self._client.reading is Reading.BODY_PAUSED
+        if connection.state not in RECEIVING or receiver is None or is_paused:
+            return False
+        self._read_body(receiver)
+        return True
+
+    def _take_known(self, known: KnownHead, key: HeadKey) -> bool:
+        """Take a request whose head is known; most often its body has come with it."""
+        connection = self._connection
+        held = connection.held
+        content = connection.take_known(known.head, known.repeated, key)
+        self._deadline.stop()  # first: a refusal starts the next one
+        if self._context.draining:
+            connection.make_last()
+        receiver = self._context.handler.on_known_request(self, known, key)
+        if receiver is None:
+            connection.take_back(held)
+            return False
+        if connection.state in SERVING:  # else it has been responded to
+            self._receiver = receiver
+            if content is not None:
+                receiver.on_whole_body(content)
+        return True
+
+    def _read_head(self, key: HeadKey | None) -> bool:
+        """Read a head, or on in one, that is not known; say whether it has ended."""
+        connection = self._connection
+        before = connection.state
+        head = connection.read_head()
+        if isinstance(head, RequestHead):
+            self._deadline.stop()
+            self._on_head(head, key)
+        elif head is not None:
+            self._context.handler.on_malformed_request(self, head.error, head.target)
+        elif before is ServerState.IDLE and connection.state is ServerState.HEAD:
+            self._deadline.start(self._limits.client_headers)  # the first head's runs since the connection
+        return head is not None
+
+    def _on_head(self, head: RequestHead, key: HeadKey | None) -> None:
+        """Have the request handled, and take its body if that has come already."""
+        connection = self._connection
+        if self._context.draining:
+            connection.make_last()
+        receiver = self._context.handler.on_request(self, head, key)
+        if connection.state not in SERVING:  # responded already
+            return
+        self._receiver = receiver
+        if connection.state is ServerState.RESPONDING:
+            receiver.on_body_end()
+        elif self._client.reading is not Reading.BODY_PAUSED:
+            content = connection.take_whole_body()
+            if content is not None:
+                receiver.on_whole_body(content)
+
+    def _read_body(self, receiver: RequestReceiver) -> None:
+        connection = self._connection
+        content = connection.read_body()
+        if isinstance(content, Refused):
+            receiver.on_malformed_body(content.error)
+            return
+        if connection.state is ServerState.RESPONDING:
+            self._deadline.stop()
+        if content:
+            receiver.on_body_data(content)
+        if connection.state is ServerState.RESPONDING:
+            receiver.on_body_end()
+
+    # What responds to the request
+
+    def pause_body(self) -> None:
+        """Take nothing more of the body for now."""
+        if self._connection.state in SERVING:
+            self._deadline.stop()
+            self._client.pause_body()
+
+    def resume_body(self) -> None:
+        """Go on taking the body."""
+        if self._client.reading is Reading.BODY_PAUSED:
+            self._client.reading = Reading.OFF
+            self._process_input()
+
+    def register(self, producer: Producer) -> None:
+        """Name what is paused while the client receives less than is written."""
+        self._client.register(producer)
+
+    def unregister(self) -> None:
+        """There is nothing to pause any more."""
+        self._client.producer = None
 
     def serves_another(self, receiver: RequestReceiver) -> bool:
         """Whether the request behind that of ``receiver`` is served: the response to that one has ended."""
         return self._receiver is not None and self._receiver is not receiver
 
-    def pause_body(self) -> None:
-        """Take nothing more of the body for now."""
-        if self._serving:
-            self._body_paused = True
-            self._deadline.stop()
-            self._update_reading()
-
-    def resume_body(self) -> None:
-        """Go on taking the body."""
-        if self._body_paused:
-            self._body_paused = False
-            self._process_input()
-
     def skip_body(self) -> bool:
         """Drop the body of the request that is being refused, if all of it has come; whether it has."""
-        body = self._body
-        if body is _HELD_BODY:  # whoever put it there drops it
-            self._body = None
-        elif isinstance(body, ChunkedRequestBody):
-            try:
-                self._input = body.feed(self._input)[1]
-            except GatewayError:
-                return False
-            if body.ended:
-                self._body = None
-        return self._body is None
+        return self._connection.skip_body()
+
+    def send_continue(self) -> None:
+        """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
+        response = self._connection.send_continue()
+        if response:
+            self._client.out.write(response)
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Start the response; see :meth:`~mgw.http.server_connection.ServerConnection.start`."""
+        head = self._connection.start(status, reason, headers)
+        if head:
+            self._client.out.write(head)
+
+    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+        """Start a response that is passed on; see :class:`~mgw.exchange.response_channel.ResponseChannel`."""
+        head = self._connection.relay_head(status, reason, lines, content_length)
+        if head:
+            self._client.out.write(head)
+
+    def relay_whole(
+        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
+    ) -> None:
+        """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
+        response = self._connection.relay_whole(status, reason, lines, content_length, body)
+        if response is None:
+            self.relay_head(status, reason, lines, content_length)
+            self.finish(body)
+        else:
+            self._client.out.write(response)
+            self._on_response_end()
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body.  More than the head announced breaks the connection."""
+        pieces = self._connection.write(data)
+        if pieces is None:
+            self.abort()
+        else:
+            for piece in pieces:
+                self._client.out.write(piece)
+
+    def flush(self) -> None:
+        """Send a head that waits for the first bytes of its body."""
+        head = self._connection.flush()
+        if head:
+            self._client.out.write(head)
+
+    def finish(self, last_piece: bytes = b"") -> None:
+        """End the response behind a last piece of the body, if there is one, in one write where that is
+        possible.  Less than the head announced breaks the connection, and so does more.
+        """
+        connection = self._connection
+        if connection.state not in SERVING:
+            return
+        pieces = connection.finish(last_piece)
+        for piece in connection.write(last_piece) or () if pieces is None else pieces:
+            self._client.out.write(piece)
+        if pieces is None:
+            self.abort()
+        else:
+            self._on_response_end()
+
+    def _on_response_end(self) -> None:
+        connection, client = self._connection, self._client
+        self._receiver = None
+        if client.producer is not None or client.reading is not Reading.ON:
+            client.release()
+        if connection.state is ServerState.LINGERING:
+            self._linger(LINGER_SECONDS)
+        elif connection.state is ServerState.ENDED:
+            self._end()
+        else:
+            self._deadline.start(self._limits.client_idle)
+            if connection.held or client.reading is not Reading.ON:
+                self._process_input()
 
     def switch_protocols(self, upgraded: UpgradedConnection) -> None:
         """Let another protocol be spoken from now on: ``upgraded`` reads and writes in our place."""
-        self._end_serving()
+        client, data = self._client, self._connection.held
+        if self._connection.state is not ServerState.RESPONDING:  # the client has left
+            return
+        self._leave(ServerEvent.SWITCH)
         self._deadline.stop()
-        self._state = ChannelState.UPGRADED
-        self._upgraded = self._producer = upgraded
-        data, self._input = self._input, b""
-        self._update_reading()
-        upgraded.start(self._transport, self._out.write, data)
+        self._upgraded = client.producer = upgraded
+        client.update_reading(0)
+        upgraded.start(client.transport, client.out.write, data)
+
+    # How it ends
+
+    def truncate(self) -> None:
+        """End a response that will stay incomplete, where the client sees that the rest is missing."""
+        if self._connection.state not in SERVING:  # truncated already: what was written is on its way
+            return
+        self.flush()
+        if self._connection.truncate():
+            self._on_response_end()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Break the connection, so that the client cannot take what it has for a complete response."""
+        if self._connection.state is not ServerState.CLOSED:
+            self._leave(ServerEvent.ABORT)
+            self._deadline.close()
+            self._client.transport.abortConnection()
+
+    def close_after(self) -> None:
+        """Close the connection after the response, which says so unless it has started."""
+        self._connection.make_last()
+        if self._connection.state in AT_REST:
+            self._end()
+
+    def drain(self) -> None:
+        """Close the connection after its response; an idle one after a moment for a request on its way."""
+        connection = self._connection
+        if not connection.is_last:
+            connection.make_last()
+            if connection.state in AT_REST:
+                self._deadline.start(DRAIN_SECONDS)
 
     def end_upgraded(self) -> None:
         """Close in order, once everything is written; what still comes is discarded."""
-        if self._upgraded is not None:
-            self._upgraded = self._producer = None
+        if self._connection.state is ServerState.UPGRADED:
+            self._upgraded = self._client.producer = None
             self._end()
 
     def check_progress(self, now: float) -> None:
@@ -238,210 +387,64 @@ class GatewayChannel(ClosingChannel, Protocol):
 
         A client that leaves is heard of where its connection is read, and seen here where that is paused.
         """
-        closing = self._state is ChannelState.CLOSING
-        state = socket_state.connection_state(self._transport)
-        state = state or socket_state.ConnectionState(self._drained_count, self._full or closing)
-        idle = self._stall_timer.idle_seconds(state.acknowledged, now, pending=state.pending or closing)
-        limit = self._limits.write_stall if state.pending else CLOSE_SECONDS
-        if state.peer is PeerState.GONE or idle >= limit:
-            self._transport.abortConnection()
-        elif state.peer is PeerState.ENDED and self._upgraded is not None:
+        client, is_closing = self._client, self._connection.state is ServerState.CLOSING
+        state = client.peer_state(now, self._limits.write_stall, is_closing=is_closing)
+        if state is PeerState.GONE:
+            client.transport.abortConnection()
+        elif state is PeerState.ENDED and self._upgraded is not None:
             self._upgraded.on_client_ended()
 
-    # Reading
+    def _leave(self, event: ServerEvent) -> None:
+        """Go where no request is served any more."""
+        self._connection.leave(event)
+        self._receiver = None
+        self._client.release()
 
-    def _process_input(self) -> None:
-        """Process as much of the input as is possible now."""
-        if self._processing:  # called back from below: the loop goes on by itself
-            return
-        self._processing = True
-        try:
-            while self._input and self._state is ChannelState.OPEN and self._process_part():
-                pass
-        finally:
-            self._processing = False
-        if self._state is ChannelState.OPEN:
-            self._update_reading()
-            if self._body is not None and not self._body_paused:
-                self._deadline.start(self._limits.client_body_idle)
-
-    def _process_part(self) -> bool:
-        """Take the next part of a message; say whether there may be another."""
-        if not self._serving:
-            return not self._full and self._take_head()
-        if self._body is None or self._body_paused or self._receiver is None:
-            return False
-        self._take_body(self._receiver, self._body)
-        return True
-
-    def _take_whole(self, data: bytes) -> bool:
-        """Take a request that came whole and alone, without a turn of :meth:`_process_input` for each part.
-
-        :returns: whether nothing is left to be done.
-        """
-        key = key_of_head(data, self._likely_head)
-        if key is None or len(data) != key[1] + key[2] or self._full:
-            return False
-        self._processing = True
-        try:
-            known = self._context.handler.find_head(key[0])
-            if known is None or not self._take_known(known, key):
-                self._read_head(key)
-        finally:
-            self._processing = False
-        return not self._input
-
-    def _take_head(self) -> bool:
-        """Take a head, or from one; say whether there may be more to take."""
-        if self._reader is not None:
-            return self._read_head(None)
-        key = key_of_head(self._input, self._likely_head)
-        if key is not None:
-            known = self._context.handler.find_head(key[0])
-            if known is not None and self._take_known(known, key):
-                return True
-        return self._read_head(key)
-
-    def _read_head(self, key: HeadKey | None) -> bool:
-        """Read a head, or on in one, that is not known."""
-        reader = self._reader
-        if reader is None:
-            self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
-            if not self._input:
-                return False
-            self._reader = reader = RequestHeadReader(self._limits.max_head_bytes, self._limits.max_headers)
-        try:
-            end = reader.feed(self._input)
-            head = None if end is None else reader.head()
-        except GatewayError as error:
-            self._refuse(error)
-            return False
-        if head is None:
-            self._input = b""
-            if self._was_idle:  # the limit of the first head runs since the connection
-                self._was_idle = False
-                self._deadline.start(self._limits.client_headers)
-            return False
-        self._input = self._input[end:]
-        self._reader = None
-        self._deadline.stop()
-        self._on_head(head, key)
-        return True
-
-    def _take_known(self, known: KnownHead, key: HeadKey) -> bool:
-        """Take a request whose head is known; most often its body has come with it."""
-        _, end, length, _ = key
-        head, data = known.head, self._input
-        self._likely_head = known.repeated
-        whole = len(data) - end >= length
-        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
-        if not whole:
-            self._body = SizedRequestBody(length)
-        self._deadline.stop()  # first: a refusal starts the next one
-        receiver = self._context.handler.on_known_request(self, known, key)
-        if receiver is None:
-            self._end_serving()
-            self._body = None
-            return False
-        if whole:
-            stop = end + length
-            self._input = data[stop:] if len(data) > stop else b""
-            if self._serving:
-                self._receiver = receiver
-                receiver.on_whole_body(data[end:stop])
+    def _end(self) -> None:
+        """End a connection on which nothing is under way, once everything is written."""
+        if self.is_secure or not self._client.can_half_close:
+            self._client.transport.unregisterProducer()
+            self._close()
         else:
-            self._input = data[end:]
-            if self._serving:
-                self._receiver = receiver
-        return True
+            self._linger(DRAIN_SECONDS if self._context.draining else LINGER_SECONDS)
 
-    def _on_head(self, head: RequestHead, key: HeadKey | None) -> None:
-        """Have the request handled, and take its body if that has come already."""
-        length = head.content_length
-        is_whole = length is not None and head.has_body and len(self._input) >= length
-        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
-        self._may_continue = head.expects_continue
-        self._body = _HELD_BODY if is_whole else request_body(head)
-        receiver = self._context.handler.on_request(self, head, key)
-        if not self._serving:  # responded already
-            if is_whole and self._body is None and self._state is ChannelState.OPEN:
-                self._input = self._input[length:]
-            return
-        self._receiver = receiver
-        if self._body is None:
-            receiver.on_body_end()
-        elif is_whole and self._body_paused:
-            self._body = request_body(head)
-        elif is_whole:
-            content, self._input = self._input[:length], self._input[length:]
-            self._body = None
-            self._may_continue = False
-            receiver.on_whole_body(content)
+    def _linger(self, seconds: float) -> None:
+        """End our side once everything is written, and read what the client still sends."""
+        self._connection.leave(ServerEvent.LINGER)
+        self._client.update_reading(0)
+        self._deadline.start(seconds)
+        self._client.end_our_side(is_secure=self.is_secure)
 
-    def _take_body(self, receiver: RequestReceiver, body: SizedRequestBody | ChunkedRequestBody) -> None:
-        try:
-            content, self._input = body.feed(self._input)
-        except GatewayError as error:
-            self._input = b""
-            self._keep_alive = False
-            receiver.on_malformed_body(error)
-            return
-        self._may_continue = False
-        if body.ended:
-            self._body = None
-            self._deadline.stop()
-        if content:
-            receiver.on_body_data(content)
-        if body.ended and self._receiver is receiver:
-            receiver.on_body_end()
-
-    def _update_reading(self) -> None:
-        # While reading is paused, epoll does not tell that the client has left: check_progress asks.
-        wanted = not self._body_paused and len(self._input) <= MAX_HELD
-        if wanted is not self._reading:
-            self._reading = wanted
-            (self._transport.resumeProducing if wanted else self._transport.pauseProducing)()
-
-    # The ends of requests and connections
-
-    def _begin_serving(self, method: bytes, version: bytes, *, keep_alive: bool) -> None:
-        self.requests += 1
-        self._serving = True
-        self._method, self._version = method, version
-        self._takes_framed_body = method != b"HEAD" and version != HTTP_1_0
-        self._keep_alive = keep_alive
-
-    def _end_serving(self) -> RequestReceiver | None:
-        receiver, self._receiver = self._receiver, None
-        self._serving = False
-        self._producer = None
-        self._body_paused = False
-        if self._response_writer.started:
-            self._response_writer.reset()
-        return receiver
-
-    def _refuse(self, error: GatewayError) -> None:
-        """Have the handler respond to what is not a request, and close."""
-        target = None if self._reader is None else self._reader.target
-        self._input = b""
-        self._reader = None
-        self._begin_serving(b"", b"1.1", keep_alive=False)
-        self._body = SizedRequestBody(1)  # whatever else comes is discarded
-        self._context.handler.on_malformed_request(self, error, target)
+    def _close(self) -> None:
+        """Close once everything is written."""
+        self._connection.leave(ServerEvent.CLOSE)
+        self._deadline.close()
+        self._client.transport.loseConnection()
 
     def _on_deadline(self) -> None:
         """The deadline has passed; what that means follows from what the channel is doing."""
-        if self._state is ChannelState.LINGERING:
+        connection = self._connection
+        if connection.state is ServerState.LINGERING:
             self._on_linger_timeout()
-        elif self._serving:
-            self._keep_alive = False
+        elif connection.state in SERVING:
+            connection.make_last()
             if self._receiver is not None:
                 self._receiver.on_body_timeout()
-        elif self._full:  # the client is still busy with our last response
+        elif self._client.is_full:  # the client is still busy with our last response
             self._deadline.start(self._limits.client_idle)
-        elif self._reader is not None:
-            self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the request head stopped arriving"))
-        elif socket_state.has_unread_input(self._transport):  # a request that came this very moment
+        elif connection.state is ServerState.HEAD:
+            error = GatewayError(Reason.CLIENT_TOO_SLOW, "the request head stopped arriving")
+            self._context.handler.on_malformed_request(self, error, connection.refuse(error).target)
+        elif socket_state.has_unread_input(self._client.transport):  # a request that came this very moment
             self._deadline.start(DRAIN_SECONDS)
         else:
             self._end()
+
+    def _on_linger_timeout(self) -> None:
+        """Close, unless the client is still busy with our response: a reset would take it away."""
+        if socket_state.has_pending_output(self._client.transport):
+            self._deadline.start(LINGER_SECONDS)
+        elif self.is_secure:  # which would wait for the other side once more
+            self.abort()
+        else:
+            self._close()

@@ -1,7 +1,7 @@
 """Interfaces between the parts of the HTTP side, and the limits of a channel.
 
-A channel's handler (:class:`mgw.web.channel.RequestHandler`) returns a :class:`RequestReceiver` for each
-request.  A receiver is called in this order, and no more once it has finished or aborted its response::
+A channel's handler (:class:`RequestHandler`) returns a :class:`RequestReceiver` for each request.  A receiver
+is called in this order, and no more once it has finished or aborted its response::
 
     on_request ── on_body_data* ── on_body_end ────────────┐
         └────────────┴─ on_body_timeout | on_malformed_body ┴── on_disconnect (before the response was
@@ -13,16 +13,21 @@ Every complete request has one ``on_body_end``, with a body or without.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.exchange.exchange import Exchange
+from mgw.http.head_key import HeadKey
+from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.transport import RelayTransport
+
+_Channel = TypeVar("_Channel")
+_Channel_contra = TypeVar("_Channel_contra", contravariant=True)
 
 
 class ChannelLimits(Struct, frozen=True, kw_only=True):
@@ -98,13 +103,57 @@ class UpgradedConnection(Protocol):
         ...
 
 
-class ChannelContext(Protocol):
-    """What the channels of a listener share."""
+class RequestHandler(Protocol[_Channel_contra]):
+    """Handles the requests of all channels of a listener.  No method may raise."""
+
+    def find_head(self, key: bytes) -> KnownHead | None:
+        """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
+        ...
+
+    def on_known_request(
+        self, channel: _Channel_contra, known: KnownHead, key: HeadKey
+    ) -> RequestReceiver | None:
+        """Take a request whose head is known; the response may start at once.
+
+        ``None``: what it has of its own has to be looked at as in any other head.
+        """
+        ...
+
+    def on_request(
+        self, channel: _Channel_contra, head: RequestHead, key: HeadKey | None = None
+    ) -> RequestReceiver:
+        """Take a request whose head is complete; the response may start at once.
+
+        :param key: under which what is found may be kept.
+        """
+        ...
+
+    def on_malformed_request(
+        self, channel: _Channel_contra, error: GatewayError, target: bytes | None
+    ) -> None:
+        """Respond at once to a malformed, too large or too slow request.  The channel then closes.
+
+        :param target: as the client sent it, where the request line could be read.
+        """
+        ...
+
+
+class ServerContext(Protocol[_Channel]):
+    """What all channels of a listener share; the factory is one."""
 
     clock: IReactorTime
     wheel: TimerWheel
     limits: ChannelLimits
     draining: bool
+    handler: RequestHandler[_Channel]
+
+    def on_channel_opened(self, channel: _Channel) -> None:
+        """Count a connection in."""
+        ...
+
+    def on_channel_closed(self, channel: _Channel) -> None:
+        """Count a connection out."""
+        ...
 
 
 class OpenRequest(Protocol):

@@ -38,9 +38,9 @@ from mgw.ops.process import file_limit, max_clients_for
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.reactor.transport import RelayTransport
-from mgw.web.channel import GatewayChannel, RequestHandler
-from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS
-from mgw.web.interfaces import ChannelLimits
+from mgw.web.channel import DRAIN_SECONDS, GatewayChannel
+from mgw.web.client_transport import CLOSE_SECONDS
+from mgw.web.interfaces import ChannelLimits, RequestHandler
 
 BACKLOG: Final = 1024
 
@@ -92,7 +92,9 @@ class ChannelFactory(ServerFactory):
 
     noisy = False
 
-    def __init__(self, handler: RequestHandler, clock: IReactorTime, limits: ChannelLimits) -> None:
+    def __init__(
+        self, handler: RequestHandler[GatewayChannel], clock: IReactorTime, limits: ChannelLimits
+    ) -> None:
         self.handler = handler
         self.clock = clock
         self.wheel = TimerWheel(clock)

@@ -146,7 +146,7 @@ def is_stalled(fleet: Fleet) -> bool:
 
     def stalled() -> bool:
         (worker,), (supervisor,) = fleet.worker.gateway.channels._open, fleet.listener.channels._open
-        return worker._full and supervisor._full
+        return worker._client.is_full and supervisor._client.is_full
 
     return bool(fleet.read(stalled))
 

@@ -19,7 +19,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.realtime.traffic._MAX_METERED_BYTES",
     ),
     "tests/memory/web/test_channel.py::test_exactly_so_much_is_held_behind_a_request": (
-        "mgw.web.channel.MAX_HELD",
+        "mgw.web.client_transport.MAX_HELD",
     ),
     "tests/memory/realtime/test_first_message.py::"
     "test_who_sends_much_behind_it_is_paused_until_it_is_taken": (

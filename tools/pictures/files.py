@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tools.pictures import fleet, overview, realtime, request, rooms, translation, workers
+from tools.pictures import connection, fleet, overview, realtime, request, rooms, translation, workers
 
 PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
@@ -17,6 +17,7 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "rooms": rooms.render,
         "translation": translation.render,
         "realtime": realtime.render,
+        "connection": connection.render,
     }
 )
 """A function for each file, by its name without ``.svg``; it returns the file's text."""

@@ -252,8 +252,8 @@ def test_one_write_is_bounded_and_a_connection_that_fills_up_is_left_alone() -> 
         client.line.channel.pauseProducing()
 
     client.line.transport.write = fill  # type: ignore[method-assign]
-    client.line.channel._out._send = None
-    client.line.channel._out.transport = client.line.transport
+    client.line.channel._client.out._send = None
+    client.line.channel._client.out.transport = client.line.transport
     feed.record_rows(rows(1, 1000))
     client.read()
     assert len(writes) == 1

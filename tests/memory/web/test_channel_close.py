@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from mgw.web.closing import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS
+from mgw.reactor.transport import RelayTransport
+from mgw.web.channel import DRAIN_SECONDS, LINGER_SECONDS
+from mgw.web.client_transport import LINGER_BYTES
 from tests.support.channels import (
     CLOSE,
     LIMITS,
@@ -157,3 +161,50 @@ def test_an_idle_connection_ends_our_side_first() -> None:
     assert (transport.ended, line.closing) == (True, False)
     line.clock.advance(LINGER_SECONDS)
     assert line.closing
+
+
+class Upgraded:
+    """Another protocol, and what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def start(self, transport: RelayTransport, write: Callable[[bytes], None], data: bytes) -> None:
+        self.told.append("start")
+
+    def on_data(self, data: bytes) -> None:
+        self.told.append(data.decode())
+
+    def pause(self) -> None:
+        self.told.append("pause")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+    def on_client_ended(self) -> None:
+        self.told.append("ended")
+
+    def on_lost(self) -> None:
+        self.told.append("lost")
+
+
+def test_a_protocol_that_comes_too_late_is_not_spoken() -> None:
+    line, upgraded = silent(), Upgraded()
+    line.send(get())
+    line.channel.abort()
+    line.channel.switch_protocols(upgraded)
+    line.leave()
+    assert upgraded.told == []
+
+
+def test_a_protocol_that_is_broken_off_is_not_ended_once_more() -> None:
+    line, upgraded = silent(), Upgraded()
+    line.send(get())
+    line.channel.switch_protocols(upgraded)
+    line.send(b"frame")
+    line.channel.abort()
+    line.channel.end_upgraded()
+    assert line.aborted
+    line.leave()
+    assert upgraded.told == ["start", "frame", "lost"]
+    assert line.timers() == 0

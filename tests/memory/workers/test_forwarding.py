@@ -164,16 +164,16 @@ def test_a_slow_client_holds_up_the_supervisor_and_not_memory() -> None:
     channel.pauseProducing()
     (supervisor,) = worker.listener.channels._open
     for _ in range(100):
-        if not supervisor._full:
+        if not supervisor._client.is_full:
             supervisor.write(b":" * 8192 + b"\n\n")
         worker.turn()
-    assert supervisor._full
+    assert supervisor._client.is_full
     assert worker.endpoint.supervisor.most <= PIPE_BYTES + 16384
     assert len(worker.received()) - before <= 16384
     worker.supervisor.clock.advance(3600)
     channel.resumeProducing()
     worker.turn()
-    assert not supervisor._full
+    assert not supervisor._client.is_full
     assert len(worker.received()) - before >= PIPE_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The readers of request bodies, held against ``httptools`` as an independent reference."""
+"""The reader of chunked request bodies, held against ``httptools`` as an independent reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from httptools import HttpParserError, HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.http.body import ChunkedRequestBody, SizedRequestBody
+from mgw.http.body import ChunkedRequestBody
 from mgw.nouns.errors import GatewayError
 
 HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -104,20 +104,6 @@ def test_chunks_are_read_in_any_cut_up_to_their_last_byte(chunks: list[bytes], p
         cut.append(data[at : at + size])
         at += size
     assert read(cut) == (b"".join(chunks), b"behind", True)
-
-
-@given(pieces=st.lists(st.binary(max_size=5)), length=st.integers(1, 20))
-def test_a_counted_body_ends_at_its_length(pieces: list[bytes], length: int) -> None:
-    body, content, rest = SizedRequestBody(length), b"", b""
-    for piece in pieces:
-        if body.ended:
-            rest += piece
-        else:
-            found, rest = body.feed(piece)
-            content += found
-    whole = b"".join(pieces)
-    assert (content, rest) == (whole[:length], whole[length:])
-    assert body.ended is (len(whole) >= length)
 
 
 def test_extensions_of_modest_size_are_ignored() -> None:
