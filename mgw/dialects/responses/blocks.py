@@ -23,6 +23,7 @@ and ``ResponseOutputItem``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
 from hashlib import blake2b
@@ -74,6 +75,8 @@ PREFIXES: Final = MappingProxyType(
 )
 """How the identifiers of items begin, by the type of the item."""
 _DIGEST_BYTES: Final = 16
+CALL_ID: Final = re.compile(r".{1,64}", re.DOTALL)
+"""What Responses take for ``call_id``: "a string with maximum length 64"."""
 
 
 class Holder(Enum):

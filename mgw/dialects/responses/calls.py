@@ -50,8 +50,6 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 _STRING: Final = JSONDecoder(strict=False)
 """Takes halves of surrogate pairs, too, and says where the string ends."""
 _UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
-CALL_ID: Final = re.compile(r".{1,64}", re.DOTALL)
-"""What Responses takes for ``call_id``: any text of up to 64 characters."""
 _ENCODER: Final = Encoder()
 _OBJECT: Final = Decoder(dict[str, Raw])
 _LONGEST_EMPTY: Final = 64

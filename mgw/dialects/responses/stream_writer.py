@@ -49,14 +49,8 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ReplyContext
-from mgw.dialects.responses.blocks import COMPLETED, INCOMPLETE, render_image
-from mgw.dialects.responses.calls import (
-    CALL_ID,
-    CallHead,
-    OpenStructuredCall,
-    OpenTextCall,
-    is_structured,
-)
+from mgw.dialects.responses.blocks import CALL_ID, COMPLETED, INCOMPLETE, render_image
+from mgw.dialects.responses.calls import CallHead, OpenStructuredCall, OpenTextCall, is_structured
 from mgw.dialects.responses.errors import render_failure
 from mgw.dialects.responses.options import ResponseRenderer, ResponseReplyOptions, is_cut, status_of
 from mgw.dialects.responses.schema import ClientTool, ToolKind

@@ -24,7 +24,6 @@ Sources: contract 11.9; the SDK's ``ResponseInputParam`` and its members.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Final
@@ -62,7 +61,7 @@ from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Ledger
 from mgw.dialects.placeholders import BEGIN_STRICT, BETWEEN
-from mgw.dialects.responses.blocks import item_id
+from mgw.dialects.responses.blocks import CALL_ID, item_id
 from mgw.dialects.responses.media import render_media, render_text
 from mgw.dialects.responses.thoughts import render_thought
 from mgw.dialects.tool_names import ToolNames
@@ -73,9 +72,7 @@ _ASSISTANT: Final = Role.ASSISTANT
 _SYSTEM: Final = Role.SYSTEM
 REASONING: Final = "input[reasoning]"
 """The client's path of a thought, or a signature, that is left out."""
-_CALL_ID: Final = re.compile(r".{1,64}", re.DOTALL)
-"""What Responses take for ``call_id``: "a string with maximum length 64"."""
-_POLICY: Final = HistoryPolicy(_CALL_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
+_POLICY: Final = HistoryPolicy(CALL_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
 _STRICT: Final = replace(_POLICY, joins_neighbours=True, begins_with_user=True, begin=BEGIN_STRICT)
 """The policy for hosts that put the items through a chat template (contract 8.29)."""
 _STRICT_NINE: Final = replace(_STRICT, call_ids=NINE_ID)
