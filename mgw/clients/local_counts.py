@@ -54,7 +54,10 @@ class Tally:
     def hold(self, now: float) -> LocalPermit:
         """Count a request that begins."""
         self.in_flight += 1
-        return LocalPermit(self, {row.limit.name: window.hold(now) for row, window, _ in self.windows})
+        entries: dict[str, Any] = {}  # Any: as above
+        for row, window, _ in self.windows:
+            entries[row.limit.name] = window.hold(now)
+        return LocalPermit(self, entries)
 
     def _window(self, row: Allowance, store: SumStore) -> _Counted:
         """Return the window of a limit: the one before, where there is one."""

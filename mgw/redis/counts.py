@@ -90,10 +90,7 @@ class RedisTallies:
         if self.link.is_up:
             self._change(tally.holder, [_Change(IN_FLIGHT, None, -1), *changes])
         else:
-            away = self._away.setdefault(tally.holder, {})
-            for change in changes:
-                place = change.limit, change.period
-                away[place] = away.get(place, 0) + change.amount
+            self._remember(tally.holder, changes)
 
     def went_down(self) -> None:
         """Redis is away from now on."""
@@ -127,7 +124,18 @@ class RedisTallies:
             keys += self._keys(holder, limit, period)
             size = COARSE_MS if period is None else round(period.ends * 1000)
             arguments += [limit.window.value, change.bucket, change.amount, size]
-        _ = self.link.run(END, keys, *arguments).addErrback(_trap)
+        _ = self.link.run(END, keys, *arguments).addErrback(self._on_lost, holder, changes)
+
+    def _on_lost(self, failure: Failure, holder: str, changes: Sequence[_Change]) -> None:
+        """Tell it again when Redis is back, if it still counts then: better twice than never."""
+        failure.trap(RedisError)
+        self._remember(holder, [change for change in changes if change.period is not None])
+
+    def _remember(self, holder: str, changes: Sequence[_Change]) -> None:
+        away = self._away.setdefault(holder, {})
+        for change in changes:
+            place = change.limit, change.period
+            away[place] = away.get(place, 0) + change.amount
 
     def _register(self, holder: str, count: int) -> None:
         """Say how many are under way here, under an id that is new to Redis."""

@@ -8,13 +8,15 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import LimitReached, Limits, Permit
+from mgw.clients.limits import Allowance, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
+from mgw.redis.protocol import RedisError
 from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
 from tests.support.counting import HOLDER, limits
+from tests.support.counting_law import BUDGET
 
 
 @dataclass
@@ -25,9 +27,11 @@ class Link:
     prefix: str = "mgw:"
     hosts_key: str = "mgw:hosts"
     asked: list[Deferred[Any]] = field(default_factory=list)
+    said: list[tuple[object, ...]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
-    def run(self, *_: object) -> Deferred[Any]:
+    def run(self, _: object, __: object, *arguments: object) -> Deferred[Any]:
+        self.said.append(arguments)
         self.asked.append(Deferred())
         return self.asked[-1]
 
@@ -62,6 +66,23 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone(n
     assert host.found[1] == LimitReached(name, 3, 1.0)
     assert host.counts.refusals(HOLDER) == {name: 1}
     assert host.local.in_flight(HOLDER) == 1
+
+
+def test_money_that_redis_may_not_have_heard_of_is_told_again() -> None:
+    host = Host()
+    host.begin((Allowance(BUDGET, 100),))
+    host.link.asked[0].callback(Begun(1, "", 0))
+    (permit,) = host.found
+    assert isinstance(permit, Permit)
+    host.counts.end(permit, Taken(tokens=7, nanodollars=9))
+    told = host.link.said[-1]
+    host.link.is_up = False
+    host.link.asked[-1].errback(RedisError("it did not answer"))
+    host.link.is_up = True
+    host.tallies.came_up()
+    assert host.link.said[-1] == (*told[:1], *told[5:]), "the same, without what is in flight"
+    host.tallies.came_up()
+    assert len(host.link.said) == 3
 
 
 @pytest.mark.parametrize(
