@@ -1,15 +1,19 @@
 """What completed requests add to the sums in memory, for a gateway without ``hooks.sqlite``.
 
-Told of each exchange, as a sink is, it adds up what has the same minute, labels and outcome.  An event costs
-a look-up and a few additions, and its times are put on a list: to find their buckets is left to the thread of
-the database (:mod:`mgw.dashboard.usage_spans`), which gets all of this when somebody asks, or when there is
-much of it.
+Told of each exchange, as a sink is, it adds up the amounts of those that are alike: of the same minute, with
+the same labels and outcome, and with the same amounts known or unknown.  What the figures are is then said by
+the same SQL as that of a file (:mod:`mgw.usage.usage_sums`), once for each of these groups.  An event costs a
+look-up and a few additions; to put it into a table instead and add it up there takes ten times as long.
+
+Its times are put on a list: to find their buckets is left to the thread of the database
+(:mod:`mgw.dashboard.usage_spans`), which gets all of this when somebody asks, or when there is much of it.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,36 +22,49 @@ from mgw.dashboard.event_memory import Work
 from mgw.dashboard.usage_spans import Summed, UsageSpans
 from mgw.usage.buckets import bucket_of, text_of
 from mgw.usage.event import Outcome, SettledExchange
-from mgw.usage.figures import FIGURES
 from mgw.usage.labels import ExchangeLabels
 from mgw.usage.usage_read import MAX_KEY_BYTES, OTHER
-from mgw.usage.usage_rollup import LABELS
-from mgw.usage.usage_sums import SUMS, THOUSANDTHS
+from mgw.usage.usage_rollup import LABELS, TIMES
+from mgw.usage.usage_sums import SUMS, THOUSANDTHS, if_timed, sum_of_groups
 
 MAX_WAITING: Final = 128
-"""The rows of a minute and its labels at which they are handed over."""
+"""The groups at which they are handed over."""
 MAX_EVENTS: Final = 4096
 """The events in them at which they are handed over, too."""
 MAX_KEPT: Final = 8
 """How many times more of both may wait while the thread is busy; then they are lost."""
 _MILLISECONDS: Final = 60_000
 """The milliseconds of a minute."""
-_INDEX: Final = {name: index for index, name in enumerate(SUMS)}
-_TOKENS, _MINUTES, _COST = _INDEX["tokens_in"], _INDEX["session_minutes"], _INDEX["cost_usd"]
-_UNPRICED, _UNCOUNTED = _INDEX["unpriced"], _INDEX["uncounted"]
-_FIGURES: Final = {outcome: _INDEX[name] for outcome, name in FIGURES.items()}
-_NEW_SUMS: Final = tuple(0 if found.is_count else None for found in SUMS.values())
-_Labels = tuple[int, ExchangeLabels, Outcome, str | None]
-"""The minute, what is the same for many exchanges, how they ended, and why."""
+_AMOUNTS: Final = (
+    *("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"),
+    *("session_minutes", "cost_usd"),
+)
+_MINUTES, _COST = _AMOUNTS.index("session_minutes"), _AMOUNTS.index("cost_usd")
+_TABLE: Final = "usage_groups"
+_COLUMNS: Final = (
+    *("minute", *LABELS, "modality", "transport", "stream", "events", *_AMOUNTS),
+    *(f"{name}_{what}" for name in TIMES for what in ("us", "counts")),
+)
+_KEEP: Final = f"INSERT INTO {_TABLE} VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 (names of ours, as below)
+_SUMS: Final = (
+    *map(sum_of_groups, SUMS),
+    *(f"sum({if_timed(f'{name}_us')}), group_concat({if_timed(f'{name}_counts')}, '')" for name in TIMES),
+)
+_LABELS: Final = ", ".join(("minute", *LABELS))
+_SUM_UP: Final = f"SELECT {_LABELS}, {', '.join(_SUMS)} FROM {_TABLE} GROUP BY {_LABELS}"  # noqa: S608
+_Key = tuple[int, ExchangeLabels, Outcome, str | None, bool | None, bool, bool, bool]
+"""The minute, what is the same for many exchanges, how they ended and why, whether they streamed, and which
+amounts they have not: tokens, minutes, a cost."""
 
 
-class _Waiting:
-    """The sums of some exchanges, and the times of those that count."""
+class _Group:
+    """What some exchanges amount to that are alike."""
 
-    __slots__ = ("latency_ms", "sums", "ttft_ms")
+    __slots__ = ("amounts", "events", "latency_ms", "ttft_ms")
 
     def __init__(self) -> None:
-        self.sums: list[Any] = list(_NEW_SUMS)  # Any: a number, or None
+        self.events = 0
+        self.amounts: list[int | None] = [None] * len(_AMOUNTS)
         self.latency_ms: list[float] = []
         self.ttft_ms: list[float] = []
 
@@ -62,7 +79,7 @@ class UsageMemory:
     """Whether events are to be kept: not while they are in a file."""
     full: Callable[[], None] = lambda: None
     """Called when there is so much that it should be handed over."""
-    _waiting: dict[_Labels, _Waiting] = field(default_factory=dict, repr=False)
+    _waiting: dict[_Key, _Group] = field(default_factory=dict, repr=False)
     _events: int = 0
     """How many wait."""
     _is_empty: bool = True
@@ -76,26 +93,34 @@ class UsageMemory:
             return
         waiting = self._waiting
         for settled in rows:
-            labels, outcome = settled.labels, settled.outcome
-            key = (int(settled.time * 1000) // _MILLISECONDS, labels, outcome, settled.error)
+            usage, session, cost = settled.usage, settled.session, settled.cost
+            key = (
+                int(settled.time * 1000) // _MILLISECONDS,
+                settled.labels,
+                settled.outcome,
+                settled.error,
+                settled.stream,
+                usage.tokens_in is usage.tokens_out is None,
+                session is None or session.minutes is None,
+                cost is None,
+            )
             found = waiting.get(key)
             if found is None:
-                found = waiting[key] = _Waiting()
-            sums = found.sums
-            sums[0] += 1
-            if labels.consumes or settled.usage is not NO_USAGE or settled.session is not None:
-                _count_amounts(sums, settled)
-            if outcome is Outcome.OK and labels.transport == "http":
-                found.latency_ms.append(settled.latency_ms)
-                if settled.ttft_ms is not None:
-                    found.ttft_ms.append(settled.ttft_ms)
+                found = waiting[key] = _Group()
+            found.events += 1
+            if usage is not NO_USAGE or session is not None or cost is not None:
+                _add_amounts(found.amounts, settled)
+            found.latency_ms.append(settled.latency_ms)
+            if settled.ttft_ms is not None:
+                found.ttft_ms.append(settled.ttft_ms)
             self._events += 1
         if len(waiting) >= MAX_WAITING or self._events >= MAX_EVENTS:
             self._on_much()
 
-    def create(self, connection: Any) -> None:  # Any: as in the interface
+    def create(self, connection: sqlite3.Connection) -> None:
         """Make the tables."""
         self._spans.create(connection)
+        connection.execute(f"CREATE TABLE {_TABLE} ({', '.join(_COLUMNS)})")
 
     def hand_over(self) -> Work | None:
         """Return what adds all that waits to the tables, and forgets what is too old."""
@@ -103,7 +128,7 @@ class UsageMemory:
         if not waiting and self._is_empty:
             return None
         self._waiting, self._events, self._is_empty = {}, 0, False
-        return lambda connection: self._spans.add(connection, _summed(waiting), now)
+        return lambda connection: self._spans.add(connection, _sum_up(connection, waiting), now)
 
     def forget(self) -> None:
         """Drop what waits."""
@@ -115,44 +140,47 @@ class UsageMemory:
             self._waiting, self._events = {}, 0
 
 
-def _count_amounts(sums: list[Any], settled: SettledExchange) -> None:
-    """Add the tokens, the money and the minutes of an exchange as far as they are known, and whether it lacks
-    them (:mod:`mgw.usage.figures`).
-    """
-    usage, session, cost = settled.usage, settled.session, settled.cost
-    minutes = None if session is None else session.minutes
+def _add_amounts(amounts: list[int | None], settled: SettledExchange) -> None:
+    """Add the tokens, the minutes and the money of an exchange as far as they are known, in whole units."""
+    usage, session = settled.usage, settled.session
     tokens = (usage.tokens_in, usage.tokens_out, usage.cache_read, usage.cache_write, usage.reasoning)
-    for index, count in enumerate(tokens, _TOKENS):
+    for index, count in enumerate(tokens):
         if count is not None:
-            sums[index] = (sums[index] or 0) + count
-    if minutes is not None:
-        sums[_MINUTES] = (sums[_MINUTES] or 0) + round(round(minutes, 3) * THOUSANDTHS)
-    if cost is not None:
-        sums[_COST] = (sums[_COST] or 0) + cost
-    if not settled.labels.consumes:
-        return
-    is_answered = settled.outcome is Outcome.OK
-    if cost is None and (is_answered or minutes is not None):
-        sums[_UNPRICED] += 1
-    if is_answered and settled.stream and usage.tokens_in is usage.tokens_out is None:
-        sums[_UNCOUNTED] += 1
+            amounts[index] = (amounts[index] or 0) + count
+    if session is not None and session.minutes is not None:
+        amounts[_MINUTES] = (amounts[_MINUTES] or 0) + round(round(session.minutes, 3) * THOUSANDTHS)
+    if settled.cost is not None:
+        amounts[_COST] = (amounts[_COST] or 0) + settled.cost
 
 
-def _summed(waiting: dict[_Labels, _Waiting]) -> Iterator[Summed]:
-    """Return what waits as rows of the table have it."""
-    for (minute, labels, outcome, error), found in waiting.items():
-        found.sums[_FIGURES[outcome]] = found.sums[0]
-        named = {
-            "client": labels.client,
-            "provider": labels.provider,
-            "model": labels.model,
-            "route": labels.route,
-            "status": outcome.value,
-            "error": error,
-            "key_hash": labels.key_hash,
-        }
-        times = (*_time_sums(found.latency_ms), *_time_sums(found.ttft_ms))
-        yield minute, tuple(_clean(named[label]) for label in LABELS), (*found.sums, *times)
+def _sum_up(connection: sqlite3.Connection, waiting: Mapping[_Key, _Group]) -> list[Summed]:
+    """Return the sums of what waits, as rows of the table of hours have them."""
+    connection.execute("BEGIN")
+    connection.executemany(_KEEP, (_row(key, group) for key, group in waiting.items()))
+    width = 1 + len(LABELS)
+    found = [(row[0], row[1:width], row[width:]) for row in connection.execute(_SUM_UP)]
+    connection.execute("ROLLBACK")  # the table is empty again
+    return found
+
+
+def _row(key: _Key, group: _Group) -> tuple[Any, ...]:  # Any: as the table has it
+    minute, labels, outcome, error, stream, *_ = key
+    named = {
+        "client": labels.client,
+        "provider": labels.provider,
+        "model": labels.model,
+        "route": labels.route,
+        "status": outcome.value,
+        "error": error,
+        "key_hash": labels.key_hash,
+    }
+    return (
+        minute,
+        *(_clean(named[label]) for label in LABELS),
+        *(labels.modality, labels.transport, stream, group.events, *group.amounts),
+        *_time_sums(group.latency_ms),
+        *_time_sums(group.ttft_ms),
+    )
 
 
 def _time_sums(milliseconds: list[float]) -> tuple[int | None, str | None]:

@@ -95,11 +95,27 @@ def sum_expression(name: str, known: Collection[str], *, exact: bool = True) -> 
     return found.aggregate.format(found.value if exact else f"{found.value} * 1.0")
 
 
+def sum_of_groups(name: str) -> str:
+    """Return a sum in SQL, of a table whose rows stand for several events that are alike.
+
+    ``events`` says for how many; amounts are added up already, in whole units.
+    """
+    found = SUMS[name]
+    if found.is_count:
+        return f"ifnull(sum({found.value or '1'} * events), 0)"
+    return f"sum({found.columns[0]})"
+
+
 def time_value(column: str, known: Collection[str]) -> str:
     """Return in SQL the microseconds of ``latency_ms`` or ``ttft_ms`` that count; else there is no value."""
     if not {column, *TIMED_COLUMNS}.issubset(known):
         return "NULL"
-    return f"CASE WHEN {IS_TIMED} THEN {whole_units(column, THOUSANDTHS)} END"
+    return if_timed(whole_units(column, THOUSANDTHS))
+
+
+def if_timed(value: str) -> str:
+    """Return a value in SQL where times count; else there is none."""
+    return f"CASE WHEN {IS_TIMED} THEN {value} END"
 
 
 def is_overflow(error: sqlite3.Error) -> bool:

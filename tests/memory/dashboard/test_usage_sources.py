@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.cli.main import main
 from mgw.dashboard.event_memory import EventMemory
@@ -19,7 +21,8 @@ from mgw.dashboard.usage import ask_file, ask_memory
 from mgw.dashboard.usage_memory import UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.dashboard.usage_spans import MINUTE, MINUTES
-from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, nanodollars_of
+from mgw.usage.event import NANODOLLARS, Outcome, SettledExchange, UsageEvent, nanodollars_of
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.record import encode
 from mgw.usage.usage_read import MAX_KEY_BYTES
 from mgw.usage.usage_rollup import hour_of
@@ -35,12 +38,20 @@ HOUR = 3600
 SUMMED = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
+def with_shared_labels(events: Sequence[UsageEvent]) -> Iterator[SettledExchange]:
+    """Return the exchanges behind events; those with the same labels share them, as in a gateway."""
+    shared: dict[tuple[str | None, ...], ExchangeLabels] = {}
+    for settled in map(settled_as, events):
+        names = tuple(getattr(settled.labels, name) for name in ExchangeLabels.__match_args__)
+        yield replace(settled, labels=shared.setdefault(names, settled.labels))
+
+
 def from_memory(events: Sequence[UsageEvent], query: UsageQuery) -> Any:
     runner = AtOnce()
     sums = UsageMemory(lambda: NOW, lambda: True)
     memory = EventMemory(runner, [sums])
     sums.full = memory.write
-    sums.record_all(settled_as(each) for each in events)
+    sums.record_all(with_shared_labels(events))
     return json.loads(result_of(ask_memory(EventQueries(runner), memory, query)))
 
 
@@ -134,6 +145,24 @@ def test_a_file_its_closed_hours_and_the_memory_say_the_same(
     assert from_hours(events, query) == found
     within = [each for each in events if since <= int(each.time * 1000) / 1000 < until]
     assert found["totals"]["requests"] == len(within)
+
+
+def test_events_that_are_alike_but_for_what_is_known_count_as_in_a_file() -> None:
+    known = product(
+        *((None, 7), (None, 3), (None, 2.5), (None, 0.25)),
+        *((None, True, False), Outcome, ("http", "websocket"), ("chat", "count_tokens")),
+    )
+    names = (
+        *("tokens_in", "tokens_out", "session_minutes", "cost_usd"),
+        *("stream", "status", "transport", "route"),
+    )
+    events = [
+        event(request_id=str(number), time=NOW - 1.0, **dict(zip(names, values, strict=True)))
+        for number, values in enumerate(known)
+    ]
+    for by in (None, *By):
+        query = asked(1, by)
+        assert from_memory(events, query) == from_file(events, query) | {"source": "memory"}
 
 
 @settings(deadline=None)
