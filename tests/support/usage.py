@@ -140,7 +140,7 @@ class OnDemand:
         self.stopped = False
 
     def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
-        self.waiting.append(lambda: AtOnce().run(work, then))
+        self.waiting.append(lambda: then(work()))
 
     def stop(self) -> None:
         self.stopped = True

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,9 @@ from mgw.usage.spool_files import SinkSpool, SpoolFiles
 from tests.support.laws import examples
 from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
 from tests.support.stored_events import MIB, stored_lines
-from tests.support.usage import OnDemand
+from tests.support.usage import AtOnce, OnDemand
+
+T = TypeVar("T")
 
 
 @pytest.fixture(autouse=True)
@@ -376,6 +379,13 @@ def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: 
     assert harness.outbox.dropped == 0
 
 
+class FailingDisk(OnDemand):
+    """A disk that tells whoever waits what failed."""
+
+    def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        self.waiting.append(lambda: AtOnce().run(work, then))
+
+
 class SmallDisk(SpoolFiles):
     """A disk with room for one batch at a time until one was stored."""
 
@@ -422,7 +432,7 @@ def test_no_more_bytes_are_stored_together_than_allowed(tmp_path: Path, more: in
 
 
 def test_a_disk_that_has_no_room_for_many_batches_gets_one_at_a_time(tmp_path: Path) -> None:
-    disk = OnDemand()
+    disk = FailingDisk()
     harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(5)))
     harness.outbox.spool.files = SmallDisk(str(tmp_path / "small"))
     finish(disk)
