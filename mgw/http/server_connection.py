@@ -124,7 +124,7 @@ class ServerConnection:
         self._response_end = ServerEvent.RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
         if len(held) < stop:
             self.state = TRANSITIONS[self.state][ServerEvent.HEAD]
-            self._chunks, self._left_to_read = None, length
+            self._left_to_read = length
             self.held = held[end:]
             return None
         self.state = TRANSITIONS[self.state][ServerEvent.REQUEST]
@@ -162,8 +162,10 @@ class ServerConnection:
         event = ServerEvent.REQUEST
         if head.has_body:
             event = ServerEvent.EXPECTATION if head.expects_continue else ServerEvent.HEAD
-            self._chunks = ChunkedRequestBody() if head.content_length is None else None
-            self._left_to_read = head.content_length or 0
+            if head.content_length is None:
+                self._chunks = ChunkedRequestBody()
+            else:
+                self._left_to_read = head.content_length
         self.state = TRANSITIONS[self.state][event]
         return head
 
