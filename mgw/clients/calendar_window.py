@@ -39,6 +39,8 @@ class CalendarWindow:
     """
 
     __slots__ = ("_held", "_period", "_place", "_store", "_used", "_window", "limit")
+    has_entries = True
+    """Every request has one: the period in which it began."""
 
     def __init__(
         self, limit: int, held: int, window: Window, place: tuple[str, str], store: SumStore

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
+from msgspec import Struct
+
 from mgw.clients.calendar_window import CalendarWindow, NoStore, SumStore
 from mgw.clients.limits import AMOUNTS, Allowance, Amount, LimitReached, Limits, Permit, Taken, Unit
 from mgw.clients.period import Period, Window
@@ -19,15 +21,36 @@ class _Counted(Protocol):
 
     limit: int
 
+    @property
+    def has_entries(self) -> bool: ...
     def wait(self, now: float) -> float: ...
     def hold(self, now: float) -> Any: ...  # Any: each has entries of its own, which it alone reads
     def settle(self, now: float, entry: Any, amount: int) -> None: ...
 
 
+class _Row(Struct, frozen=True, eq=False):
+    """A limit with a window, as a tally has it."""
+
+    name: str
+    most: int
+    window: _Counted
+    held: int
+    amount_of: Amount
+
+
 class Tally:
     """What one holder has used.  Requests in flight are counted whether or not they are limited."""
 
-    __slots__ = ("_by_name", "holder", "in_flight", "in_flight_rows", "limits", "refusals", "windows")
+    __slots__ = (
+        "_by_name",
+        "_holding",
+        "holder",
+        "in_flight",
+        "in_flight_rows",
+        "limits",
+        "refusals",
+        "rows",
+    )
 
     def __init__(self, holder: str) -> None:
         self.holder = holder
@@ -36,18 +59,17 @@ class Tally:
         self.refusals: dict[str, int] = {}
         self._by_name: dict[str, _Counted] = {}
         self.in_flight_rows: tuple[Allowance, ...] = ()
-        self.windows: tuple[tuple[Allowance, _Counted, Amount], ...] = ()
-        """The windows of all limits but those on what is in flight, and how much each counts of a request."""
+        self.rows: tuple[_Row, ...] = ()
+        """All limits but those on what is in flight."""
+        self._holding: tuple[_Row, ...] = ()
+        """Those that have to know when a request began."""
 
     def use(self, limits: Limits, store: SumStore) -> None:
         """Obey other limits from now on; what was counted stays."""
         self.limits = limits
         self.in_flight_rows = tuple(row for row in limits if row.limit.window is Window.NONE)
-        self.windows = tuple(
-            (row, self._window(row, store), AMOUNTS[row.limit.unit])
-            for row in limits
-            if row.limit.window is not Window.NONE
-        )
+        self.rows = tuple(self._row(row, store) for row in limits if row.limit.window is not Window.NONE)
+        self._holding = tuple(row for row in self.rows if row.window.has_entries)
         for row in limits:
             self.refusals.setdefault(row.limit.name, 0)
 
@@ -55,12 +77,12 @@ class Tally:
         """Count a request that begins."""
         self.in_flight += 1
         entries: dict[str, Any] = {}  # Any: as above
-        for row, window, _ in self.windows:
-            entries[row.limit.name] = window.hold(now)
+        for row in self._holding:
+            entries[row.name] = row.window.hold(now)
         return LocalPermit(self, entries)
 
-    def _window(self, row: Allowance, store: SumStore) -> _Counted:
-        """Return the window of a limit: the one before, where there is one."""
+    def _row(self, row: Allowance, store: SumStore) -> _Row:
+        """Return a limit with its window: the one before, where there is one."""
         limit, place = row.limit, (self.holder, row.limit.name)
         window = self._by_name.get(limit.name)
         if window is None:
@@ -70,7 +92,7 @@ class Tally:
                 window = CalendarWindow(row.most, limit.unit.held, limit.window, place, store)
             self._by_name[limit.name] = window
         window.limit = row.most
-        return window
+        return _Row(limit.name, row.most, window, limit.unit.held, AMOUNTS[limit.unit])
 
 
 class LocalPermit(Permit, eq=False):
@@ -127,19 +149,19 @@ class LocalCounts:
         tally = self._tallies.get(holder)
         if tally is None or tally.limits is not limits:
             tally = self._tally(holder, limits)
-        now = self.clock() if tally.windows else 0.0
-        found, longest = None, 0.0
-        for row in tally.in_flight_rows:
-            if tally.in_flight >= row.most and longest < BUSY_SECONDS:
-                found, longest = row, BUSY_SECONDS
-        for row, window, _ in tally.windows:
-            seconds = window.wait(now)
+        now = self.clock() if tally.rows else 0.0
+        name, most, longest = "", 0, 0.0
+        for flight in tally.in_flight_rows:
+            if tally.in_flight >= flight.most and longest < BUSY_SECONDS:
+                name, most, longest = flight.limit.name, flight.most, BUSY_SECONDS
+        for row in tally.rows:
+            seconds = row.window.wait(now)
             if seconds > longest:
-                found, longest = row, seconds
-        if found is None:
+                name, most, longest = row.name, row.most, seconds
+        if not longest:
             return tally.hold(now)
-        tally.refusals[found.limit.name] += 1
-        return LimitReached(found.limit.name, found.most, longest)
+        tally.refusals[name] += 1
+        return LimitReached(name, most, longest)
 
     def admit(self, holder: str, limits: Limits) -> LocalPermit:
         """Count a request that begins, whatever stands against it: somebody else has admitted it."""
@@ -151,9 +173,11 @@ class LocalCounts:
         assert isinstance(permit, LocalPermit), "it was counted here"
         tally = permit.tally
         tally.in_flight -= 1
-        now = self.clock() if tally.windows else 0.0
-        for row, window, amount_of in tally.windows:
-            window.settle(now, permit.entries.get(row.limit.name), amount_of(taken))
+        now = self.clock() if tally.rows else 0.0
+        for row in tally.rows:
+            amount = row.amount_of(taken)
+            if amount != row.held:
+                row.window.settle(now, permit.entries.get(row.name), amount)
 
     def count_refusal(self, holder: str, limit: str) -> None:
         """Count a request that somebody else did not admit."""

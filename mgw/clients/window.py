@@ -36,11 +36,12 @@ class SlidingWindow:
     :param counts_single: all additions are of 1, and only where there is room.
     """
 
-    __slots__ = ("_counts_single", "_entries", "_total", "limit")
+    __slots__ = ("_entries", "_total", "has_entries", "limit")
 
     def __init__(self, limit: int, *, counts_single: bool) -> None:
         self.limit = limit
-        self._counts_single = counts_single
+        self.has_entries = counts_single
+        """Whether a request has an entry from its beginning on."""
         self._total = 0
         self._entries: deque[Entry] = deque()
 
@@ -61,16 +62,16 @@ class SlidingWindow:
                 return entry.expires - now
         return 0.0
 
-    def hold(self, now: float) -> Entry | None:
-        """Count a request that begins, if requests are what it counts."""
-        return self.add(now, 1) if self._counts_single else None
+    def hold(self, now: float) -> Entry:
+        """Count a request that begins, where requests are what it counts."""
+        return self.add(now, 1)
 
     def settle(self, now: float, entry: Entry | None, amount: int) -> None:
         """Count what a request came to.
 
         :param entry: what :meth:`hold` has returned; ``None`` also for a request older than the limit.
         """
-        if not self._counts_single:
+        if not self.has_entries:
             if amount:
                 self.add(now, amount)
         elif entry is not None and not amount:
@@ -81,7 +82,7 @@ class SlidingWindow:
         self._expire(now)
         entries = self._entries
         few = len(entries) < 2 * MAX_EXACT  # those taken back may linger
-        exact = self._counts_single and self.limit <= MAX_EXACT and few
+        exact = self.has_entries and self.limit <= MAX_EXACT and few
         if entries and not exact and now - entries[-1].began < SHARED_SECONDS:
             entry = entries[-1]
             entry.expires = max(entry.expires, now + SECONDS)

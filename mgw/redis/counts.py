@@ -179,8 +179,8 @@ def _change_of(limit: Limit, permit: LocalPermit, ticket: str | None, taken: Tak
     if limit.window is Window.NONE:
         return 0
     held, amount = limit.unit.held, AMOUNTS[limit.unit](taken)
-    if limit.name not in permit.entries:  # the limit is younger than the request
-        return 0 if held else amount
+    if held and limit.name not in permit.entries:  # the limit is younger than the request
+        return 0
     if held and limit.window is Window.MINUTE:  # a request counts when it begins, or not at all
         return amount - held if ticket else 0
     return amount if ticket is None else amount - held
