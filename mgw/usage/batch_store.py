@@ -63,6 +63,10 @@ class BatchStore:
     """Called with each error of the disk."""
     saving: list[Batch] = field(default_factory=list, repr=False)
     """The batches that are being stored."""
+    _removed: list[str] = field(default_factory=list, repr=False)
+    """The keys of batches that are to be deleted."""
+    _is_removing: bool = False
+    """Whether some are being deleted; others are deleted together afterwards."""
     _at_once: int = MAX_STORED_BATCHES
     """How many may be: a disk that had no room for many may have some for one."""
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
@@ -88,7 +92,9 @@ class BatchStore:
         batch.over = True
         self.room.release(batch.reserved)
         if batch.reserved:
-            self._run(partial(self.spool.remove, batch.key), self._note)
+            self._removed.append(batch.key)
+            if not self._is_removing:
+                self._remove_all()
         batch.reserved = 0
 
     def take_over(self, then: Callable[[list[Batch], int], None]) -> None:
@@ -106,12 +112,26 @@ class BatchStore:
             ]
             if found or result.lost:
                 then(found, result.lost)
+            if not result.is_all:
+                self.take_over(then)
 
         self._run(self.spool.take_over, on_taken)
 
     def close(self) -> None:
         """Let go of the batches when all is done that was asked for."""
+        self._remove_all()
         self._run(self.spool.close, lambda _: None)
+
+    def _remove_all(self) -> None:
+        if self._removed:
+            keys, self._removed = self._removed, []
+            self._is_removing = True
+            self._run(partial(self.spool.remove, keys), self._on_removed)
+
+    def _on_removed(self, result: Exception | None) -> None:
+        self._note(result)
+        self._is_removing = False
+        self._remove_all()
 
     def _save_next(self) -> None:
         if self.saving:
@@ -125,6 +145,7 @@ class BatchStore:
             if piece is not None:
                 pieces.append(piece)
         if pieces:
+            self._remove_all()  # there may be no room for them otherwise
             self._run(partial(self.spool.add, pieces), partial(self._on_saved, pieces))
 
     def _take(self, batch: Batch) -> Piece | None:

@@ -21,8 +21,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -104,19 +104,13 @@ class SpoolDatabase:
     def add(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Store all that can be read, or nothing at all; return what cannot be read."""
         lost = []
-        self._connection.execute("BEGIN")
-        try:
+        with self._transaction():
             for piece in pieces:
                 if piece.lines is None:
                     lost.append(piece)
                     continue
                 key, start, sink, count, lines = astuple(piece)
                 self._connection.execute(_ADD, (key, start, sink, count, _checksum(key, start, lines), lines))
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
         return lost
 
     def read(self, key: str) -> list[bytes]:
@@ -131,9 +125,13 @@ class SpoolDatabase:
             for line in lines.splitlines(keepends=True)
         ]
 
-    def remove(self, key: str) -> None:
-        """Delete a batch; one that is not there is no error."""
-        self._connection.execute("DELETE FROM batches WHERE key = ?", (key,))
+    def remove(self, keys: Sequence[str]) -> None:
+        """Delete batches; those that are not there are no error."""
+        try:
+            self._remove(keys)
+        except sqlite3.OperationalError:
+            for key in keys:  # the journal of a full disk has room for one at a time
+                self._remove((key,))
         with suppress(sqlite3.Error):
             self._shrink()
 
@@ -171,6 +169,22 @@ class SpoolDatabase:
         """Close the file, and let go of its batches."""
         with suppress(sqlite3.Error):
             self._connection.close()
+
+    def _remove(self, keys: Iterable[str]) -> None:
+        with self._transaction():
+            for key in keys:
+                self._connection.execute("DELETE FROM batches WHERE key = ?", (key,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise
 
     def _shrink(self) -> None:
         """Give space back where most of a large file is free."""

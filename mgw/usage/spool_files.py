@@ -43,6 +43,8 @@ T = TypeVar("T")
 EVENTS: Final = "events"
 """The name of the directory below ``spool.dir``."""
 _NAME: Final = re.compile(r"outbox(?:-([1-9][0-9]{0,5}))?\.db")
+TAKEN_AT_ONCE: Final = 5000
+"""The most batches that an outbox is told of at once: millions of events may wait, one in each."""
 _NEW_NAMES: Final = 16
 """How many names are tried for a new file while others start at the same time."""
 
@@ -56,6 +58,8 @@ class TakenOver(Struct, frozen=True):
     """How many of its events a damaged file had and nobody can read."""
     problems: list[str]
     """What went wrong meanwhile, for the log."""
+    is_all: bool = True
+    """Whether there are no more of them just now."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,18 +92,27 @@ class SpoolFiles:
         """Return the lines of a batch; none if somebody has deleted its file."""
         return self._try(lambda: [line for file in self._in_place() for line in file.read(key)])
 
-    def remove(self, key: str) -> None:
-        """Delete a batch."""
-        self._owners.pop(key, None)
-        self._try(lambda: self._remove(key))
+    def remove(self, keys: Sequence[str]) -> None:
+        """Delete batches."""
+        for key in keys:
+            self._owners.pop(key, None)
+        self._try(lambda: self._remove(keys))
 
-    def _remove(self, key: str) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         for file in self._in_place():
-            file.remove(key)
+            file.remove(keys)
 
     def take_over(self, owner: SinkSpool) -> TakenOver:
         """Give an outbox the batches of its sink that have no owner."""
         self._outboxes.add(owner)
+        if not owner.left:
+            owner.left = self._look(owner)
+        batches, owner.left = owner.left[:TAKEN_AT_ONCE], owner.left[TAKEN_AT_ONCE:]
+        problems, self._problems = self._problems, []
+        return TakenOver(batches, self._lost.pop(owner.sink, 0), problems, is_all=not owner.left)
+
+    def _look(self, owner: SinkSpool) -> list[StoredBatch]:
+        """Return the batches of a sink that had no owner, and now have this one."""
         directory = self._directory
         if os.path.isdir(directory):
             self._open_all()
@@ -110,8 +123,7 @@ class SpoolFiles:
         found = self._try(lambda: [batch for file in self._in_place() for batch in file.find(owner.sink)])
         batches = sorted((each for each in found if each.key not in self._owners), key=lambda each: each.key)
         self._owners.update(dict.fromkeys((batch.key for batch in batches), owner))
-        problems, self._problems = self._problems, []
-        return TakenOver(batches, self._lost.pop(owner.sink, 0), problems)
+        return batches
 
     def release(self, owner: SinkSpool) -> None:
         """Let go of an outbox's batches; with the last outbox, of the files."""
@@ -230,6 +242,8 @@ class SinkSpool:
 
     files: SpoolFiles
     sink: str
+    left: list[StoredBatch] = field(default_factory=list, repr=False)
+    """Batches that the outbox is to be told of next."""
 
     def add(self, pieces: Sequence[Piece]) -> None:
         """Add lines to batches, which need not exist; all of them are there afterwards, or none."""
@@ -239,9 +253,9 @@ class SinkSpool:
         """Return the lines of a batch."""
         return self.files.read(key)
 
-    def remove(self, key: str) -> None:
-        """Delete a batch; one that is not there is no error."""
-        self.files.remove(key)
+    def remove(self, keys: Sequence[str]) -> None:
+        """Delete batches; those that are not there are no error."""
+        self.files.remove(keys)
 
     def take_over(self) -> TakenOver:
         """Take over what others have left."""

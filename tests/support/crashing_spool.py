@@ -81,8 +81,9 @@ class Spool:
             self._sizes[key] = start + len(lines)
         self._files.add(pieces)
 
-    def remove(self, key: str) -> None:
-        self._files.remove(key)
+    def remove(self, *keys: str) -> None:
+        """Delete batches."""
+        self._files.remove(keys)
 
     def read(self, key: str) -> list[int]:
         return numbers_of(self._files.read(key))
@@ -162,8 +163,7 @@ def crowd(folder: str) -> dict[str, object]:
     with Path(folder, "other").open("wb", buffering=0) as other, suppress(OSError):
         while other.write(bytes(4096)) == 4096:
             pass
-    for key in KEYS[:-1]:
-        spool.remove(key)
+    spool.remove(*KEYS[:-1])
     return {"stored": len(KEYS), "before": True, "after": KEYS[-1:]}
 
 

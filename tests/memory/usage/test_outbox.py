@@ -379,6 +379,33 @@ def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: 
     assert harness.outbox.dropped == 0
 
 
+def test_batches_that_go_while_the_disk_is_busy_are_deleted_together(tmp_path: Path) -> None:
+    disk = OnDemand()
+    harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(20)))
+    disk.go_on()
+    for _ in range(15):
+        harness.outbox.drop_oldest_stored()
+    assert len(disk.waiting) == 1
+    disk.go_on()
+    assert len(disk.waiting) == 1
+    disk.go_on()
+    assert harness.stored() == [b"first\n", *lines(150, 50)]
+
+
+def test_all_batches_are_taken_over_though_they_come_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mgw.usage.spool_files.TAKEN_AT_ONCE", 2)
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 70)
+    harness.crash()
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.restart()
+    harness.turn()
+    assert harness.receiver.lines == lines(0, 70)
+
+
 class FailingDisk(OnDemand):
     """A disk that tells whoever waits what failed."""
 

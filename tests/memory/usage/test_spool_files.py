@@ -72,7 +72,7 @@ def test_each_process_has_a_file_of_its_own_and_later_those_of_the_dead(tmp_path
     found = lines_of(spools[2], spools[2].take_over())
     assert found == {key: [key.encode() + b"\n"] for key in KEYS[:2]}
     for key in KEYS[:3]:
-        spools[2].remove(key)
+        spools[2].remove([key])
     assert not stored_lines(tmp_path)
 
 
@@ -82,7 +82,7 @@ def test_an_emptied_file_of_the_dead_is_free_again(tmp_path: Path) -> None:
     store(other, KEYS[1], b"b")
     one.close()
     other.take_over()
-    other.remove(KEYS[0])
+    other.remove([KEYS[0]])
     other.take_over()
     third = spool_in(tmp_path)
     store(third, KEYS[2], b"c")
@@ -103,6 +103,18 @@ def test_sinks_share_a_file_and_have_their_own_batches(tmp_path: Path) -> None:
     assert names(tmp_path) == ["outbox.db"]
 
 
+def test_many_batches_are_taken_over_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mgw.usage.spool_files.TAKEN_AT_ONCE", 3)
+    spool = spool_in(tmp_path)
+    for key in KEYS[:7]:
+        store(spool, key, b"a")
+    spool.close()
+    again = spool_in(tmp_path)
+    found = [again.take_over() for _ in range(4)]
+    assert [[batch.key for batch in each.batches] for each in found] == [KEYS[:3], KEYS[3:6], KEYS[6:7], []]
+    assert [each.is_all for each in found] == [False, False, True, True]
+
+
 def test_a_file_is_smaller_when_its_batches_are_gone(tmp_path: Path) -> None:
     spool = spool_in(tmp_path)
     for key in KEYS:
@@ -110,7 +122,7 @@ def test_a_file_is_smaller_when_its_batches_are_gone(tmp_path: Path) -> None:
     file = tmp_path / "events/outbox.db"
     assert file.stat().st_size > 40 * MIB
     for key in KEYS[:-1]:
-        spool.remove(key)
+        spool.remove([key])
     assert file.stat().st_size < 16 * MIB
     assert spool.read(KEYS[-1]) == [b"x" * 2 * MIB + b"\n"]
     assert (tmp_path / "events/outbox.db-journal").stat().st_size <= MIB
