@@ -144,6 +144,20 @@ def test_sigterm_at_any_moment_loses_nothing(receiver: Receiver, tmp_path: Path,
         receiver.wait_for(ids, WAIT_SECONDS)
 
 
+def test_what_an_older_version_has_left_is_delivered_with_its_keys_and_its_files_go(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    place = tmp_path / "events/webhook/0123456789abcdef"
+    place.mkdir(parents=True)
+    keys = [f"{number:024x}" for number in range(1, 4)]
+    for key in keys:
+        (place / f"{key}.jsonl").write_bytes(b'{"request_id":"req_%s"}\n' % key.encode())
+    with gateway_for(receiver, tmp_path):
+        receiver.wait_for({f"req_{key}" for key in keys}, WAIT_SECONDS)
+    assert [key for key, _ in receiver.batches] == keys
+    assert not (tmp_path / "events/webhook").exists()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_sigkill_takes_at_most_the_last_interval(receiver: Receiver, tmp_path: Path, seed: int) -> None:
     random = Random(seed)
