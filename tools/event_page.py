@@ -1,6 +1,7 @@
-"""The fields of usage events in ``docs/usage-events.rst``, from their table (:mod:`mgw.usage.event`).
+"""The fields of usage events for readers, from their table (:mod:`mgw.usage.event`).
 
-What a field means stands under it in the table's source, as a docstring does.
+``docs/usage-events.rst`` has all of the table; what a field means stands under it in the source, as a
+docstring does.  The dashboard's page has a module with the names that it shows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mgw.usage.event_field import FIRST_VERSION, EventField, table_of
 _PART: Final = re.compile(r"^\.\. event fields\n(?:.*\n)*?\.\. end of event fields$", re.MULTILINE)
 _UNNAMED: Final = "–"
 _MEANINGS: Final = ("17 15 68", ("Field", "Type", "Meaning"))
-_NAMES: Final = ("19 17 28 22 14", ("Field", "``usage`` line", "Span attribute", "Metric", "Page"))
+_NAMES: Final = ("19 17 28 22 14", ("Field", "``usage`` line", "Span attribute", "Metric", "Dashboard"))
 _BETWEEN: Final = """\
 Times of JSON lines are in RFC 3339, UTC, with milliseconds; numbers have at most three decimals.
 
@@ -44,6 +45,16 @@ def render(page: str, event: type[UsageEvent] = UsageEvent) -> str:
         ".. end of event fields",
     ]
     return _PART.sub(lambda _: "\n".join(lines), page)
+
+
+def names_module(event: type[UsageEvent] = UsageEvent) -> str:
+    """Return the module of the dashboard's page that names fields."""
+    names = "".join(f'  {field.name}: "{field.page_name}",\n' for field in table_of(event))
+    return (
+        "/** The names of a usage event's fields on the page, from their table (`make docs`). */\n\n"
+        "/** @type {Record<string, string>} */\n"
+        f"export const EVENT_NAMES = {{\n{names}}};\n"
+    )
 
 
 def meanings_of(event: type[UsageEvent]) -> dict[str, str]:

@@ -70,6 +70,9 @@ GENERATED: Final = MappingProxyType(
             "docs/profiles.rst", lambda page: settings_reference.render(page, Profile, "docs/profiles.rst")
         ),
         "event": Generated("docs/usage-events.rst", event_page.render),
+        "event names": Generated(
+            "mgw/dashboard/static/js/event_names.js", lambda _: event_page.names_module()
+        ),
         "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "fields": Generated("docs/translation.rst", _fields),

@@ -146,7 +146,11 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     http_status: Annotated[
         int | None,
         About(
-            log="status", span="http.response.status_code", has_few_values=True, metric="label status_class"
+            log="status",
+            span="http.response.status_code",
+            has_few_values=True,
+            metric="label status_class",
+            page="HTTP status",
         ),
     ] = None
     """The status sent to the client, or 499 if the client disconnected first."""

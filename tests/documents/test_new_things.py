@@ -37,6 +37,15 @@ NAMED_IN: Final = {
             "dialects/provider_dialect.py",
         },
     ),
+    "a field of the usage event": (
+        r"session_minutes",
+        # Only the first is needed: this one has a place of its own in plain lines, and is added up.
+        {
+            *("usage/event.py", "ops/logs.py", "usage/usage_sums.py", "dashboard/openapi.py"),
+            # Sessions without a cost are a figure, memory adds up what the file does, and a report shows it.
+            *("usage/figures.py", "dashboard/usage_memory.py", "cli/usage.py"),
+        },
+    ),
     "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
     "a limit": (
         r"tokens_per_minute",

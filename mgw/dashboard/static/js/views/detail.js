@@ -4,6 +4,7 @@ import { h, fill } from "../dom.js";
 import { explanation, side } from "../causes.js";
 import { facts } from "../controls.js";
 import { copyButton } from "../copy.js";
+import { EVENT_NAMES } from "../event_names.js";
 import { bytes, dollars, milliseconds, seconds, time, whole } from "../format.js";
 import { icon } from "../icons.js";
 import { requestLink, requestsLink } from "../links.js";
@@ -25,48 +26,48 @@ const plain = (value) => h("span", { dir: "auto" }, value);
 /** @param {string} what @returns {Write} */
 const copied = (what) => (value) => h("span", { class: "id" }, h("code", {}, value), copyButton(what, value));
 
-/** @type {[string, [string, string, Write][]][]} groups of field, name and how it is written; other fields follow */
+/** @type {[string, [string, Write][]][]} groups of field and how it is written; other fields follow */
 const GROUPS = [
   ["What", [
-    ["model", "Requested model", leads("model", "for this model")],
-    ["upstream_model", "Upstream model", plain],
-    ["route", "Route", leads("route", "of this route")],
-    ["dialect", "Dialect", String],
-    ["modality", "Modality", String],
-    ["transport", "Transport", (value) => (value === "websocket" ? "WebSocket" : value.toUpperCase())],
-    ["stream", "Streamed", (value) => (value ? "yes" : "no")],
+    ["model", leads("model", "for this model")],
+    ["upstream_model", plain],
+    ["route", leads("route", "of this route")],
+    ["dialect", String],
+    ["modality", String],
+    ["transport", (value) => (value === "websocket" ? "WebSocket" : value.toUpperCase())],
+    ["stream", (value) => (value ? "yes" : "no")],
   ]],
   ["Who and where", [
-    ["client", "Client", named("client", "of this client", clientName)],
-    ["provider", "Provider", leads("provider", "to this provider")],
-    ["key_hash", "Provider key", named("key", "with this credential", keyName)],
-    ["attempts", "Attempts", String],
+    ["client", named("client", "of this client", clientName)],
+    ["provider", leads("provider", "to this provider")],
+    ["key_hash", named("key", "with this credential", keyName)],
+    ["attempts", String],
   ]],
   ["Times", [
-    ["time", "Started", time],
-    ["seconds", "Elapsed", seconds],
-    ["ttft_ms", "First byte after", milliseconds],
-    ["latency_ms", "Complete after", milliseconds],
-    ["session_minutes", "Session minutes", String],
+    ["time", time],
+    ["seconds", seconds],
+    ["ttft_ms", milliseconds],
+    ["latency_ms", milliseconds],
+    ["session_minutes", String],
   ]],
   ["Tokens and cost", [
-    ["tokens_in", "Input tokens", whole],
-    ["cache_read_tokens", "Cache read tokens", whole],
-    ["cache_write_tokens", "Cache write tokens", whole],
-    ["tokens_out", "Output tokens", whole],
-    ["reasoning_tokens", "Reasoning tokens", whole],
-    ["cost_usd", "Cost", (value) => h("span", { title: `$${value}` }, dollars(value))],
+    ["tokens_in", whole],
+    ["cache_read_tokens", whole],
+    ["cache_write_tokens", whole],
+    ["tokens_out", whole],
+    ["reasoning_tokens", whole],
+    ["cost_usd", (value) => h("span", { title: `$${value}` }, dollars(value))],
   ]],
   ["Session traffic", [
-    ["bytes_in", "Bytes in", bytes],
-    ["bytes_out", "Bytes out", bytes],
-    ["frames_in", "Frames in", whole],
-    ["frames_out", "Frames out", whole],
+    ["bytes_in", bytes],
+    ["bytes_out", bytes],
+    ["frames_in", whole],
+    ["frames_out", whole],
   ]],
-  ["Dropped in translation", [["dropped_fields", "Fields", chips]]],
+  ["Dropped in translation", [["dropped_fields", chips]]],
   ["IDs", [
-    ["request_id", "Request ID", copied("the request ID")],
-    ["upstream_request_id", "Upstream request ID", copied("the upstream request ID")],
+    ["request_id", copied("the request ID")],
+    ["upstream_request_id", copied("the upstream request ID")],
   ]],
 ];
 /** Fields that the head of the pane shows. */
@@ -133,7 +134,7 @@ function head(event) {
 
 /**
  * @param {string} name
- * @param {[string, string, Write][]} fields
+ * @param {[string, Write][]} fields
  * @param {any} event
  * @param {any[]} providers
  * @returns {HTMLElement | null}
@@ -141,14 +142,19 @@ function head(event) {
 function group(name, fields, event, providers) {
   const known = fields.filter(([field]) => event[field] !== undefined && event[field] !== "");
   if (!known.length) return null;
-  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, label, write]) => [label, write(event[field], providers)])));
+  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, write]) => [nameOf(field), write(event[field], providers)])));
 }
 
-/** @param {any} event @returns {HTMLElement | null} fields that a newer gateway may have */
+/** @param {string} field @returns {string} */
+function nameOf(field) {
+  return EVENT_NAMES[field] ?? (field === "seconds" ? "Elapsed" : field);
+}
+
+/** @param {any} event @returns {HTMLElement | null} fields that have no group, or that a newer gateway has */
 function others(event) {
   const found = Object.entries(event).filter(([field]) => !KNOWN.has(field));
   if (!found.length) return null;
-  return h("section", { "aria-label": "Other" }, h("h3", {}, "Other"), facts(found.map(([field, value]) => [field, String(value)])));
+  return h("section", { "aria-label": "Other" }, h("h3", {}, "Other"), facts(found.map(([field, value]) => [nameOf(field), String(value)])));
 }
 
 /** @param {string} id @returns {HTMLElement} */
