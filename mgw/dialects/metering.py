@@ -23,13 +23,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Annotated, Final
 
 from msgspec import Meta, MsgspecError
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects.stream_end import StreamEnd
+from mgw.wire.media_types import is_event_stream, is_json
 from mgw.wire.sse import Event
 
 MAX_BODY_BYTES: Final = 8 * 2**20
@@ -139,7 +139,7 @@ def meter_whole(content_type: bytes, read: UsageReader, body: bytes) -> TokenUsa
 
     :param read: the dialect's reader of a whole JSON body.
     """
-    if media_type(content_type) != b"application/json" or len(body) > MAX_BODY_BYTES:
+    if not is_json(content_type) or len(body) > MAX_BODY_BYTES:
         return NO_USAGE
     try:
         return read(body, NO_USAGE)
@@ -356,20 +356,13 @@ def _name_of(lines: list[bytes]) -> bytes:
     return names[-1] if names else b""
 
 
-@lru_cache(maxsize=256)
-def media_type(content_type: bytes) -> bytes:
-    """Return the type without its parameters, in lower case."""
-    return content_type.partition(b";")[0].strip().lower()
-
-
 def meter_of(
     content_type: bytes, read: UsageReader, end: StreamEnd | None = None
 ) -> BlindMeter | UnaryMeter | EventStreamMeter:
     """Return the meter for a response of ``content_type`` whose usage stands under ``usage``."""
-    kind = media_type(content_type)
-    if kind == b"text/event-stream":
+    if is_event_stream(content_type):
         return EventStreamMeter(read, end=end)
-    if kind == b"application/json":
+    if is_json(content_type):
         return UnaryMeter(read, end=end)
     forget_end(end)
     return BlindMeter()

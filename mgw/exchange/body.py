@@ -16,7 +16,6 @@ from msgspec.json import encode
 from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
 from mgw.dialects import dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES, clean_history
-from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.memo.client_request import ClientRequest
@@ -28,12 +27,12 @@ from mgw.routing.route import Route, Treatment
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, apply_edits, find_model
+from mgw.wire.media_types import JSON, media_type
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 from mgw.wire.nested_strings import NestedString, find_nested_strings
 from mgw.wire.unambiguous_json import find_unambiguous_strings
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
-JSON: Final = b"application/json"
 FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
 """The longest part of a form that is read."""

@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.dialects import provider_side_of
-from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough, is_encoded
 from mgw.exchange.response import (
@@ -48,6 +47,7 @@ from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.nouns.secret import without
 from mgw.upstream.client import UpstreamResponse
+from mgw.wire.media_types import media_type
 
 _FIRST_ERROR_STATUS: Final = 400
 

@@ -24,7 +24,6 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from mgw.canonical.reply import TokenUsage, UpstreamError
-from mgw.dialects.metering import media_type
 from mgw.dialects.stream_end import StreamEvents
 from mgw.exchange.received import Fault, stream_error
 from mgw.exchange.relay import BodyFilter
@@ -43,6 +42,7 @@ from mgw.routing.resolve import Target
 from mgw.upstream.failure import UpstreamFailure
 from mgw.wire.headers import RawHeaders, response_headers, retry_after_of, value_of
 from mgw.wire.json_array import ElementReader
+from mgw.wire.media_types import JSON, is_event_stream
 from mgw.wire.sse import Event, EventReader
 
 MAX_HELD: Final = 64 * 1024
@@ -205,7 +205,7 @@ def hold_events(
 
 def is_array(head: ResponseHead) -> bool:
     """Whether a stream is an array in pieces."""
-    return media_type(head.content_type or b"") != b"text/event-stream"
+    return not is_event_stream(head.content_type)
 
 
 def _refuse(
@@ -225,7 +225,7 @@ def _refuse(
         return FullResponse(status, kept, held.body, held.usage(), stream=True)
     kept = [pair for pair in headers if pair[0].lower() not in _OF_THE_STREAM]
     headers = [(name, overwritten(value, secrets)) for name, value in kept]
-    headers.append((b"Content-Type", b"application/json"))
+    headers.append((b"Content-Type", JSON))
     if error.status in OVERLOAD_STATUSES and value_of(headers, b"retry-after") is None:
         seconds = math.ceil(error.retry_after or OVERLOAD_RETRY_SECONDS)
         headers.append((b"Retry-After", b"%d" % seconds))

@@ -18,7 +18,7 @@ from mgw.credentials.provider import Credential
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import Dialect, Meter
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.metering import BlindMeter, media_type, meter_whole
+from mgw.dialects.metering import BlindMeter, meter_whole
 from mgw.dialects.stream import incomplete
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
@@ -45,6 +45,7 @@ from mgw.routing.route import Route
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers
+from mgw.wire.media_types import is_event_stream
 
 _FIRST_ERROR_STATUS: Final = 400
 _MAX_REWRITTEN_BYTES: Final = 16 * 1024 * 1024
@@ -245,9 +246,7 @@ class Passthrough(Struct, eq=False):
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
         head, route = response.head, self.route
-        content_type = head.content_type
-        stream = content_type is not None and media_type(content_type) == b"text/event-stream"
-        stream = stream or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
+        stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -317,7 +316,7 @@ class Passthrough(Struct, eq=False):
             return PassthroughFilter(meter, gunzip, last_event, end)
         length = head.content_length
         counted = length is not None  # not a byte more may go
-        if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
+        if self.keepalive_seconds is None or counted or not is_event_stream(content_type):
             return PassthroughFilter(meter, None, last_event, end)
         return KeepaliveFilter(meter, None, last_event, end, keepalive_bytes=dialect.keepalive_bytes)
 

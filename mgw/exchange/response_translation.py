@@ -16,7 +16,6 @@ from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
@@ -42,11 +41,8 @@ from mgw.usage.event import ELLIPSIS
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import RawHeaders, retry_after_of, values_of
 from mgw.wire.json_document import has_more_values
+from mgw.wire.media_types import EVENT_STREAM, JSON, is_event_stream, may_be_event_stream
 
-EVENT_STREAM: Final = b"text/event-stream"
-JSON: Final = b"application/json"
-_STREAM_TYPES: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
-"""What hosts call their streams."""
 _RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's response that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
@@ -155,7 +151,7 @@ class ResponseTranslation(ABC):
 
     def _restore(self, body: bytes, content_type: bytes) -> bytes:
         assert self._renamed is not None, "the caller has checked"
-        if media_type(content_type) != EVENT_STREAM:
+        if not is_event_stream(content_type):
             return restore_answer(self._renamed[0], body, self._renamed[1])
         stream = RestoredStream(*self._renamed)
         return stream.feed(body) + stream.finish()
@@ -240,7 +236,7 @@ class StreamTranslation(ResponseTranslation):
         if not 200 <= response.status < 300:
             return self.buffer(response, self.convert, stream=False)
         head = response.head
-        if media_type(head.content_type or b"") not in _STREAM_TYPES:
+        if not may_be_event_stream(head.content_type):
             return self.buffer(response, self._replay, stream=True)
         coding = (head.content_encoding or b"identity").strip().lower()
         if coding != b"identity":

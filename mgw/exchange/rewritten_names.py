@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
-from mgw.dialects.metering import media_type
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.passthrough import Passthrough, is_encoded
@@ -34,8 +33,8 @@ from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.wire.headers import response_headers
+from mgw.wire.media_types import is_event_stream
 
-_EVENT_STREAM: Final = b"text/event-stream"
 _FIRST_OTHER_STATUS: Final = 300
 _OF_BYTES: Final = frozenset({b"content-length", b"etag", b"digest", b"content-digest", b"content-md5"})
 """Headers that speak of the very bytes of a body."""
@@ -127,7 +126,7 @@ class RenamedPassthrough:
         found = self.plan.client_response(response, may_try_again=may_try_again)
         if head.status >= _FIRST_OTHER_STATUS or is_encoded(head) or isinstance(found, BufferedResponse):
             return found
-        is_stream = media_type(head.content_type or b"") == _EVENT_STREAM
+        is_stream = is_event_stream(head.content_type)
         if isinstance(found, WholeResponse):
             return self._whole(found, is_stream=is_stream)
         if is_stream:

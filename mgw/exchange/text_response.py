@@ -10,7 +10,7 @@ from mgw.dialects.dialect import ClientSide, ProviderSide, ReplyContext, ReplySo
 from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_names import restore_names_in_reply
 from mgw.dialects.unwrapping import UnwrappedReader, unwrap_reply
-from mgw.exchange.response_translation import JSON
+from mgw.wire.media_types import JSON
 
 
 @dataclass(slots=True)

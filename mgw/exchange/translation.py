@@ -43,7 +43,6 @@ from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
 from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
 from mgw.exchange.response_translation import (
     ESTIMATED,
-    JSON,
     MAX_ERROR_BYTES,
     JsonTranslation,
     ResponseTranslation,
@@ -67,6 +66,7 @@ from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits
+from mgw.wire.media_types import JSON
 from mgw.wire.target import split_target
 
 _VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))

@@ -29,6 +29,7 @@ from mgw.upstream.connection import ResponseWaiter
 from mgw.web.gateway_request import GatewayRequest
 from mgw.web.server_response import ServerResponse
 from mgw.wire.headers import HOP_BY_HOP, RawHeaders
+from mgw.wire.media_types import is_event_stream
 
 LIMITS: Final = UpstreamLimits(connect=5.0, first_byte=30.0, idle=60.0)
 """Seconds; events have a comment every 15."""
@@ -36,7 +37,6 @@ RETRY_SECONDS: Final = 1.0
 
 _FRAMING: Final = HOP_BY_HOP | {b"content-length", b"expect", b"http2-settings"}
 _REQUEST_ID: Final = b"x-gateway-request-id"
-_EVENT_STREAM: Final = b"text/event-stream"
 
 
 class ForwardedClient(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Forwarding:
         """
         response = await self._open(request)
         relay = _Relay(request.server_request.response, response)
-        is_stream = (response.head.content_type or b"").startswith(_EVENT_STREAM)
+        is_stream = is_event_stream(response.head.content_type)
         if is_stream and self._draining:
             response.cancel()
             message = "the gateway is shutting down; try another instance"

@@ -39,13 +39,13 @@ from mgw.dialects.metering import (
     cap_count,
     forget_end,
     has_mark,
-    media_type,
     merge_usage,
     try_read_usage,
 )
 from mgw.dialects.stream_end import StreamEnd
 from mgw.nouns.errors import GatewayError
 from mgw.wire.json_array import ElementReader
+from mgw.wire.media_types import is_event_stream, is_json
 from mgw.wire.sse import Event
 
 _BLANKS: Final = b" \t\r\n"
@@ -200,10 +200,9 @@ def render_usage(usage: TokenUsage) -> JsonObject:
 
 def meter(content_type: bytes, end: StreamEnd | None = None) -> Meter:
     """Return a fresh meter for a response of ``content_type``, which shows its events to ``end``."""
-    kind = media_type(content_type)
-    if kind == b"text/event-stream":
+    if is_event_stream(content_type):
         return EventStreamMeter(_read_document, _USAGE_KEY, _NO_METADATA, end=end)
-    if kind == b"application/json":
+    if is_json(content_type):
         return _JsonMeter(_read_document, end)
     forget_end(end)
     return BlindMeter()

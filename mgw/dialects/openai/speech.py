@@ -41,13 +41,14 @@ from mgw.dialects.speech import (
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
 from mgw.wire.json_spans import find_model, find_string, replace_string
+from mgw.wire.media_types import EVENT_STREAM
 from mgw.wire.sse import EventReader
 
 _TARGET: Final = b"/audio/speech"
 _DEFAULT_FORMAT: Final = "mp3"
 """The format of who states none."""
 _MEANINGLESS_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream"})
-_EVENTS: Final = "text/event-stream"
+_EVENTS: Final = EVENT_STREAM.decode()
 _ENCODER: Final = Encoder()
 
 

@@ -18,7 +18,6 @@ from mgw.dialects.metering import (
     EventStreamMeter,
     UnaryMeter,
     add_counts,
-    media_type,
     merge_usage,
     meter_of,
 )
@@ -234,10 +233,6 @@ def test_a_unary_body_that_is_too_long_is_given_up() -> None:
 )
 def test_the_content_type_chooses_the_meter(content_type: bytes, kind: type) -> None:
     assert type(meter_of(content_type, read)) is kind
-
-
-def test_a_media_type_loses_its_parameters() -> None:
-    assert media_type(b"Text/Plain; charset=x") == b"text/plain"
 
 
 def test_a_blind_meter_knows_nothing() -> None:
