@@ -24,13 +24,14 @@ from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.dashboard.address import describe_dashboard, listening_urls
-from mgw.nouns.families import FAMILIES
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import MIN_HIDDEN
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
-from mgw.upstream.address import call_url
+from mgw.upstream.address import shown_address
+from mgw.upstream.wires import wire_of
+from mgw.upstream.wires.wire import chat_call
 from mgw.usage.prices import PriceTable
 from mgw.workers.worker_count import available_cpus
 
@@ -343,9 +344,9 @@ def token_sources(config: Config) -> list[str]:
 
 
 def _sample(provider: Provider) -> str:
-    path = FAMILIES[KINDS[provider.kind].family].sample_path
     model = provider.models[0] if provider.models else "{model}"
-    return redact(call_url(provider, path.replace("{model}", model)))
+    call = chat_call(provider, wire_of(provider), model)
+    return redact(shown_address(provider.base_url, call.target))
 
 
 def _of_key(provider: Provider) -> list[str]:
@@ -411,7 +412,7 @@ def _of_base_url(provider: Provider) -> list[str]:
     row = KINDS[provider.kind]
     segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
     where = f"{dotted_path(('providers', provider.name, 'base_url'))}: {redact(provider.base_url)}"
-    if provider.base_url.endswith(FAMILIES[row.family].sample_path):
+    if provider.base_url.endswith(row.chat_path):
         return [f"{where} ends with the path of a call; calls will go to {_sample(provider)}"]
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
         wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -44,10 +45,13 @@ from mgw.config.settings_base import (
 from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFieldName, SpokenApis
 from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
 from mgw.nouns.secret import Secret
-from mgw.nouns.vocabulary import Capability, ChatTemplate, Kind, MaxTokensField, TextApi
+from mgw.nouns.vocabulary import Capability, ChatTemplate, DialectName, Kind, MaxTokensField, TextApi
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
 """A part of the path of an address of Gemini on Vertex AI."""
+_DIALECT_OF: Final = MappingProxyType(
+    {TextApi.CHAT: DialectName.OPENAI_CHAT, TextApi.RESPONSES: DialectName.OPENAI_RESPONSES}
+)
 
 
 class AuthMode(StrEnum):
@@ -336,6 +340,17 @@ class Provider(Settings):
         return self.own_capabilities.of(self.kind)
 
     @cached_property
+    def row(self) -> KindRow:
+        """What its kind implies."""
+        return KINDS[self.kind]
+
+    @cached_property
+    def dialects(self) -> tuple[DialectName, ...]:
+        """Those of its kind's dialects that the host serves, the usual one first."""
+        missing = None if self.missing_api is None else _DIALECT_OF[self.missing_api]
+        return tuple(dialect for dialect in self.row.dialects if dialect is not missing)
+
+    @cached_property
     def missing_api(self) -> TextApi | None:
         """The one of OpenAI's two APIs for text that it does not serve; ``None``: it serves both."""
         return next((api for api in TextApi if api not in self.speaks), None)
@@ -348,4 +363,4 @@ class Provider(Settings):
     @property
     def max_tokens_field(self) -> MaxTokensField:
         """The field of an answer's limit in translated chat requests; other families have no choice."""
-        return self.own_max_tokens_field or KINDS[self.kind].max_tokens_field
+        return self.own_max_tokens_field or self.row.max_tokens_field

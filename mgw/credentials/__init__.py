@@ -9,7 +9,6 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
 from mgw.credentials.token_file import TokenFile
-from mgw.nouns.kinds import KINDS
 
 
 def credentials_of(
@@ -20,7 +19,7 @@ def credentials_of(
     :param google: what its ``auth`` leads to at Google; ``None``: that is found out now, where it is needed.
     :raises ValueError: a file that it names cannot be read, or holds something else.
     """
-    row = KINDS[provider.kind]
+    row = provider.row
     match provider.auth:
         case AuthMode.NONE:
             return NoCredential()

@@ -14,8 +14,8 @@ from msgspec import Struct
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects import anthropic, gemini, openai, responses
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
-from mgw.nouns.families import FAMILIES
-from mgw.nouns.vocabulary import DialectName, Family
+from mgw.nouns.families import text_dialect
+from mgw.nouns.vocabulary import DialectName
 
 __all__ = [
     "ClientSide",
@@ -28,7 +28,6 @@ __all__ = [
     "client_side_of",
     "dialect_of",
     "error_reader_of",
-    "lister_of",
     "provider_side_of",
     "register",
 ]
@@ -56,9 +55,7 @@ class Registry(Struct, frozen=True):
 def register(dialects: Iterable[Dialect]) -> Registry:
     """Return the registry of these dialects."""
     rows = {dialect.name: dialect for dialect in dialects}
-    clients = {
-        name: row.client or rows[FAMILIES[name.family].provider_dialect].client for name, row in rows.items()
-    }
+    clients = {name: row.client or rows[text_dialect(name.family)].client for name, row in rows.items()}
     return Registry(
         MappingProxyType(rows),
         MappingProxyType({name: client for name, client in clients.items() if client is not None}),
@@ -76,11 +73,8 @@ provider_side_of: Final = _REGISTRY.providers.__getitem__
 """Returns how providers are asked in a dialect."""
 
 
-def error_reader_of(family: Family) -> Callable[[int, bytes], UpstreamError]:
-    """Return what reads the refusals of providers of ``family``: status and body, whatever that is."""
-    return provider_side_of(FAMILIES[family].provider_dialect).parse_error
-
-
-def lister_of(family: Family) -> ModelLister:
-    """Return how providers of ``family`` are asked for their models."""
-    return dialect_of(FAMILIES[family].provider_dialect).lister
+def error_reader_of(dialect: DialectName) -> Callable[[int, bytes], UpstreamError]:
+    """Return what reads the refusals of providers that are asked in a dialect: status and body, whatever
+    that is.
+    """
+    return provider_side_of(dialect).parse_error

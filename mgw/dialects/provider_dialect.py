@@ -1,6 +1,6 @@
 """The dialect in which a provider is asked for a conversation.
 
-A family's providers are asked in one dialect, but OpenAI's models can be asked in two.  Newer ones refuse
+A kind's row says in which dialects its providers can be asked: OpenAI's models in two.  Newer ones refuse
 function tools on chat completions unless reasoning is off, and hosts may serve only one of the two.
 
 Source: contract 11.1 and 11.9.
@@ -8,22 +8,23 @@ Source: contract 11.1 and 11.9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from mgw.canonical.conversation import Conversation, Thinking
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.families import text_dialect
-from mgw.nouns.kinds import KINDS
+from mgw.nouns.kinds import KindRow
 from mgw.nouns.model_row import ModelRow
-from mgw.nouns.vocabulary import ChatTools, DialectName, Family, Kind, TextApi, ThroughResponses
+from mgw.nouns.vocabulary import ChatTools, DialectName, Family, ThroughResponses
 
 
 class AskedProvider(Struct, frozen=True):
     """Who is asked."""
 
-    kind: Kind
-    missing_api: TextApi | None
-    """Which of OpenAI's two APIs for text it does not serve, if any."""
+    kind: KindRow
+    dialects: Sequence[DialectName]
+    """Those of the kind's dialects that the host speaks, in their order."""
     row: ModelRow
     """What the model takes."""
 
@@ -37,18 +38,16 @@ def choose_dialect(
     :param foreign: whether clients of other families may be led through Responses.
     :raises GatewayError: ``MALFORMED`` where only Responses could take the request, and may not be used.
     """
-    kind = KINDS[asked.kind]
-    if asked.missing_api is TextApi.CHAT:
-        return DialectName.OPENAI_RESPONSES
+    kind, dialects = asked.kind, asked.dialects
     if kind.through_responses and client is not kind.family:
         if foreign:
             if _goes_through_responses(conversation, asked.row, kind.family):
-                return DialectName.OPENAI_RESPONSES
+                return dialects[-1]
         elif asked.row.through_responses is ThroughResponses.ALWAYS:
             raise _responses_off("the model is not served on chat completions", "model")
         elif conversation.tools and asked.row.chat_tools is ChatTools.NEVER:
             raise _responses_off("the model does not accept tools on chat completions", "tools")
-    return text_dialect(kind.family)
+    return dialects[0]
 
 
 def _responses_off(why: str, param: str) -> GatewayError:

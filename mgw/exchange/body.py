@@ -19,7 +19,6 @@ from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.memo.client_request import ClientRequest
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.model_source import MODEL_LIST, ModelAt
 from mgw.routing.resolve import Target
@@ -171,7 +170,7 @@ async def find_other_models(exchange: Exchange, target: Target, opened: RequestB
 
 def takes_list(route: Route, target: Target) -> bool:
     """Whether a provider may be given a list of models, one of which it chooses."""
-    return MODEL_LIST in route.models.others and KINDS[target.kind].takes_model_list
+    return MODEL_LIST in route.models.others and target.provider.row.takes_model_list
 
 
 def _nested_in(route: Route, body: bytes) -> tuple[NestedString, ...]:

@@ -24,7 +24,7 @@ from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
 from mgw.exchange.received import Fault, stream_error
-from mgw.exchange.refusals import RefusalMeter
+from mgw.exchange.refusals import RefusalMeter, complete_refusal
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
@@ -33,8 +33,9 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
-from mgw.exchange.upstream_head import render_head, upstream_target
+from mgw.exchange.upstream_head import asked_of, render_head
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
+from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
@@ -219,6 +220,8 @@ class Passthrough(Struct, eq=False):
     """Whether the event says why the provider refuses."""
     readable: bool = False
     """Whether the response is looked at, so that it must be whole and without a coding."""
+    wired: WiredRequest | None = None
+    """How the wire of the provider has the request, where that is not as the dialect has it."""
     _credential: Credential | None = None
 
     def __repr__(self) -> str:  # the body stays out
@@ -235,18 +238,23 @@ class Passthrough(Struct, eq=False):
         if head is not None and isinstance(body, bytes):
             rendered = render_head(head, credential, upstream, len(body), self.request.values)
             return upstream.send(head.method, rendered, body, sink, fresh=fresh)
+        asked = asked_of(self.route, self.target, self.request) if self.wired is None else self.wired.asked
+        call = upstream.wire.call(self.target.provider, asked)
         request = UpstreamRequest(
-            method=self.request.method,
-            target=upstream_target(self.route, self.target, self.request),
+            method=call.method,
+            target=call.target,
             headers=self._headers(credential),
             body=body,
         )
+        sink = sink if self.wired is None else self.wired.unframe(sink)
         return upstream.start(request, sink, fresh=fresh)
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
         head, route = response.head, self.route
         stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
+        if self.wired is not None and head.status >= _FIRST_ERROR_STATUS:
+            return BufferedResponse(partial(complete_refusal, self.wired, head, self.secrets()))
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -324,7 +332,8 @@ class Passthrough(Struct, eq=False):
         self, head: ResponseHead, meter: Meter, last_event: LastEvent | None
     ) -> PassthroughFilter:
         """Return the filter for the body of a refusal."""
-        refusal = RefusalMeter(meter, self.target.family, head.status) if self.reads_errors else None
+        dialect = self.target.provider.row.dialect
+        refusal = RefusalMeter(meter, dialect, head.status) if self.reads_errors else None
         meter = meter if refusal is None else refusal
         if is_encoded(head):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if self.route.metered or self.reads_errors else None
@@ -349,10 +358,13 @@ class Passthrough(Struct, eq=False):
         return rewrites_body(self.rewriter) and has_body and not is_encoded(head)
 
     def _headers(self, credential: Credential) -> RawHeaders:
-        headers = forwarded_headers(self.request.headers, self.route.family, self.target)
+        if self.wired is None:
+            headers = forwarded_headers(self.request.headers, self.route.family, self.target)
+        else:
+            headers = self.wired.headers
         if self.reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        if self.readable or rewrites_body(self.rewriter):
+        if self.readable or self.wired is not None or rewrites_body(self.rewriter):
             headers = [pair for pair in headers if pair[0].lower() not in _PARTIAL_RESPONSE_HEADERS]
             headers.append((b"Accept-Encoding", b"identity"))
         return provider_headers(headers, self.target.provider, credential)

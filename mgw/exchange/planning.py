@@ -33,7 +33,9 @@ from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.exchange.upstream_head import known_target_of, relayed_head
+from mgw.exchange.upstream_head import asked_of, known_target_of, relayed_head
+from mgw.exchange.upstream_headers import forwarded_headers
+from mgw.exchange.wired import WiredRequest, asks_for_stream
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import KnownTarget, UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
@@ -41,6 +43,7 @@ from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
+from mgw.upstream.wires.wire import ProviderWire
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, find_string, replace_spans
 
@@ -208,17 +211,17 @@ async def _passthrough(
     exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, *, keep: bool = True
 ) -> Plan:
     """Pass a request on; ``keep`` what leads to the target for other requests."""
-    route = exchange.route
+    route, wire = exchange.route, exchange.generation.upstreams[target.provider.name].wire
     rewrites = exchange.generation.rewrites
     if rewrites and target.provider.name in rewrites and _is_rewritable(route):
         return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
-    if keep and route.is_remembered and not body.encoded:
+    if keep and route.is_remembered and not body.encoded and wire.is_plain:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         await find_other_models(exchange, target, body)
         rewrite_models(exchange, request, target, body)
         memo = exchange.generation.memo
-        known = known_target_of(route, target, request, _keepalive_seconds(exchange))
+        known = known_target_of(route, target, request, wire, _keepalive_seconds(exchange))
         memo.keep_target(route, request, known)
         head = relayed_head(memo, known, request)
         if not request.content_codings:
@@ -237,7 +240,35 @@ async def _passthrough(
     rewrite = partial(_rewrite, exchange, request, target, body)
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
     rewriter = url_rewriter_for(exchange, request, target)
-    return _passthrough_of(exchange, request, target, body, rewriter=rewriter)
+    plan = _passthrough_of(exchange, request, target, body, rewriter=rewriter)
+    if not wire.is_plain:
+        await _put_on_wire(exchange, plan, wire)
+    return plan
+
+
+async def _put_on_wire(exchange: Exchange, plan: Passthrough, wire: ProviderWire) -> None:
+    """Change a request into what the hosts of its provider take.
+
+    :raises GatewayError: they cannot take it.
+    """
+    route, request, target, body = plan.route, plan.request, plan.target, plan.body
+    text = body if isinstance(body, bytes) else b""
+    if text and request.content_codings and not plan.reencoded:
+        text = await decode_body(exchange, request, text)
+        plan.reencoded = True
+    stream = route.in_pieces or asks_for_stream(text)
+    wired = WiredRequest(
+        wire,
+        asked_of(route, target, request, stream=stream),
+        forwarded_headers(request.headers, route.family, target),
+        route.dialect,
+        target.provider.row.dialect,
+        exchange.request_id,
+    )
+    edit = partial(wired.edit, text)
+    plan.wired, edited = await maybe_offload(exchange.offload, edit, large=len(text) > SMALL_BYTES)
+    if isinstance(body, bytes):
+        plan.body = edited
 
 
 def _is_rewritable(route: Route) -> bool:

@@ -19,20 +19,24 @@ from msgspec.structs import replace
 from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage
-from mgw.dialects import error_reader_of
+from mgw.dialects import client_side_of, error_reader_of
 from mgw.dialects.dialect import Meter
 from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.received import Fault, status_error
+from mgw.exchange.response import FullResponse
+from mgw.exchange.wired import WiredRequest
+from mgw.http.response_head import OF_BODY, ResponseHead
 from mgw.nouns.errors import GatewayError
-from mgw.nouns.secret import Secret
-from mgw.nouns.vocabulary import Family
+from mgw.nouns.secret import Secret, overwritten, without
+from mgw.nouns.vocabulary import DialectName
 from mgw.routing.resolve import Target
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.error_message import format_error_message
 from mgw.usage.journal import ProviderFailure
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import values_of
+from mgw.wire.headers import response_headers, values_of
+from mgw.wire.media_types import JSON
 
 MAX_BYTES: Final = 64 * 1024
 """A longer body is no error's."""
@@ -43,14 +47,14 @@ ARRIVAL_SECONDS: Final = 0.25
 class RefusalMeter:
     """A meter beside another, which keeps a copy of what may be an error.
 
-    :param family: of the provider.
+    :param dialect: in which the provider is asked.
     """
 
-    __slots__ = ("_family", "_kept", "_meter", "_room", "_status")
+    __slots__ = ("_dialect", "_kept", "_meter", "_room", "_status")
 
-    def __init__(self, meter: Meter, family: Family, status: int) -> None:
+    def __init__(self, meter: Meter, dialect: DialectName, status: int) -> None:
         self._meter = meter
-        self._family = family
+        self._dialect = dialect
         self._status = status
         self._kept = bytearray()  # not a list: pieces may be of one byte each
         self._room = MAX_BYTES
@@ -80,12 +84,27 @@ class RefusalMeter:
         """Return what the event says of the refusal; the copy is let go."""
         body = bytes(self._kept)
         self._kept.clear()
-        return Fault(refusal_error(self._family, self._status, body), self._status)
+        return Fault(refusal_error(self._dialect, self._status, body), self._status)
 
 
-def refusal_error(family: Family, status: int, body: bytes) -> GatewayError:
+def refusal_error(dialect: DialectName, status: int, body: bytes) -> GatewayError:
     """Return the error that a refusal is, with what it says itself."""
-    return status_error(status, error_reader_of(family)(status, body).own_message if body else None)
+    return status_error(status, error_reader_of(dialect)(status, body).own_message if body else None)
+
+
+def complete_refusal(
+    wired: WiredRequest, head: ResponseHead, secrets: Sequence[Secret], body: bytes
+) -> FullResponse:
+    """Return a refusal in the client's dialect if its host has another form for it, else as it came."""
+    headers = [pair for pair in response_headers(head.headers) if pair[0].lower() != b"content-length"]
+    error = wired.read_error(head.status, head.headers, body)
+    if error is None:
+        error = error_reader_of(wired.dialect)(head.status, body)
+        return FullResponse(head.status, headers, overwritten(body, secrets), error=error)
+    error = replace(error, message=without(error.message, secrets, lambda _: "[key]"))
+    status, body = client_side_of(wired.client).render_error(error, wired.request_id)
+    headers = [pair for pair in headers if pair[0].lower() not in OF_BODY]
+    return FullResponse(status, [*headers, (b"Content-Type", JSON)], body, error=error)
 
 
 def report_attempt(
@@ -120,7 +139,7 @@ def report_refusal(exchange: Exchange, target: Target, response: UpstreamRespons
         return
     codings = b",".join(values_of(response.headers, b"content-encoding"))
     write = partial(generation.failures.write, suppressed=suppressed)
-    warning = _Warning(failure, target.family, status, codings, exchange.secrets(), write)
+    warning = _Warning(failure, target.provider.row.dialect, status, codings, exchange.secrets(), write)
     reading = response.read_ahead(MAX_BYTES)
     _ = reading.addTimeout(ARRIVAL_SECONDS, exchange.clock).addBoth(warning.write_of, response)
 
@@ -130,7 +149,7 @@ class _Warning:
     """A warning that waits for the body of a response."""
 
     failure: ProviderFailure
-    family: Family
+    dialect: DialectName
     status: int
     codings: bytes
     secrets: Sequence[Secret] = field(repr=False)
@@ -140,7 +159,7 @@ class _Warning:
         """Warn, with what has arrived."""
         body = response.arrived
         response.cancel()
-        error = refusal_error(self.family, self.status, self._decoded(body))
+        error = refusal_error(self.dialect, self.status, self._decoded(body))
         said = error.provider_message
         message = None if said is None else format_error_message(said, self.secrets)
         self.write(replace(self.failure, message=message))

@@ -75,6 +75,11 @@ def _do_nothing() -> None:
     """Nothing was found."""
 
 
+def _is_dialects(status: int, headers: RawHeaders, body: bytes) -> UpstreamError | None:  # noqa: ARG001
+    """The refusal is in the provider's dialect."""
+    return None
+
+
 @dataclass(slots=True)
 class ResponseTranslation(ABC):
     """How the response to one request is translated; what all ways of it share."""
@@ -88,6 +93,10 @@ class ResponseTranslation(ABC):
     """What was sent, and no error may repeat."""
     _renamed: tuple[ToolPlaces, ToolNameMap] | None = field(init=False, default=None, repr=False)
     """Where the provider's response names tools, and what its names are."""
+    read_host_error: Callable[[int, RawHeaders, bytes], UpstreamError | None] = field(
+        init=False, default=_is_dialects, repr=False
+    )
+    """Reads a refusal that the host has in another form than the provider's dialect."""
     on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
@@ -130,7 +139,7 @@ class ResponseTranslation(ABC):
             if coding is not None:
                 body = _decode(body, coding)
             if not 200 <= status < 300:
-                return self._render_error(status, body, _retry_headers(head))
+                return self._render_error(head, body)
             if _has_too_many_values(body):
                 raise _unusable("has too many JSON values")
             if self._renamed is not None:
@@ -165,12 +174,15 @@ class ResponseTranslation(ABC):
         headers = [(b"Content-Type", JSON), *retry_headers, *self.gateway_headers]
         return FullResponse(status, headers, body, error=error)
 
-    def _render_error(self, status: int, body: bytes, retry_headers: RawHeaders) -> FullResponse:
+    def _render_error(self, head: ResponseHead, body: bytes) -> FullResponse:
+        status = head.status
         if status < 400:
             message = f"the upstream returned status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
-        return self.render_refusal(error, retry_headers)
+        error = self.read_host_error(status, head.headers, body)
+        if error is None:
+            error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
+        return self.render_refusal(error, _retry_headers(head))
 
 
 @dataclass(slots=True)

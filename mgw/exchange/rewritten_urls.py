@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
-from urllib.parse import urlsplit
 
 from msgspec.json import encode
 
@@ -29,7 +28,7 @@ from mgw.nouns.errors import GatewayError
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import UrlRewrite
-from mgw.upstream.address import address_of
+from mgw.upstream.address import path_below
 from mgw.wire.headers import RawHeaders
 from mgw.wire.json_spans import Edit, apply_edits
 from mgw.wire.nested_strings import find_nested_strings
@@ -98,16 +97,11 @@ class UrlRewriter:
     ) -> tuple[bytes, bytes | None] | None:
         """Return the path and query under which the gateway serves a URL of the provider's."""
         upstream = self.exchange.generation.upstreams[self.target.provider.name]
-        try:
-            parts = urlsplit(url)
-            is_providers = address_of(url).origin == upstream.origin
-        except ValueError:
+        found = path_below(upstream.address, self.prefix, url)
+        if found is None:
             return None
-        base = self.prefix + upstream.base_path.decode("latin-1")
-        if not is_providers or not url.isascii() or not parts.path.startswith(base + "/"):
-            return None
-        path = (self.version + parts.path[len(base) :]).encode()
-        query = without_parameter(parts.query.encode() or None, _RESERVED_PARAMETERS)
+        path = (self.version + found[0]).encode()
+        query = without_parameter(found[1].encode() or None, _RESERVED_PARAMETERS)
         if always_provider or not self._is_default():
             query = with_parameter(query, PROVIDER, self.target.provider.name)
         return path, query

@@ -50,8 +50,10 @@ from mgw.exchange.response_translation import (
     gateway_headers_for,
 )
 from mgw.exchange.text_response import TextResponse
-from mgw.exchange.upstream_head import headers_for, render_head
+from mgw.exchange.translated_request import translated_head, wired_head
+from mgw.exchange.upstream_head import render_head
 from mgw.exchange.upstream_headers import secrets_sent
+from mgw.exchange.wired import WiredRequest
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
@@ -60,29 +62,14 @@ from mgw.nouns.vocabulary import ChatTools, ThroughResponses
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
-from mgw.upstream.address import call_target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
+from mgw.upstream.wires.wire import ProviderWire
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits
 from mgw.wire.media_types import JSON
-from mgw.wire.target import split_target
 
-_VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
-_REPLACED_HEADERS: Final = _VERSIONS | {
-    b"content-type",
-    b"content-encoding",
-    b"accept",
-    b"accept-encoding",
-    b"range",
-    b"if-match",
-    b"if-none-match",
-    b"if-modified-since",
-    b"if-unmodified-since",
-    b"if-range",
-}
-"""Headers that speak of the client's own body, or of the response that it wants."""
 MAX_OBJECTS: Final = 100_000
 """More than any history of an agent has: ten thousand calls with their results have sixty thousand."""
 MAX_VALUES: Final = 400_000
@@ -107,6 +94,8 @@ class Translation:
     head: UpstreamHead = field(repr=False)
     body: bytes = field(repr=False)
     response: ResponseTranslation = field(repr=False)
+    wired: WiredRequest | None = field(default=None, repr=False)
+    """How the provider's wire has the request, where that is not as the dialect has it."""
     retry: TranslationBuilder | None = field(default=None, repr=False)
     """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
 
@@ -126,6 +115,7 @@ class Translation:
         """
         self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
         head = render_head(self.head, credential, upstream, len(self.body), self.request.values)
+        sink = sink if self.wired is None else self.wired.unframe(sink)
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(
@@ -150,14 +140,16 @@ class TranslationBuilder:
     """The body without any content coding."""
     client: ClientSide = field(init=False)
     provider: ProviderSide = field(init=False)
+    _wire: ProviderWire = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())
     _rendered_bytes: int = field(init=False, default=0)
     _characters: int | None = field(init=False, default=None)
     _thoughts: bool = True
 
     def __post_init__(self) -> None:
+        self._wire = self.exchange.generation.upstreams[self.target.provider.name].wire
         self.client = client_side_of(self.exchange.route.dialect)
-        self.provider = provider_side_of(FAMILIES[self.target.family].provider_dialect)
+        self.provider = provider_side_of(self.target.provider.row.dialect)
 
     @property
     def is_large(self) -> bool:
@@ -209,10 +201,11 @@ class TranslationBuilder:
 
         :raises GatewayError: as :func:`mgw.dialects.provider_dialect.choose_dialect` does.
         """
-        missing_api, row = self.target.provider.missing_api, options.row
-        if missing_api is None and row.through_responses is _NEVER and row.chat_tools is not _NO_TOOLS:
+        provider, row = self.target.provider, options.row
+        is_usual = row.through_responses is _NEVER and row.chat_tools is not _NO_TOOLS
+        if is_usual and provider.missing_api is None:
             return options  # as most models are: this is asked for every request
-        asked = AskedProvider(options.kind, missing_api, row)
+        asked = AskedProvider(provider.row, provider.dialects, row)
         upstream = self.exchange.generation.config.translation.responses.upstream
         foreign = upstream is ResponsesUpstream.FOREIGN
         dialect = choose_dialect(conversation, self.exchange.route.family, asked, foreign=foreign)
@@ -327,10 +320,16 @@ class TranslationBuilder:
         rewrites = self.exchange.generation.rewrites
         if rewrites and (rewrite := rewrites.get(self.target.provider.name)) is not None:
             rendered = self._rewrite(rendered, response, rewrite)
-        self._rendered_bytes = len(rendered.body)
+        sent = self.exchange, self.request, self.target, rendered, response.accept
+        wire, body, wired = self._wire, rendered.body, None
+        if wire.edits is None and wire.unframe is None and wire.error is None:
+            head = translated_head(*sent)
+        else:
+            head, wired, body = wired_head(*sent)
+            response.read_host_error = wired.read_error
+        self._rendered_bytes = len(body)
         retry = self if rendered.thoughts else None
-        head = self._upstream_head(rendered, response.accept)
-        return Translation(self.target, self.request, head, rendered.body, response, retry)
+        return Translation(self.target, self.request, head, body, response, wired, retry)
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
         """Return a request as the profile of the provider's accounts wants it."""
@@ -343,31 +342,9 @@ class TranslationBuilder:
         edits = rewrite.edits(rewriting, rendered.body, user_agent)
         return replace(rendered, body=apply_edits(rendered.body, edits))
 
-    def _upstream_head(self, rendered: Rendered, accept: bytes) -> UpstreamHead:
-        """Return the head to send, which is remembered with the client's."""
-        target, request, memo = self.target, self.request, self.exchange.generation.memo
-        key = target.provider.name, rendered.target, rendered.headers, accept
-        findings = memo.findings.get(request.head_number)
-        known = None if findings is None else findings.translated.get(key)
-        if known is not None:
-            return known
-        replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
-        forwarded = headers_for(request, self.exchange.route.family, target)
-        headers = [
-            *[pair for pair in forwarded if pair[0].lower() not in replaced],
-            (b"Content-Type", JSON),
-            (b"Accept", accept),
-            (b"Accept-Encoding", b"identity"),
-            *rendered.headers,
-        ]
-        upstream_target = call_target(target.provider, *split_target(rendered.target))
-        found = UpstreamHead(b"POST", target.provider, upstream_target, headers)
-        memo.keep_translated(request, key, found)
-        return found
-
     def _add_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints
-        if not auto.enabled or not FAMILIES[self.target.family].takes_breakpoints:
+        if not auto.enabled or not self.target.provider.row.takes_breakpoints:
             return conversation, ()
         setting = value_of(self.request.headers, _CACHE_AUTO)
         if setting is not None and setting.strip().lower() == b"off":

@@ -25,8 +25,8 @@ from mgw.routing.match import PROVIDER
 from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
-from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
+from mgw.upstream.wires.wire import Asked, ProviderWire
 from mgw.wire.headers import RawHeaders, request_headers
 from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 
@@ -58,17 +58,18 @@ def render_head(
 
 
 def known_target_of(
-    route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
+    route: Route, target: Target, request: ClientRequest, wire: ProviderWire, keepalive_seconds: float | None
 ) -> KnownTarget:
     """Return what requests of one path and one model have in common where they are passed on.
 
+    :param wire: a plain one.
     :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
     """
     asked, model = target.asked_model, target.upstream_model
     return KnownTarget(
         request.method,
         target,
-        upstream_target(route, target, request),
+        wire.call(target.provider, asked_of(route, target, request)).target,
         keepalive_seconds,
         None if model is None or model == asked else encode(model),
         takes_list(route, target),
@@ -99,23 +100,27 @@ def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHe
     return forwarded_headers(marked.headers, client, target)
 
 
-def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:
-    """Return the path and the query of a request that is passed on."""
+def asked_of(route: Route, target: Target, request: ClientRequest, *, stream: bool = False) -> Asked:
+    """Return what a provider is asked by a request that is passed on.
+
+    :param stream: whether the client wants its answer in pieces, as far as the wire has to know.
+    """
     query = request.raw_query
     optional = route.models.optional or route.models.instead is not None
     if optional or route.modality is Modality.PLATFORM:
         query = without_parameter(query, _PROVIDER_PARAMETER)
     if route.models.at is ModelAt.QUERY or route.models.in_query:
         query = _with_model(query, target)
-    path = _path(route, target, request)
-    if route.call.from_origin:
-        return path if query is None else path + b"?" + query
-    return call_target(
-        target.provider,
-        path,
+    return Asked(
+        route.operation,
+        request.method,
+        _path(route, target, request),
         query,
+        target.upstream_model,
+        stream,
         prefix=route.call.prefix.encode(),
         version=route.call.version.encode(),
+        from_origin=route.call.from_origin,
     )
 
 

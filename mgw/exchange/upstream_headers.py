@@ -11,7 +11,6 @@ from mgw.config.provider import Provider
 from mgw.config.secrets import credentials_in
 from mgw.credentials.provider import Credential
 from mgw.nouns.families import FAMILIES
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import Target
@@ -38,7 +37,7 @@ def provider_headers(headers: RawHeaders, provider: Provider, credential: Creden
     if replaced:
         headers = [pair for pair in headers if pair[0].lower() not in replaced]
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()]
-    row = KINDS[provider.kind]
+    row = provider.row
     for name, value in row.required_headers:
         spellings = FAMILIES[row.family].version_headers | {name}
         if name not in replaced and not any(pair[0].lower() in spellings for pair in headers):

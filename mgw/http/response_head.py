@@ -40,6 +40,10 @@ NOTED: Final = MappingProxyType(
     }
 )
 """The attribute of :class:`ResponseHead` that takes the value of a header, by the header's name."""
+OF_BODY: Final = frozenset(
+    {b"content-type", b"content-length", b"etag", b"digest", b"content-digest", b"content-md5"}
+)
+"""Headers that speak of the very bytes of a body."""
 _JOINED: Final = frozenset({CONNECTION, TRANSFER_ENCODING})
 """The headers of which all values count; of the others the first does."""
 
@@ -71,6 +75,13 @@ class ResponseHead(Struct):
         if self._pairs is None:
             self._pairs = [(name, value) for name, value, *_ in judge_lines(self.raw)]
         return self._pairs
+
+    def with_content_type(self, content_type: bytes) -> ResponseHead:
+        """Return the head of the same response with its body in another form, of a length not known yet."""
+        status_line, *lines = self.raw[: -len(HEAD_END)].split(LINE_END)
+        kept = [line for line in lines if line.partition(b":")[0].lower() not in OF_BODY]
+        raw = LINE_END.join([status_line, *kept, b"Content-Type: " + content_type]) + HEAD_END
+        return read_response_head(self.status, raw, judge_lines(raw))
 
     def forget_lines(self) -> None:
         """Let go of the lines: a stream may last for hours, and nobody asks for them any more."""

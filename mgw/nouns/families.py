@@ -1,4 +1,6 @@
-"""One row per family: everything that differs between families outside their dialects.
+"""One row per family: everything that differs between their clients outside their dialects.
+
+What follows from the kind of a provider stands in :mod:`mgw.nouns.kinds`.
 
 Sources: contract 3.2 (carriers of credentials), contract 4.13 (which family a request is of), contract 5.5.
 """
@@ -24,8 +26,8 @@ class FamilyRow(Struct, frozen=True):
     """What people call it, as the owner of something."""
     dialect: DialectName
     """The dialect of what has no row in the route table."""
-    provider_dialect: DialectName
-    """The dialect in which its providers are asked when a request is translated."""
+    text_dialect: DialectName
+    """The dialect in which conversations of its clients are translated."""
     signature_letter: str
     """Stands for it in a tagged signature (contract 8.10)."""
     own_prefix: bytes
@@ -42,8 +44,6 @@ class FamilyRow(Struct, frozen=True):
     """Schemes of ``Authorization`` before a credential, in lower case."""
     key_parameter: bytes | None
     """The parameter of the query that carries a credential."""
-    sample_path: str
-    """The path of one call, below a base address."""
     sdk_base: str
     """What the base address of its SDKs must be."""
     route_prefix: str
@@ -60,8 +60,6 @@ class FamilyRow(Struct, frozen=True):
     """Whether a colon begins a verb in its paths."""
     has_speech: bool = False
     """It has speech of its own, with voices of its own (contract 4.7, 4.25)."""
-    takes_breakpoints: bool = False
-    """Whether the family's requests say what is to be cached."""
 
 
 _BOTH: Final = frozenset({AUTHORIZATION, b"x-api-key"})
@@ -75,7 +73,7 @@ FAMILIES: Final = MappingProxyType(
                 Family.ANTHROPIC,
                 title="Anthropic's",
                 dialect=DialectName.ANTHROPIC,
-                provider_dialect=DialectName.ANTHROPIC,
+                text_dialect=DialectName.ANTHROPIC,
                 signature_letter="a",
                 own_prefix=b"anthropic-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.ANTHROPIC]),
@@ -84,18 +82,16 @@ FAMILIES: Final = MappingProxyType(
                 key_headers=_BOTH,
                 key_schemes=_BEARER,
                 key_parameter=None,
-                sample_path="/messages",
                 sdk_base="Anthropic's SDKs need the gateway's address without a path",
                 route_prefix="anthropic_",
                 version_headers=VERSION_HEADERS,
                 request_id_header=b"request-id",
-                takes_breakpoints=True,
             ),
             FamilyRow(
                 Family.GEMINI,
                 title="Gemini's",
                 dialect=DialectName.GEMINI,
-                provider_dialect=DialectName.GEMINI,
+                text_dialect=DialectName.GEMINI,
                 signature_letter="g",
                 own_prefix=b"x-goog-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.GEMINI]),
@@ -104,7 +100,6 @@ FAMILIES: Final = MappingProxyType(
                 key_headers=_BOTH | {b"x-goog-api-key"},
                 key_schemes=_BEARER | {b"token"},
                 key_parameter=b"key",
-                sample_path="/models/{model}:generateContent",
                 sdk_base="Google's SDKs need the gateway's address without a path, and add the version",
                 route_prefix="gemini_",
                 path_sign=re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|(?::|%3[Aa])[a-zA-Z]+$"),
@@ -115,7 +110,7 @@ FAMILIES: Final = MappingProxyType(
                 Family.OPENAI,
                 title="OpenAI's",
                 dialect=DialectName.OPENAI,
-                provider_dialect=DialectName.OPENAI_CHAT,
+                text_dialect=DialectName.OPENAI_CHAT,
                 signature_letter="o",
                 own_prefix=b"openai-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
@@ -124,7 +119,6 @@ FAMILIES: Final = MappingProxyType(
                 key_headers=_BOTH,
                 key_schemes=_BEARER,
                 key_parameter=None,
-                sample_path="/chat/completions",
                 sdk_base="OpenAI's SDKs need the gateway's address followed by /v1",
                 route_prefix="",
                 request_id_header=b"x-request-id",
@@ -138,8 +132,8 @@ FAMILIES: Final = MappingProxyType(
 
 
 def text_dialect(family: Family) -> DialectName:
-    """Return the dialect in which the conversations of a family's clients and providers are translated."""
-    return FAMILIES[family].provider_dialect
+    """Return the dialect in which the conversations of a family's clients are translated."""
+    return FAMILIES[family].text_dialect
 
 
 UNSAID: Final = Family.OPENAI

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.nouns.vocabulary import Capability, Family, Kind, MaxTokensField
+from mgw.nouns.vocabulary import Capability, DialectName, Family, Kind, MaxTokensField
 
 
-class KindRow(Struct, frozen=True, kw_only=True):
+class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """What a provider kind implies."""
 
     kind: Kind
-    family: Family
+    dialects: tuple[DialectName, ...]
+    """The dialects in which its providers can be asked for a conversation; the first is the usual one."""
     mistaken_names: tuple[str, ...] = ()
     """What people write in its place, in lower case and with ``_`` between words."""
     genai_name: str | None = None
@@ -60,7 +62,7 @@ class KindRow(Struct, frozen=True, kw_only=True):
     has_chat_template: bool = False
     """Chat: messages go through a template of the model's, which may refuse some orders (contract 8.29)."""
     through_responses: bool = False
-    """The models' rows say when they are asked through Responses (contract 11.9)."""
+    """The models' rows say when they are asked in the second dialect (contract 11.9)."""
     is_strict: bool = False
     """Chat: texts in parts, ``refusal``, four stop sequences and four types of images, as OpenAI's models
     have it; without it, the customs of other hosts."""
@@ -68,14 +70,31 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Chat: the field of that name says who the user is, not ``user``."""
     has_allowed_tools: bool = False
     """Chat: a tool may be chosen from among several."""
+    takes_breakpoints: bool = False
+    """Requests say what is to be cached."""
+    chat_path: str
+    """The path of a conversation below a base address, with ``{model}`` where the model stands in it."""
+    wire: str | None = None
+    """The module of :mod:`mgw.upstream.wires` that says how hosts are called; ``None``: like the vendor."""
     vendor: str = ""
     """The name of the vendor that runs these hosts; empty: anybody may."""
     host_suffix: str = ""
     """How the names of the vendor's hosts end, where each customer has one."""
 
+    @cached_property
+    def dialect(self) -> DialectName:
+        """The dialect in which its providers are asked, where nothing else is said."""
+        return self.dialects[0]
+
+    @cached_property
+    def family(self) -> Family:
+        """The family that its providers are of."""
+        return self.dialects[0].family
+
 
 _ALL: Final = frozenset(Capability)
 _TEXT: Final = frozenset({Capability.TEXT})
+_OPENAI: Final = (DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES)
 
 KINDS: Final = MappingProxyType(
     {
@@ -84,7 +103,8 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.OPENAI,
                 vendor="OpenAI",
-                family=Family.OPENAI,
+                dialects=_OPENAI,
+                chat_path="/chat/completions",
                 mistaken_names=("gpt", "chatgpt", "open_ai", "codex"),
                 genai_name="openai",
                 base_url="https://api.openai.com/v1",
@@ -101,7 +121,8 @@ KINDS: Final = MappingProxyType(
             ),
             KindRow(
                 kind=Kind.OPENAI_COMPAT,
-                family=Family.OPENAI,
+                dialects=_OPENAI,
+                chat_path="/chat/completions",
                 versions=("/v1",),
                 version=re.compile("v[0-9]+[a-z0-9]*"),  # hosts number their versions as they like
                 key_header=b"Authorization",
@@ -116,11 +137,13 @@ KINDS: Final = MappingProxyType(
                 kind=Kind.AZURE_OPENAI,
                 vendor="Azure OpenAI",
                 host_suffix=".openai.azure.com",
-                family=Family.OPENAI,
+                dialects=_OPENAI,
+                chat_path="/chat/completions",
                 mistaken_names=("azure", "azure_ai", "azureopenai", "azure_foundry", "azure_open_ai"),
                 genai_name="azure.ai.openai",
                 versions=("/openai/v1",),
                 version=re.compile("v1|deployments"),
+                wire="azure",
                 version_parameter="api-version",
                 unversioned=re.compile("/deployments(?:/|$)"),
                 sample_version="2024-10-21",
@@ -132,7 +155,9 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.ANTHROPIC,
                 vendor="Anthropic",
-                family=Family.ANTHROPIC,
+                dialects=(DialectName.ANTHROPIC,),
+                chat_path="/messages",
+                takes_breakpoints=True,
                 mistaken_names=("claude", "claude_code"),
                 genai_name="anthropic",
                 base_url="https://api.anthropic.com/v1",
@@ -146,7 +171,8 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.GEMINI,
                 vendor="Gemini",
-                family=Family.GEMINI,
+                dialects=(DialectName.GEMINI,),
+                chat_path="/models/{model}:generateContent",
                 mistaken_names=("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"),
                 genai_name="gcp.gemini",
                 base_url="https://generativelanguage.googleapis.com/v1beta",

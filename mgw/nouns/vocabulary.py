@@ -84,6 +84,8 @@ class Operation(StrEnum):
     """The tokens of a conversation."""
     EMBED = "embed"
     SPEECH = "speech"
+    MODELS = "models"
+    """The provider's own list of its models."""
     RELAY = "relay"
     """Anything else: its path says what."""
 

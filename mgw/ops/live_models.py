@@ -18,10 +18,8 @@ from twisted.internet.defer import TimeoutError as TimedOut
 
 from mgw.canonical.catalog import ListedModel
 from mgw.credentials.provider import ClientKey, Credential
-from mgw.dialects import lister_of
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Family
 from mgw.ops.probes import PROBE_ERRORS, ModelListRequest, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
@@ -85,7 +83,7 @@ class LiveModels:
         names = [
             name
             for name, provider in generation.config.providers.items()
-            if family is None or KINDS[provider.kind].family is family
+            if family is None or provider.row.family is family
         ]
         generation.enter()
         try:
@@ -183,7 +181,7 @@ async def _read_all_pages(request: ModelListRequest) -> Models:
 
     :raises ValueError: there is none, or none that is readable and within bounds.
     """
-    lister = lister_of(KINDS[request.provider.kind].family)
+    lister = request.lister
     models: list[ListedModel] = []
     page: str | None = None
     for _ in range(MAX_PAGES):

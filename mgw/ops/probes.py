@@ -18,11 +18,12 @@ from twisted.web.client import ResponseFailed
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
+from mgw.dialects.dialect import ModelLister
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
-from mgw.upstream.address import call_target
 from mgw.upstream.agent import UpstreamAgent, client_over
+from mgw.upstream.wires.wire import list_call, lister_of
 from mgw.wire.headers import RawHeaders
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
@@ -75,6 +76,11 @@ class ModelListRequest:
     credential: Credential
     _renewed: bool = False
 
+    @property
+    def lister(self) -> ModelLister:
+        """How the provider lists its models."""
+        return lister_of(self.provider, self.generation.upstreams[self.provider.name].wire)
+
     async def send(self, query: str) -> ProbeResult:
         """Return the response for one page; a credential that is refused with 401 is renewed once.
 
@@ -97,10 +103,10 @@ class ModelListRequest:
     async def _get(self, query: str) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
-        target = call_target(self.provider, b"/models", query.encode() or None)
+        call = list_call(self.provider, upstream.wire, query)
         response = await http.request(
-            "GET",
-            ExactURL(upstream.origin + target.decode("ascii")),
+            call.method.decode("ascii"),
+            ExactURL(upstream.origin + call.target.decode("ascii")),
             headers=headers_of(self.probe.build_headers(list(_HEADERS), self.provider, self.credential)),
             reactor=as_reactor(self.probe.clock),
             allow_redirects=False,

@@ -19,10 +19,8 @@ from twisted.internet.defer import TimeoutError as TimedOut
 
 from mgw.credentials.provider import NO_CREDENTIAL
 from mgw.credentials.static import OptionalCredential
-from mgw.dialects import lister_of
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Kind
 from mgw.ops.probes import PROBE_ERRORS, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
@@ -143,9 +141,8 @@ class ProviderHealth:
     async def _ask(self, generation: Generation, name: str) -> _Measurement:
         credential = await OptionalCredential(generation.credentials[name]).obtain(None)
         request = self.probe.request(generation, name, credential)
-        lister = lister_of(KINDS[request.provider.kind].family)
         began = self._now()
-        result = await request.send(lister.query(1, None))
+        result = await request.send(request.lister.query(1, None))
         latency_ms = round((self._now() - began) * 1000, 1)
         return _Measurement(
             result.status, latency_ms, _error_of_status(result.status, own=credential is not NO_CREDENTIAL)

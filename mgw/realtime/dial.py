@@ -21,7 +21,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.response import FullResponse
 from mgw.exchange.target_resolution import check_allowed, resolve_model
-from mgw.exchange.upstream_head import known_target_of, upstream_target
+from mgw.exchange.upstream_head import asked_of, known_target_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import KnownTarget
@@ -50,7 +50,8 @@ def target_of(exchange: Exchange, request: ClientRequest, asked: str | None) -> 
         check_allowed(exchange, known.target)
         return known.target
     target = resolve_model(exchange, request, asked)
-    memo.keep_target(route, request, known_target_of(route, target, request, None))
+    wire = exchange.generation.upstreams[target.provider.name].wire
+    memo.keep_target(route, request, known_target_of(route, target, request, wire, None))
     return target
 
 
@@ -82,7 +83,7 @@ async def dial(
         elif step is not Step.REPEAT or trouble is None:
             break
         if isinstance(answer, UpstreamRefusal):
-            failure = refusal_error(failed.family, answer.status, answer.body)
+            failure = refusal_error(failed.provider.row.dialect, answer.status, answer.body)
         exchange.attempt_failed(failed, failure)
         if step is Step.REPEAT and trouble is not None:
             await deferLater(exchange.clock, attempts.begin_repetition(trouble, exchange.generation.chance()))
@@ -157,7 +158,8 @@ def _path_of(exchange: Exchange, request: ClientRequest, target: Target) -> byte
     known = exchange.generation.memo.find_target(exchange.route, request, target.asked_model)
     if isinstance(known, KnownTarget) and known.target is target:
         return known.upstream_target
-    return upstream_target(exchange.route, target, request)
+    wire = exchange.generation.upstreams[target.provider.name].wire
+    return wire.call(target.provider, asked_of(exchange.route, target, request)).target
 
 
 def full_response(refusal: UpstreamRefusal) -> FullResponse:

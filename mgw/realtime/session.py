@@ -205,7 +205,8 @@ class Session:
         answer = await dial(exchange, request, target, self.subprotocols)
         if not isinstance(answer, SwitchedUpstream):
             _ = send_full(exchange, full_response(answer), self.response)
-            error = refusal_error(exchange.route.family, answer.status, answer.body)
+            dialect = (exchange.target or target).provider.row.dialect
+            error = refusal_error(dialect, answer.status, answer.body)
             exchange.received.fault = Fault(error, answer.status)
             exchange.responded()
             self._finish()
@@ -264,7 +265,7 @@ class Session:
         what = f"rejected the session with status {answer.status}"
         cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
         target = exchange.target or target
-        said = refusal_error(target.family, answer.status, answer.body).provider_message
+        said = refusal_error(target.provider.row.dialect, answer.status, answer.body).provider_message
         raise upstream_broken(target.provider.name, what, Phase.HEAD, cause).quoting(said)
 
     def _check_for_realtime(self) -> None:

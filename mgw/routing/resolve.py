@@ -18,7 +18,6 @@ from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.config.translation import TranslationSettings
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Capability, Family, Kind, Modality, TextApi
 from mgw.routing.route import Route
 
@@ -47,7 +46,7 @@ class Target(Struct, frozen=True, dict=True):
     @cached_property
     def family(self) -> Family:
         """The provider's family."""
-        return KINDS[self.provider.kind].family
+        return self.provider.row.family
 
 
 class Resolver:

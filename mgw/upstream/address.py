@@ -1,4 +1,4 @@
-"""A provider's address, and the address of a call to it."""
+"""The parts of an address."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-
-from mgw.config.provider import Provider
-from mgw.nouns.kinds import KINDS
-from mgw.wire.target import query_value, split_target, with_parameter
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -59,47 +55,31 @@ def address_of(base_url: str) -> Address:
     return Address(parts.scheme, host, port, header.encode(), parts.path.rstrip("/").encode())
 
 
-def call_target(
-    provider: Provider,
-    path: bytes,
-    raw_query: bytes | None = None,
-    *,
-    prefix: bytes = b"",
-    version: bytes = b"",
-) -> bytes:
-    """Return the target of a call to a provider, as its request line has it.
+def path_below(base: Address, prefix: str, url: str) -> tuple[str, str] | None:
+    """Return the path of ``url`` below a base address, and its query; ``None`` where it is not below that.
 
-    :param path: below the base address, with its leading ``/``.
-    :param raw_query: the client's own or the call's; ``None`` without a question mark.  The provider's
-        ``api_version`` is added to it where it says none.
     :param prefix: what stands before the path of the base address.
-    :param version: what the call needs in place of a ``/v1`` at the end of the base address.
     """
-    base = _path_of(provider.base_url)
-    if version:
-        base = base.removesuffix(b"/v1") + b"/" + version
-    if provider.api_version is not None:
-        raw_query = _versioned(raw_query, KINDS[provider.kind].version_parameter, provider.api_version)
-    whole = prefix + base + path
-    return whole if raw_query is None else whole + b"?" + raw_query
+    try:
+        parts = urlsplit(url)
+        is_there = address_of(url).origin == base.origin
+    except ValueError:
+        return None
+    above = prefix + base.path.decode("latin-1")
+    if not is_there or not url.isascii() or not parts.path.startswith(above + "/"):
+        return None
+    return parts.path[len(above) :], parts.query
 
 
-def call_url(provider: Provider, target: str) -> str:
+def shown_address(base_url: str, target: bytes) -> str:
     """Return the whole address of a call, as it may be shown to people.
 
-    :param target: path below the base address, and query.
+    :param target: the path and the query, as the request line has them.
     """
-    path, raw_query = split_target(target.encode())
-    origin = provider.base_url.removesuffix(_path_of(provider.base_url).decode())
-    return origin + call_target(provider, path, raw_query).decode()
-
-
-def _versioned(raw_query: bytes | None, parameter: str | None, version: str) -> bytes | None:
-    if parameter is None or query_value(raw_query, parameter) is not None:
-        return raw_query
-    return with_parameter(raw_query, parameter, version)
+    return base_url.removesuffix(base_path(base_url).decode()) + target.decode()
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most
-def _path_of(base_url: str) -> bytes:
+def base_path(base_url: str) -> bytes:
+    """Return the path of a base address, without a slash at its end."""
     return address_of(base_url).path

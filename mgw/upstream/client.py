@@ -29,6 +29,8 @@ from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
 from mgw.upstream.response import BodyReceiver, UpstreamResponse
 from mgw.upstream.tls import client_context
+from mgw.upstream.wires import wire_of
+from mgw.upstream.wires.wire import VENDOR, ProviderWire
 
 __all__ = [
     "BodyReceiver",
@@ -67,6 +69,8 @@ class Upstream:
         """The base address."""
         self.limits: Final = limits
         """How long the provider may take."""
+        self.wire: ProviderWire = VENDOR
+        """How it is called."""
         address = self.address
         self._host = address.host_header
         proxy_name = proxy_name_of(endpoint)
@@ -85,11 +89,6 @@ class Upstream:
 
     def __repr__(self) -> str:
         return f"<Upstream {self.name} at {self.address.origin}>"
-
-    @property
-    def base_path(self) -> bytes:
-        """The path of the base address, without a slash at its end."""
-        return self.address.path
 
     @property
     def origin(self) -> str:
@@ -252,4 +251,6 @@ def upstream_of(
     times = provider.timeouts
     limits = UpstreamLimits(times.connect, times.first_byte, times.idle, SETTLE_SECONDS)
     dialler = dialler_to(address_of(provider.base_url), reactor, context, provider.proxy)
-    return Upstream(provider.name, provider.base_url, limits, dialler, reactor, provider.max_connections)
+    upstream = Upstream(provider.name, provider.base_url, limits, dialler, reactor, provider.max_connections)
+    upstream.wire = wire_of(provider)
+    return upstream

@@ -22,6 +22,7 @@ from twisted.logger import Logger
 from mgw.http.response_head import ResponseHead
 from mgw.http.response_reader import ResponseReader
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.upstream.wires.wire import Unframer
 from mgw.wire.headers import RawHeaders
 
 _log = Logger()
@@ -78,6 +79,41 @@ class NullReceiver:
 _NULL_RECEIVER: Final = NullReceiver()
 
 
+class _UnframedBody:
+    """Delivers a body without the host's framing."""
+
+    def __init__(self, response: UpstreamResponse, receiver: BodyReceiver, unframer: Unframer) -> None:
+        self._response = response
+        self._receiver = receiver
+        self._unframer = unframer
+        self._is_finished = False
+
+    def on_body_data(self, data: bytes) -> None:
+        self._deliver(data)
+
+    def on_body_end(self) -> None:
+        if self._is_finished or self._deliver(b""):
+            self._receiver.on_body_end()
+
+    def on_body_error(self, error: GatewayError) -> None:
+        self._receiver.on_body_error(error)
+
+    def _deliver(self, data: bytes) -> bool:
+        """Deliver what becomes of some bytes, or of the end; return whether it is in order."""
+        try:
+            unframed = self._unframer.feed(data) if data else b""
+            if not data or self._response.all_delivered:  # with the last piece: nothing may follow it
+                self._is_finished = True
+                unframed += self._unframer.finish()
+        except GatewayError as error:
+            self._response.cancel()
+            self._receiver.on_body_error(error)
+            return False
+        if unframed:
+            self._receiver.on_body_data(unframed)
+        return True
+
+
 class UpstreamResponse:
     """The head of a provider's response, and the handle to its body."""
 
@@ -90,6 +126,7 @@ class UpstreamResponse:
         "_read_ahead_bytes",
         "_reader",
         "_receiver",
+        "_unframer",
         "all_delivered",
         "head",
         "status",
@@ -106,6 +143,7 @@ class UpstreamResponse:
         self._delivering = False
         self._read_ahead: Deferred[None] | None = None
         self._read_ahead_bytes = 0
+        self._unframer: Unframer | None = None
         self.all_delivered = False
         """Whether the piece that the receiver is given, or was given last, is the last one of the body."""
 
@@ -173,9 +211,15 @@ class UpstreamResponse:
         if self._connection is not None:
             self._connection.leave_unclaimed()
 
+    def unframe(self, head: ResponseHead, unframer: Unframer) -> None:
+        """Deliver the body as ``unframer`` makes it, under another head."""
+        self.head, self._unframer = head, unframer
+
     def deliver_body(self, receiver: BodyReceiver) -> None:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
         assert self._receiver is None, "a response has one receiver"
+        if self._unframer is not None:
+            receiver = _UnframedBody(self, receiver, self._unframer)
         self._receiver = receiver
         self._paused = False
         self.deliver_pending()
@@ -186,6 +230,8 @@ class UpstreamResponse:
         """Return all of the body if it has arrived already and nobody reads it; else ``None``.
 
         The connection is free then.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``: its framing is broken.
         """
         connection, reader = self._connection, self._reader
         if not reader.ended or connection is None or self._receiver is not None:
@@ -195,7 +241,7 @@ class UpstreamResponse:
         pieces.clear()
         self._connection = None
         connection.on_response_end()
-        return body
+        return body if self._unframer is None else self._unframer.feed(body) + self._unframer.finish()
 
     def pause(self) -> None:
         """Deliver nothing, and read nothing, until :meth:`resume`."""

@@ -15,7 +15,6 @@ from msgspec.json import encode
 
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
-from mgw.nouns.kinds import KINDS
 
 _GENERATE: Final = "generate_content"
 _BY_OPERATION: Final = {
@@ -109,7 +108,7 @@ def facts_of(provider: Provider) -> ProviderFacts:
     system = _HOSTS.get(host) or next(
         (name for ending, name in _HOST_ENDINGS.items() if host.endswith(ending)), None
     )
-    system = system or KINDS[provider.kind].genai_name or provider.name
+    system = system or provider.row.genai_name or provider.name
     return ProviderFacts(provider.name, system, host, parts.port or _PORTS.get(parts.scheme, 443))
 
 

@@ -21,6 +21,7 @@ ERRORS: Final = {f"dialects/{name}/errors.py" for name in ("openai", "anthropic"
 
 NAMED_IN: Final = {
     "a provider kind": (r"azure_openai|AZURE_OPENAI", {"nouns/kinds.py", "nouns/vocabulary.py"}),
+    "a way to call a provider": (r"wires\.azure|wire=\"azure\"", {"nouns/kinds.py"}),
     "a sink of usage events": (
         r"Jsonl\w+|hooks\.jsonl",
         # `mgw check` also asks whether the file can be written; the last tells editors what goes together.

@@ -41,7 +41,6 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.routing.table import families_of
-from mgw.upstream.client import Upstream
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
 from mgw.web.server import RequestIds, WebServer
@@ -49,8 +48,7 @@ from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
 from tests.support.drawn_cases import RETRYING, TEXT, Case, Observed, draw_case
 from tests.support.token_endpoints import TokenHosts
-from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
-from tests.support.upstreams import MemoryEndpoint, ProviderConnection
+from tests.support.upstreams import MemoryEndpoint, ProviderConnection, upstream_to
 from tests.support.web_servers import RecordingObserver, at_once, operations_of
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
@@ -112,10 +110,7 @@ class _Stage:
                 name: credentials_of(provider, self.token_hosts.sources)
                 for name, provider in providers.items()
             },
-            {
-                name: Upstream(name, provider.base_url, UPSTREAM_LIMITS, self.endpoint, clock)
-                for name, provider in providers.items()
-            },
+            {name: upstream_to(provider, self.endpoint, clock) for name, provider in providers.items()},
             Models(),
             memo=RequestMemo(is_on=circumstances.remembers),
         )

@@ -29,13 +29,12 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.routing.table import denied_routes, families_of
-from mgw.upstream.client import Upstream
 from mgw.usage.event import SettledExchange, UsageEvent
 from mgw.usage.prices import PriceTable
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.token_endpoints import TokenHosts
-from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
+from tests.support.upstreams import MemoryEndpoint, ProviderConnection, upstream_to
 
 CHAT = b'{ "model" : "fast", "messages": [] }'
 ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
@@ -153,7 +152,7 @@ class Pipeline:
                 for name, provider in settings.providers.items()
             },
             {
-                name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
+                name: upstream_to(provider, self.endpoint, self.clock)
                 for name, provider in settings.providers.items()
             },
             Models(),

@@ -10,10 +10,9 @@ from twisted.internet.task import Clock
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation
 from mgw.ops.probes import ProviderProbe
-from mgw.upstream.client import Upstream
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline
-from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
+from tests.support.upstreams import MemoryEndpoint, ProviderConnection, upstream_to
 
 LISTS: dict[str, object] = {
     "main": {"object": "list", "data": [{"id": "gpt-c", "created": 7}, {"id": "gpt-live", "created": 9}]},
@@ -47,8 +46,7 @@ class Providers:
         names = self.generation.config.providers
         self.endpoints = {name: MemoryEndpoint() for name in names}
         self.generation.upstreams = {
-            name: Upstream(name, provider.base_url, LIMITS, self.endpoints[name], self.clock)
-            for name, provider in names.items()
+            name: upstream_to(provider, self.endpoints[name], self.clock) for name, provider in names.items()
         }
 
     def connection(self, name: str) -> ProviderConnection:

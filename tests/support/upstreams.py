@@ -12,10 +12,12 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from mgw.config.provider import Provider
 from mgw.nouns.errors import GatewayError
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, UpstreamResponse
 from mgw.upstream.connection import Connection, ResponseWaiter
 from mgw.upstream.dial import Dialler
+from mgw.upstream.wires import wire_of
 
 LIMITS = UpstreamLimits(connect=10.0, first_byte=600.0, idle=300.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -251,3 +253,14 @@ def send_over(connection: Connection, method: bytes, head: bytes, body: bytes) -
     waiter.cancel = connection.cancel_exchange
     connection.exchange(method, head, body, waiter)
     return waiter.deferred
+
+
+def upstream_to(
+    provider: Provider,
+    endpoint: IStreamClientEndpoint | Dialler,
+    clock: Clock,
+) -> Upstream:
+    """Return a configured provider whose other side is played by the test."""
+    upstream = Upstream(provider.name, provider.base_url, LIMITS, endpoint, clock)
+    upstream.wire = wire_of(provider)
+    return upstream

@@ -16,7 +16,7 @@ from mgw.credentials.provider import ClientKey
 from mgw.dialects.metering import BlindMeter
 from mgw.exchange.refusals import ARRIVAL_SECONDS, MAX_BYTES, RefusalMeter
 from mgw.nouns.secret import Secret
-from mgw.nouns.vocabulary import Family
+from mgw.nouns.vocabulary import DialectName, Family
 from tests.memory.exchange.test_failures import warnings
 from tests.support.configs import config
 from tests.support.in_memory.measure import collector_off
@@ -322,7 +322,7 @@ def test_a_refusal_leaves_nothing_to_the_collector(place: str, again: bool) -> N
 
 
 def test_an_error_that_comes_byte_by_byte_takes_no_more_memory_than_its_bytes() -> None:
-    meter = RefusalMeter(BlindMeter(), Family.OPENAI, 429)
+    meter = RefusalMeter(BlindMeter(), DialectName.OPENAI_CHAT, 429)
     pieces = [b"m%d" % (number % 10) for number in range(MAX_BYTES // 4)]
     tracemalloc.start()
     try:

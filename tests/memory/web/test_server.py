@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.exchange.body import RequestBody
+from mgw.upstream.wires.wire import VENDOR
 from mgw.usage.event import Outcome
 from mgw.web.server_request import ServerRequest
 from tests.support.channels import get, post
@@ -257,7 +258,7 @@ class Watching:
 class Faulty:
     """A provider with a bug."""
 
-    base_path = b"/v1"
+    wire = VENDOR
 
     def render_head(self, request: object) -> bytes:
         raise RuntimeError("a bug")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from openai.types import Model
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
-from mgw.dialects import ModelPage, dialect_of, lister_of
+from mgw.dialects import ModelPage, dialect_of
+from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import DialectName, Family
 
 OPENAI: dict[str, Any] = {"id": "gpt-5", "object": "model", "created": 1767322985, "owned_by": "openai"}
@@ -40,7 +41,8 @@ SPOKEN = {
 
 
 def read(family: Family, body: object) -> ModelPage:
-    return lister_of(family).read(body if isinstance(body, bytes) else json.dumps(body).encode())
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return dialect_of(text_dialect(family)).lister.read(text)
 
 
 def only(family: Family, body: object) -> ListedModel:
@@ -158,7 +160,7 @@ def test_googles_empty_list_is_one(body: object) -> None:
     ],
 )
 def test_a_page_is_asked_for_in_the_familys_words(family: Family, page: str | None, query: str) -> None:
-    assert lister_of(family).query(1000, page) == query
+    assert dialect_of(text_dialect(family)).lister.query(1000, page) == query
 
 
 @pytest.mark.parametrize("family", Family)

@@ -8,6 +8,7 @@ from mgw.canonical.conversation import Conversation, Role, Text, Tool, Turn
 from mgw.dialects.models import Models
 from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import DialectName, Family, Kind
 
 PLAIN = Conversation((Turn(Role.USER, (Text("hi"),)),))
@@ -17,7 +18,8 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 
 def asked(model: str) -> AskedProvider:
-    return AskedProvider(Kind.OPENAI, None, Models(()).row(model, Family.OPENAI))
+    kind = KINDS[Kind.OPENAI]
+    return AskedProvider(kind, kind.dialects, Models(()).row(model, Family.OPENAI))
 
 
 @each_client

@@ -10,6 +10,7 @@ from mgw.memo.known_target import UpstreamHead
 from mgw.memo.request_memo import MAX_LABELS, MAX_SENT_LINES, RequestMemo
 from mgw.routing.resolve import Target
 from mgw.routing.routes import ROUTES
+from mgw.upstream.wires.wire import VENDOR
 from mgw.usage.labels import MAX_SHARED_CHARS
 from tests.support.configs import THREE_FAMILIES, config
 
@@ -64,7 +65,7 @@ def sent_heads(lines: int) -> int:
     """Return how many heads of so many lines are kept with a target."""
     memo = RequestMemo()
     request = ClientRequest(b"POST", b"/v1/chat/completions", None, [], None, "/v1", None, is_uncoded=True)
-    known = known_target_of(CHAT, MAIN, request, None)
+    known = known_target_of(CHAT, MAIN, request, VENDOR, None)
     memo.keep_target(CHAT, request, known)
     headers = [(b"Accept", b"a")] * lines
     memo.keep_sent(known, tuple(headers), UpstreamHead(b"POST", MAIN.provider, b"/", headers))

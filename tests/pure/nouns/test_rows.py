@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mgw.config.provider import Provider
 from mgw.nouns.families import FAMILIES, shown_family
 from mgw.nouns.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.nouns.vocabulary import KIND_SPELLINGS, Family, Kind
-from mgw.upstream.address import call_target
 
 ROOT = Path(__file__).resolve().parents[3] / "mgw"
 DECIDES = re.compile(r"\b(?:is|is not|==|!=) (Family|Kind)\.(\w+)")
@@ -63,10 +61,3 @@ def test_a_client_shows_its_family_by_the_first_sign() -> None:
     assert shown_family(b"a=1&key=k", frozenset({b"openai-beta"})) is Family.GEMINI
     assert shown_family(b"monkey=1", frozenset({b"openai-beta"})) is Family.OPENAI
     assert shown_family(None, frozenset({b"accept"})) is None
-
-
-def test_a_version_goes_only_where_a_kind_has_a_parameter_for_it() -> None:
-    for kind, row in KINDS.items():
-        provider = Provider(name="a", kind=kind, base_url="https://h/v1", api_version="a&b")
-        added = b"" if row.version_parameter is None else b"?api-version=a%26b"
-        assert call_target(provider, b"/m") == b"/v1/m" + added

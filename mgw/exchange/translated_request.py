@@ -1,0 +1,98 @@
+"""What is sent for a translated request: its head, which is remembered with the client's, and its body.
+
+A wire that is not plain decides both together, so that nothing of its requests is remembered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mgw.dialects.dialect import Rendered
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.upstream_head import headers_for
+from mgw.exchange.wired import WiredRequest
+from mgw.memo.client_request import ClientRequest
+from mgw.memo.known_target import UpstreamHead
+from mgw.nouns.families import FAMILIES
+from mgw.routing.resolve import Target
+from mgw.upstream.wires.wire import Asked, ProviderWire
+from mgw.wire.headers import RawHeaders
+from mgw.wire.media_types import JSON, is_event_stream
+from mgw.wire.target import split_target
+
+_VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
+_REPLACED_HEADERS: Final = _VERSIONS | {
+    b"content-type",
+    b"content-encoding",
+    b"accept",
+    b"accept-encoding",
+    b"range",
+    b"if-match",
+    b"if-none-match",
+    b"if-modified-since",
+    b"if-unmodified-since",
+    b"if-range",
+}
+"""Headers that speak of the client's own body, or of the response that it wants."""
+
+
+def translated_head(
+    exchange: Exchange, request: ClientRequest, target: Target, rendered: Rendered, accept: bytes
+) -> UpstreamHead:
+    """Return the head to send by a plain wire: the same as for a request like it before.
+
+    :param accept: the media type that the provider is asked for.
+    """
+    memo = exchange.generation.memo
+    key = target.provider.name, rendered.target, rendered.headers, accept
+    findings = memo.findings.get(request.head_number)
+    known = None if findings is None else findings.translated.get(key)
+    if known is not None:
+        return known
+    wire = exchange.generation.upstreams[target.provider.name].wire
+    headers = _headers(exchange, request, target, rendered, accept)
+    found = _head(wire, target, _asked(exchange, target, rendered, accept), headers)
+    memo.keep_translated(request, key, found)
+    return found
+
+
+def wired_head(
+    exchange: Exchange, request: ClientRequest, target: Target, rendered: Rendered, accept: bytes
+) -> tuple[UpstreamHead, WiredRequest, bytes]:
+    """Return the head to send by any other wire, how that has the request, and the body.
+
+    :param accept: as above.
+    :raises GatewayError: the host cannot take it.
+    """
+    wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
+    asked = _asked(exchange, target, rendered, accept)
+    headers = _headers(exchange, request, target, rendered, accept)
+    names = exchange.route.dialect, row.dialect, exchange.request_id
+    wired, body = WiredRequest(wire, asked, headers, *names).edit(rendered.body)
+    return _head(wire, target, asked, wired.headers), wired, body
+
+
+def _asked(exchange: Exchange, target: Target, rendered: Rendered, accept: bytes) -> Asked:
+    path, query = split_target(rendered.target)
+    operation, stream = exchange.route.operation, is_event_stream(accept)
+    return Asked(operation, b"POST", path, query, target.upstream_model, stream)
+
+
+def _head(wire: ProviderWire, target: Target, asked: Asked, headers: RawHeaders) -> UpstreamHead:
+    call = wire.call(target.provider, asked)
+    return UpstreamHead(call.method, target.provider, call.target, headers)
+
+
+def _headers(
+    exchange: Exchange, request: ClientRequest, target: Target, rendered: Rendered, accept: bytes
+) -> RawHeaders:
+    """Return the headers to send, with marks in place of the values that vary."""
+    replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
+    forwarded = headers_for(request, exchange.route.family, target)
+    return [
+        *[pair for pair in forwarded if pair[0].lower() not in replaced],
+        (b"Content-Type", JSON),
+        (b"Accept", accept),
+        (b"Accept-Encoding", b"identity"),
+        *rendered.headers,
+    ]

@@ -1,0 +1,162 @@
+"""How the hosts of a provider kind are called: what may differ from the API that their models have at home.
+
+A dialect says what a request means, and where its vendor's own hosts take it.  A wire says what becomes of
+that on the way to other hosts of the same models, and of what they answer, so that nobody else knows::
+
+    asked ── call ──> method, path, query          body, headers ── edits ──> splices, headers
+    the host's framing ── unframe ──> the dialect's own stream          a refusal ── error ──> what it says
+
+Whoever calls a provider asks its wire: relayed and translated requests, counts, probes, live lists, and
+``mgw check``.  What a wire leaves out is as the dialect has it, and costs no call; a wire of :func:`own_call`
+alone is asked once for each head and target that is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from mgw.canonical.reply import UpstreamError
+from mgw.config.provider import Provider
+from mgw.dialects import dialect_of
+from mgw.dialects.dialect import ModelLister
+from mgw.nouns.vocabulary import Operation
+from mgw.upstream.address import base_path
+from mgw.wire.headers import RawHeaders
+from mgw.wire.json_spans import Edit
+
+_MODELS: Final = b"/models"
+
+
+class Call(Struct, frozen=True):
+    """One call of a host."""
+
+    method: bytes
+    path: bytes
+    """The whole path, as the request line has it."""
+    query: bytes | None = None
+    """``None``: without a question mark."""
+
+    @property
+    def target(self) -> bytes:
+        """Path and query as the request line has them."""
+        return self.path if self.query is None else self.path + b"?" + self.query
+
+
+class Asked(Struct, frozen=True):
+    """What a provider is asked for, and where the vendor's own hosts take it."""
+
+    operation: Operation
+    method: bytes
+    path: bytes
+    """Below the base address, with its leading ``/``."""
+    query: bytes | None = None
+    model: str | None = None
+    """The provider's own name of the model."""
+    stream: bool = False
+    """Whether an answer in pieces is asked for; known only where the wire has :attr:`ProviderWire.edits`."""
+    prefix: bytes = b""
+    """What stands before the path of the base address."""
+    version: bytes = b""
+    """What is needed in place of a ``/v1`` at the end of the base address."""
+    from_origin: bool = False
+    """The path is below the origin of the base address."""
+
+
+class Edited(Struct, frozen=True):
+    """What becomes of a request."""
+
+    edits: Sequence[Edit]
+    """Splices of the body, which do not overlap."""
+    headers: RawHeaders
+    """The headers that are sent before those of the operator and the credential."""
+
+
+class Unframer(Protocol):
+    """Turns what a host sends into what its vendor would have sent."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what these bytes complete.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``.
+        """
+        ...
+
+    def finish(self) -> bytes:
+        """Return what is left at the end of the body.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``: it has ended too early.
+        """
+        ...
+
+
+class Framing(Struct, frozen=True):
+    """How the body of one response is unframed."""
+
+    unframer: Unframer
+    content_type: bytes
+    """The media type of what comes out."""
+
+
+def own_call(provider: Provider, asked: Asked) -> Call:
+    """Return the call as the vendor's own hosts have it, below the base address."""
+    if asked.from_origin:
+        return Call(asked.method, asked.path, asked.query)
+    base = base_path(provider.base_url)
+    if asked.version:
+        base = base.removesuffix(b"/v1") + b"/" + asked.version
+    return Call(asked.method, asked.prefix + base + asked.path, asked.query)
+
+
+class ProviderWire(Struct, frozen=True):
+    """How the hosts of a kind are called.  All of it is pure."""
+
+    call: Callable[[Provider, Asked], Call] = own_call
+    """Where a call goes.
+
+    :raises GatewayError: where the host does not serve it.
+    """
+    edits: Callable[[Asked, bytes, RawHeaders], Edited] | None = None
+    """What becomes of a JSON body and of the headers of a call, of which both are known; ``None``: nothing.
+
+    :raises GatewayError: where the host cannot take it.
+    """
+    unframe: Callable[[Asked, bytes], Framing | None] | None = None
+    """How the body of a good response of this ``Content-Type`` is unframed; ``None``: not at all."""
+    error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = None
+    """What a refusal says, by its status, headers and body, where it is none of the dialect's own."""
+    lister: ModelLister | None = None
+    """How models are listed; ``None``: as the dialect has it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether bodies go and come as the dialect has them, so that heads and targets may be remembered."""
+        return self.edits is None and self.unframe is None and self.error is None
+
+
+VENDOR: Final = ProviderWire()
+"""As the dialect has it."""
+
+
+def lister_of(provider: Provider, wire: ProviderWire) -> ModelLister:
+    """Return how a provider is asked for its models."""
+    return wire.lister or dialect_of(provider.row.dialect).lister
+
+
+def list_call(provider: Provider, wire: ProviderWire, query: str) -> Call:
+    """Return the call for a page of a provider's models.
+
+    :param query: as its :class:`~mgw.dialects.dialect.ModelLister` wants it.
+    """
+    return wire.call(provider, Asked(Operation.MODELS, b"GET", _MODELS, query.encode() or None))
+
+
+def chat_call(provider: Provider, wire: ProviderWire, model: str) -> Call:
+    """Return the call for a conversation, as people are shown it.
+
+    :param model: may be any text that stands for one.
+    """
+    path = provider.row.chat_path.replace("{model}", model)
+    return wire.call(provider, Asked(Operation.CHAT, b"POST", path.encode(), model=model))
