@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from tempfile import mkstemp
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -26,6 +26,17 @@ from mgw.bodies.source import BodyGoneError
 from mgw.reactor.daemon_threads import ThreadRunner
 
 T = TypeVar("T")
+
+
+class Hash(Protocol):
+    """A hash object, as :mod:`hashlib` makes them."""
+
+    def update(self, data: memoryview, /) -> None:
+        """Take more."""
+
+    def digest(self) -> bytes:
+        """Return the digest of what it has taken."""
+
 
 DISK_SECONDS: Final = 30.0
 """How long the disk may take for one piece, the time in line for a thread included."""
@@ -44,6 +55,8 @@ class SpoolFile:
     """The body's room on the disk, released when the file is gone."""
     report: Callable[[OSError], None] = field(repr=False)
     """Told what the disk says."""
+    hashed: Hash | None = None
+    """Takes what is written, in the thread that writes it; ``None``: nobody needs a digest."""
     size: int = 0
     _unwritten: bytes | bytearray = field(default=b"", repr=False)
     """What a thread will take and write, unless the file is closed before."""
@@ -65,6 +78,11 @@ class SpoolFile:
         del data  # so that closing releases it
         await self._run_limited(partial(self._write, self.size))
         self.size += size
+
+    @property
+    def digest(self) -> bytes | None:
+        """The SHA-256 of what was appended, if it was asked for."""
+        return None if self.hashed is None else self.hashed.digest()
 
     def read(self, position: int, size: int) -> Deferred[bytes]:
         """Fire with bytes of the body; see :meth:`mgw.bodies.source.BodySource.read`."""
@@ -94,6 +112,8 @@ class SpoolFile:
             done = 0
             while done < len(left) and not self._closed:
                 done += os.pwrite(self._descriptor, left[done:], position + done)
+            if self.hashed is not None:
+                self.hashed.update(left)
 
     def _run_limited(self, work: Callable[[], T]) -> Deferred[T]:
         """Run ``work`` in a thread, for somebody who waits only so long."""

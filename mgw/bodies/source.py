@@ -28,6 +28,11 @@ class BodySource(Protocol):
         """How many bytes it has."""
         ...
 
+    @property
+    def digest(self) -> bytes | None:
+        """The SHA-256 of all of it, where that is known already."""
+        ...
+
     def read(self, position: int, size: int) -> Deferred[bytes]:
         """Fire with exactly ``size`` bytes from ``position`` on, or with fewer where the body ends before.
 
@@ -48,6 +53,11 @@ class MemoryBody:
     def size(self) -> int:
         """How many bytes it has."""
         return len(self.data)
+
+    @property
+    def digest(self) -> None:
+        """Nobody has asked for it."""
+        return None
 
     def read(self, position: int, size: int) -> Deferred[bytes]:
         """Fire with some of it; the very same bytes where that is all of it."""
@@ -153,6 +163,11 @@ class EditedBody:
             position = end
         self._append(self.source.size - position, position, None)
         self._begins = [segment.begin for segment in self._segments]
+
+    @property
+    def digest(self) -> None:
+        """Known of the source alone."""
+        return None
 
     def read(self, position: int, size: int) -> Deferred[bytes]:
         """Fire with bytes of the edited body; see :meth:`BodySource.read`."""

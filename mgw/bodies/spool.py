@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from math import inf
 from typing import Final, TypeVar
 
@@ -57,6 +58,8 @@ class Spool:
     clock: IReactorTime = field(repr=False)
     piece_bytes: int = PIECE_BYTES
     """The largest body that stays in memory, and how much of a larger one is written at a time."""
+    hashes: bool = False
+    """Whether bodies are hashed as they are written, since a signature may need that."""
     _quiet_until: float = -inf
 
     def begin(
@@ -75,6 +78,8 @@ class Spool:
         :param memory: what is in memory is reserved there.
         """
         file = SpoolFile(self.directory, self.run, self.clock, Reservation(self.disk), self.report)
+        if self.hashes:
+            file.hashed = sha256()
         return SpooledBody(file, self.piece_bytes, pause, resume, failed, memory)
 
     def report(self, error: OSError) -> None:

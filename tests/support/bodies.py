@@ -73,6 +73,7 @@ class MemorySource:
     closed: bool = False
     reads: list[tuple[int, int]] = field(default_factory=list)
     pending: deque[tuple[int, int, Deferred[bytes]]] = field(default_factory=deque)
+    digest: bytes | None = None
     cancelled: int = 0
     most_pending: int = 0
 
@@ -127,11 +128,12 @@ class Uploader:
     pauses: int = 0
     errors: list[GatewayError] = field(default_factory=list)
     on_resume: Callable[[], None] | None = None
+    hashes: bool = False
     spool: Spool = field(init=False)
     body: SpooledBody = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spool = Spool(self.directory, self.disk, self.room, self.clock)
+        self.spool = Spool(self.directory, self.disk, self.room, self.clock, hashes=self.hashes)
         self.body = self.begin()
 
     def begin(self) -> SpooledBody:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import tracemalloc
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -36,7 +37,7 @@ T = TypeVar("T")
 def test_any_cut_gives_the_same_bytes_back(sizes: list[int], steps: list[bool]) -> None:
     whole = patterned(sum(sizes))
     with TemporaryDirectory() as directory:
-        uploader = Uploader(directory)
+        uploader = Uploader(directory, hashes=True)
         position = 0
         for index, size in enumerate(sizes):
             uploader.send(whole[position : position + size])
@@ -46,8 +47,14 @@ def test_any_cut_gives_the_same_bytes_back(sizes: list[int], steps: list[bool]) 
         body = uploader.finished()
         assert isinstance(body, bytes) == (len(whole) <= PIECE_BYTES)
         assert (body if isinstance(body, bytes) else uploader.all_of(body)) == whole
+        assert isinstance(body, bytes) or body.digest == sha256(whole).digest()
         uploader.body.close()
         uploader.disk.run()
+
+
+def test_a_body_that_nobody_signs_is_not_hashed(uploader: Uploader) -> None:
+    uploader.send(LARGE)
+    assert is_source(uploader.finished()).digest is None
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES])

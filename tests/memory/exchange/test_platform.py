@@ -31,6 +31,8 @@ FORM: RawHeaders = [(b"Content-Type", b"multipart/form-data; boundary=xyz")]
 class Kept:
     """A body that is kept somewhere else than in memory."""
 
+    digest = None
+
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.most = 0
