@@ -96,6 +96,8 @@ class Generation:
     """Whether events and warnings say why providers refuse, in their own words."""
     reads_trace: bool = field(init=False)
     """Whether a sink of usage events asks for the client's trace."""
+    signs: bool = field(init=False)
+    """Whether some providers get signed requests, whose bodies must have been hashed."""
     chance: Callable[[], float] = random
     """Returns a random number from 0 to 1."""
     in_use: int = 0
@@ -109,6 +111,7 @@ class Generation:
         self.server_timing = self.config.server_timing
         self.error_messages = self.config.hooks.error_messages
         self.reads_trace = self.config.hooks.otlp is not None
+        self.signs = any(source.signs for source in self.credentials.values())
         for name, upstream in self.upstreams.items():
             upstream.use_shapes(self.memo.shapes_of(name))
         self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)

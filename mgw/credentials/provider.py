@@ -38,6 +38,22 @@ class HeaderEdits(Protocol):
         ...
 
 
+class Signer(Protocol):
+    """Signs requests for a credential, whatever kind of provider they go to."""
+
+    def sign(
+        self, method: bytes, target: bytes, headers: RawHeaders, digest: bytes, now: float
+    ) -> RawHeaders:
+        """Return the headers that sign a request, which replace those of the same names.
+
+        :param target: path and query as the request line has them.
+        :param headers: all that are sent, ``Host`` first, but for ``Content-Length`` and ``Connection``.
+        :param digest: the SHA-256 of the body.
+        :param now: unix seconds.
+        """
+        ...
+
+
 class Credential(Struct, frozen=True):
     """One header that says who we are, and how an event names it."""
 
@@ -51,6 +67,8 @@ class Credential(Struct, frozen=True):
     """Whether the credential is the client's own, which the client may read in a response."""
     headers: HeaderEdits | None = None
     """The edits that the account's profile makes to all other headers."""
+    signer: Signer | None = None
+    """Signs each request that is sent with it; ``None``: heads may be kept with it."""
 
     @property
     def key(self) -> Secret:
@@ -84,6 +102,11 @@ class CredentialProvider(Protocol):
 
     A ``model`` is the provider's own name of the one that is asked for: accounts have limits for each.
     """
+
+    @property
+    def signs(self) -> bool:
+        """Whether its credentials sign requests, so that bodies are hashed while they are stored."""
+        ...
 
     def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         """Return the credential to begin with if it is at hand, else ``None``; never raises."""

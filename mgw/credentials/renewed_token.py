@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -74,6 +74,7 @@ class RenewedToken:
     :param recent: is told of each token.
     """
 
+    signs: ClassVar[bool] = False
     fetch: TokenFetch
     key_hash: str
     monotonic: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""The signature of one request: made anew for each attempt, last before its bytes go out.
+"""The signature of one request: each attempt gets one of its own, last before its bytes go out.
 
 What is signed may no longer change: neither the target nor a header that the signature covers, nor a byte of
 the body.  So nothing of a signed head is kept.

@@ -24,6 +24,8 @@ _EMPTY_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 class _SingleCredential:
     """Shared by providers that know no second credential."""
 
+    signs: bool = False
+
     async def refused(
         self,
         credential: Credential,  # noqa: ARG002  the interface's
@@ -172,6 +174,11 @@ class OptionalCredential:
 
     def __init__(self, provider: CredentialProvider) -> None:
         self._provider = provider
+
+    @property
+    def signs(self) -> bool:
+        """Whether the provider's credential signs requests."""
+        return self._provider.signs
 
     def ready(
         self,

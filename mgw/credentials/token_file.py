@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -36,6 +36,7 @@ class TokenFile:
     :param recent: is told of each token.
     """
 
+    signs: ClassVar[bool] = False
     provider: str
     path: str
     clock: IReactorTime

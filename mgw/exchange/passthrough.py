@@ -15,6 +15,7 @@ from msgspec import Struct
 from mgw.bodies.source import BodySource
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
+from mgw.credentials.signing import Signing
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import Dialect, Meter
 from mgw.dialects.last_event import LastEvent
@@ -33,7 +34,7 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
-from mgw.exchange.upstream_head import asked_of, render_head
+from mgw.exchange.upstream_head import asked_of, render_head, sign_request
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead
@@ -228,14 +229,20 @@ class Passthrough(Struct, eq=False):
         return f"Passthrough({self.request!r})"
 
     def send(
-        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+        self,
+        credential: Credential,
+        upstream: Upstream,
+        sink: ResponseSink,
+        *,
+        fresh: bool,
+        signing: Signing | None,
     ) -> Callable[[], None] | None:
         """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
 
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         body, head, self._credential = self.body, self.head, credential
-        if head is not None and isinstance(body, bytes):
+        if head is not None and isinstance(body, bytes) and signing is None:
             rendered = render_head(head, credential, upstream, len(body), self.request.values)
             return upstream.send(head.method, rendered, body, sink, fresh=fresh)
         asked = asked_of(self.route, self.target, self.request) if self.wired is None else self.wired.asked
@@ -246,6 +253,8 @@ class Passthrough(Struct, eq=False):
             headers=self._headers(credential),
             body=body,
         )
+        if signing is not None:
+            request = sign_request(request, signing, upstream)
         sink = sink if self.wired is None else self.wired.unframe(sink)
         return upstream.start(request, sink, fresh=fresh)
 

@@ -25,6 +25,7 @@ from typing import Final
 
 from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider
+from mgw.credentials.signing import Signing
 from mgw.exchange.attempts import (
     Attempts,
     Step,
@@ -39,6 +40,7 @@ from mgw.exchange.attempts import (
     trouble_of_error,
     trouble_of_response,
 )
+from mgw.exchange.body_digest import signing_of
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
@@ -57,7 +59,6 @@ from mgw.exchange.response import (
     send_whole,
 )
 from mgw.exchange.response_channel import ResponseChannel
-from mgw.exchange.response_translation import StreamTranslation
 from mgw.exchange.stream_delivery import StreamDelivery
 from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
@@ -191,12 +192,8 @@ class ExchangeRun(WaitingRun):
         generation, name = self._exchange.generation, plan.target.provider.name
         if self._early_head is not None:
             self._early_head.plan(plan)
-        elif (
-            isinstance(plan, Translation)
-            and type(plan.response) is StreamTranslation  # an instance check of an abstract class costs
-            and plan.response.keepalive_seconds is not None
-        ):
-            self._early_head = EarlyHead(self._exchange, self._channel, plan.response)
+        elif isinstance(plan, Translation) and plan.early_stream is not None:
+            self._early_head = EarlyHead(self._exchange, self._channel, plan.early_stream)
         self._upstream = generation.upstreams[name]
         credentials = generation.credentials[name]
         if self._exchange.route.is_upload:
@@ -235,10 +232,14 @@ class ExchangeRun(WaitingRun):
         response.cancel()
         self._on_no_response(error)
 
-    def _send(self, credential: Credential, *, fresh: bool = False) -> None:
+    def _send(self, credential: Credential, signing: Signing | None = None, *, fresh: bool = False) -> None:
         exchange, plan, upstream = self._exchange, self._plan, self._upstream
         assert plan is not None
         assert upstream is not None
+        if credential.signer is not None and signing is None:
+            signing_request = signing_of(exchange, credential.signer, plan.body)
+            self._run(signing_request, lambda signing: self._send(credential, signing, fresh=fresh))
+            return
         exchange.key_hash = credential.key_hash or None
         exchange.credential = credential
         exchange.attempts += 1
@@ -248,7 +249,7 @@ class ExchangeRun(WaitingRun):
         self._is_sending = True
         if exchange.upstream_time is not None:
             exchange.upstream_time.begin()
-        cancel = plan.send(credential, upstream, self, fresh=fresh)
+        cancel = plan.send(credential, upstream, self, fresh=fresh, signing=signing)
         if self._is_sending:  # else the response is there already
             self._cancel = cancel
 

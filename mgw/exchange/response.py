@@ -18,8 +18,10 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.bodies.buffer import BodyBuffer
+from mgw.bodies.source import BodySource
 from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
+from mgw.credentials.signing import Signing
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.received import Fault, status_error
@@ -133,10 +135,24 @@ class Plan(Protocol):
         """Where the request goes."""
         ...
 
+    @property
+    def body(self) -> bytes | BodySource:
+        """The body as it is sent."""
+        ...
+
     def send(
-        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+        self,
+        credential: Credential,
+        upstream: Upstream,
+        sink: ResponseSink,
+        *,
+        fresh: bool,
+        signing: Signing | None,
     ) -> Callable[[], None] | None:
-        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
+
+        :param signing: signs it, where the credential has a signer.
+        """
         ...
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:

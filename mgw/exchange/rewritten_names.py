@@ -14,8 +14,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.bodies.source import BodySource
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
+from mgw.credentials.signing import Signing
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.passthrough import Passthrough, is_encoded
@@ -111,14 +113,25 @@ class RenamedPassthrough:
         """Where the request goes."""
         return self.plan.target
 
+    @property
+    def body(self) -> bytes | BodySource:
+        """The body as it is sent."""
+        return self.plan.body
+
     def send(
-        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+        self,
+        credential: Credential,
+        upstream: Upstream,
+        sink: ResponseSink,
+        *,
+        fresh: bool,
+        signing: Signing | None,
     ) -> Callable[[], None] | None:
         """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
 
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
-        return self.plan.send(credential, upstream, sink, fresh=fresh)
+        return self.plan.send(credential, upstream, sink, fresh=fresh, signing=signing)
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Return the response that the client gets, with its own names."""

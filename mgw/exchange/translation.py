@@ -19,6 +19,7 @@ from mgw.canonical.conversation import Conversation
 from mgw.canonical.reply import TokenUsage
 from mgw.config.translation import Base64Embeddings, HostedTools, ResponsesUpstream
 from mgw.credentials.provider import Credential
+from mgw.credentials.signing import Signing
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, dialect_of, provider_side_of
 from mgw.dialects.dialect import (
@@ -51,7 +52,7 @@ from mgw.exchange.response_translation import (
 )
 from mgw.exchange.text_response import TextResponse
 from mgw.exchange.translated_request import translated_head, wired_head
-from mgw.exchange.upstream_head import render_head
+from mgw.exchange.upstream_head import render_head, request_of, sign_request
 from mgw.exchange.upstream_headers import secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.memo.client_request import ClientRequest
@@ -96,6 +97,8 @@ class Translation:
     response: ResponseTranslation = field(repr=False)
     wired: WiredRequest | None = field(default=None, repr=False)
     """How the provider's wire has the request, where that is not as the dialect has it."""
+    early_stream: StreamTranslation | None = field(default=None, repr=False)
+    """The translation of a stream whose head may go out before the provider answers."""
     retry: TranslationBuilder | None = field(default=None, repr=False)
     """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
 
@@ -107,15 +110,24 @@ class Translation:
         return provider.refuses_thoughts(provider.parse_error(status, body))
 
     def send(
-        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+        self,
+        credential: Credential,
+        upstream: Upstream,
+        sink: ResponseSink,
+        *,
+        fresh: bool,
+        signing: Signing | None,
     ) -> Callable[[], None] | None:
         """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
 
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
-        head = render_head(self.head, credential, upstream, len(self.body), self.request.values)
         sink = sink if self.wired is None else self.wired.unframe(sink)
+        if signing is not None:
+            request = request_of(self.head, credential, self.body, self.request.values)
+            return upstream.start(sign_request(request, signing, upstream), sink, fresh=fresh)
+        head = render_head(self.head, credential, upstream, len(self.body), self.request.values)
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(
@@ -329,7 +341,10 @@ class TranslationBuilder:
             response.read_host_error = wired.read_error
         self._rendered_bytes = len(body)
         retry = self if rendered.thoughts else None
-        return Translation(self.target, self.request, head, body, response, wired, retry)
+        early = None
+        if type(response) is StreamTranslation and response.keepalive_seconds is not None:
+            early = response
+        return Translation(self.target, self.request, head, body, response, wired, early, retry)
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
         """Return a request as the profile of the provider's accounts wants it."""

@@ -11,8 +11,10 @@ import re
 from typing import Final
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from mgw.credentials.provider import Credential
+from mgw.credentials.signing import Signing
 from mgw.exchange.body import takes_list
 from mgw.exchange.target_resolution import MODEL
 from mgw.exchange.upstream_headers import forwarded_headers, forwarded_names, provider_headers
@@ -55,6 +57,26 @@ def render_head(
     for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
         rendered = rendered.replace(mark, value, 1)
     return b"%b%d\r\n\r\n" % (rendered, size)
+
+
+def request_of(
+    head: UpstreamHead, credential: Credential, body: bytes, values: tuple[bytes, ...]
+) -> UpstreamRequest:
+    """Return a request with a head and a credential.
+
+    :param values: of the headers that vary.
+    """
+    value_of_mark = dict(zip(_MARKS, values))  # noqa: B905  there are more marks than values
+    headers = [(name, value_of_mark.get(value, value)) for name, value in head.headers]
+    headers = provider_headers(headers, head.provider, credential)
+    return UpstreamRequest(head.method, head.upstream_target, headers, body)
+
+
+def sign_request(request: UpstreamRequest, signing: Signing, upstream: Upstream) -> UpstreamRequest:
+    """Return a request with what signs it, which may not be changed any more."""
+    host = upstream.address.host_header
+    headers = signing.signed(request.method, request.target, request.headers, host)
+    return replace(request, headers=headers)
 
 
 def known_target_of(

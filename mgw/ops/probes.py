@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import time
 from typing import Final
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from twisted.web.client import ResponseFailed
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
+from mgw.credentials.signing import NO_BODY, Signing
 from mgw.dialects.dialect import ModelLister
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, forget_frames
@@ -60,6 +62,8 @@ class ProviderProbe:
 
     clock: IReactorTime
     build_headers: HeaderBuilder
+    wall: Callable[[], float] = time
+    """Returns unix seconds."""
 
     def request(self, generation: Generation, provider: str, credential: Credential) -> ModelListRequest:
         """Return the request to one provider."""
@@ -104,10 +108,14 @@ class ModelListRequest:
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         call = list_call(self.provider, upstream.wire, query)
+        headers = self.probe.build_headers(list(_HEADERS), self.provider, self.credential)
+        if self.credential.signer is not None:
+            signing = Signing(self.credential.signer, NO_BODY, self.probe.wall())
+            headers = signing.signed(call.method, call.target, headers, upstream.address.host_header)
         response = await http.request(
             call.method.decode("ascii"),
             ExactURL(upstream.origin + call.target.decode("ascii")),
-            headers=headers_of(self.probe.build_headers(list(_HEADERS), self.provider, self.credential)),
+            headers=headers_of(headers),
             reactor=as_reactor(self.probe.clock),
             allow_redirects=False,
         )

@@ -8,6 +8,7 @@ from typing import Final
 from twisted.internet.task import deferLater
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.signing import NO_BODY, Signing
 from mgw.exchange.attempts import (
     Attempts,
     Step,
@@ -132,8 +133,8 @@ async def _dial_target(
         exchange.key_hash = credential.key_hash or None
         exchange.credential = credential
         exchange.attempts += 1
-        headers = _headers(exchange, request, target, credential)
         address, path = upstream.address, _path_of(exchange, request, target)
+        headers = _headers(exchange, request, target, credential, path)
         handshake = ClientHandshake(address.host, address.port, path, headers, subprotocols)
         answer = await connect_socket(upstream, handshake, exchange.wheel)
         if isinstance(answer, SwitchedUpstream):
@@ -169,11 +170,15 @@ def full_response(refusal: UpstreamRefusal) -> FullResponse:
 
 
 def _headers(
-    exchange: Exchange, request: ClientRequest, target: Target, credential: Credential
+    exchange: Exchange, request: ClientRequest, target: Target, credential: Credential, path: bytes
 ) -> RawHeaders:
     headers = forwarded_headers(request.headers, exchange.route.family, target)
     headers = [pair for pair in headers if pair[0].lower() not in _OF_BODIES]
-    return provider_headers(headers, target.provider, credential)
+    headers = provider_headers(headers, target.provider, credential)
+    if credential.signer is None:
+        return headers
+    host = exchange.generation.upstreams[target.provider.name].address.host_header
+    return Signing(credential.signer, NO_BODY, exchange.now()).signed(b"GET", path, headers, host)
 
 
 def _without_secrets(refusal: UpstreamRefusal, target: Target, credential: Credential) -> UpstreamRefusal:

@@ -156,6 +156,7 @@ class WebServer:
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
+        self.spool.hashes = self.generation.signs
         self._use_memory()
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(self.generation.config, self.gate.clients, self.wall)
@@ -191,6 +192,7 @@ class WebServer:
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
         self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
+        self.spool.hashes = generation.signs
         if before is not generation:
             before.retire()
 

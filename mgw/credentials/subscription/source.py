@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Final
+from typing import ClassVar, Final
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
@@ -45,6 +45,7 @@ class SubscriptionSource:
     :param is_pool: whether accounts are in cooldown and change.
     """
 
+    signs: ClassVar[bool] = False
     provider: str
     accounts: Accounts
     logins: Sequence[Login]

@@ -23,6 +23,8 @@ class NoAccount:
     def __init__(self, reason: Reason | None) -> None:
         self.reason = reason
 
+    signs = False
+
     def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         return None
 

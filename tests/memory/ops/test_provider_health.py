@@ -187,6 +187,8 @@ class Sourceless:
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
 
+    signs = False
+
     def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         return None
 

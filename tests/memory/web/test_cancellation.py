@@ -44,6 +44,8 @@ class WaitingSource:
     first: Credential | None = None
     waiting: list[Deferred[Credential | None]] = field(default_factory=list)
 
+    signs = False
+
     def ready(self, _: ClientKey | None, __: str | None = None) -> Credential | None:
         return self.first
 
