@@ -245,8 +245,10 @@ class Passthrough(Struct, eq=False):
         if head is not None and isinstance(body, bytes) and signing is None:
             rendered = render_head(head, credential, upstream, len(body), self.request.values)
             return upstream.send(head.method, rendered, body, sink, fresh=fresh)
-        asked = asked_of(self.route, self.target, self.request) if self.wired is None else self.wired.asked
-        call = upstream.wire.call(self.target.provider, asked)
+        if self.wired is not None:
+            call = self.wired.call
+        else:
+            call = upstream.wire.call(self.target.provider, asked_of(self.route, self.target, self.request))
         request = UpstreamRequest(
             method=call.method,
             target=call.target,

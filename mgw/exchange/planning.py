@@ -257,9 +257,11 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough, wire: ProviderWire
         text = await decode_body(exchange, request, text)
         plan.reencoded = True
     stream = route.in_pieces or asks_for_stream(text)
+    asked = asked_of(route, target, request, stream=stream)
     wired = WiredRequest(
         wire,
-        asked_of(route, target, request, stream=stream),
+        asked,
+        wire.call(target.provider, asked),
         forwarded_headers(request.headers, route.family, target),
         route.dialect,
         target.provider.row.dialect,

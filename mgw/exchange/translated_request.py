@@ -15,7 +15,7 @@ from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.families import FAMILIES
 from mgw.routing.resolve import Target
-from mgw.upstream.wires.wire import Asked, ProviderWire
+from mgw.upstream.wires.wire import Asked
 from mgw.wire.headers import RawHeaders
 from mgw.wire.media_types import JSON, is_event_stream
 from mgw.wire.target import split_target
@@ -51,7 +51,8 @@ def translated_head(
         return known
     wire = exchange.generation.upstreams[target.provider.name].wire
     headers = _headers(exchange, request, target, rendered, accept)
-    found = _head(wire, target, _asked(exchange, target, rendered, accept), headers)
+    call = wire.call(target.provider, _asked(exchange, target, rendered, accept))
+    found = UpstreamHead(call.method, target.provider, call.target, headers)
     memo.keep_translated(request, key, found)
     return found
 
@@ -66,21 +67,17 @@ def wired_head(
     """
     wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
     asked = _asked(exchange, target, rendered, accept)
+    call = wire.call(target.provider, asked)
     headers = _headers(exchange, request, target, rendered, accept)
     names = exchange.route.dialect, row.dialect, exchange.request_id
-    wired, body = WiredRequest(wire, asked, headers, *names).edit(rendered.body)
-    return _head(wire, target, asked, wired.headers), wired, body
+    wired, body = WiredRequest(wire, asked, call, headers, *names).edit(rendered.body)
+    return UpstreamHead(call.method, target.provider, call.target, wired.headers), wired, body
 
 
 def _asked(exchange: Exchange, target: Target, rendered: Rendered, accept: bytes) -> Asked:
     path, query = split_target(rendered.target)
     operation, stream = exchange.route.operation, is_event_stream(accept)
     return Asked(operation, b"POST", path, query, target.upstream_model, stream)
-
-
-def _head(wire: ProviderWire, target: Target, asked: Asked, headers: RawHeaders) -> UpstreamHead:
-    call = wire.call(target.provider, asked)
-    return UpstreamHead(call.method, target.provider, call.target, headers)
 
 
 def _headers(

@@ -16,7 +16,7 @@ from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import DialectName
 from mgw.upstream.client import ResponseSink, UpstreamResponse
-from mgw.upstream.wires.wire import Asked, Framing, ProviderWire
+from mgw.upstream.wires.wire import Asked, Call, Framing, ProviderWire
 from mgw.wire.headers import RawHeaders
 from mgw.wire.json_spans import apply_edits
 
@@ -32,6 +32,7 @@ class WiredRequest(Struct, frozen=True):
 
     wire: ProviderWire
     asked: Asked
+    call: Call
     headers: RawHeaders
     """The headers that are sent, but for the operator's and the credential."""
     client: DialectName

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from mgw.clients.client import Client, clients_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
-from mgw.credentials.provider import ClientKey
+from mgw.credentials.provider import ClientKey, CredentialProvider
 from mgw.dialects.models import Models
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
@@ -22,6 +22,7 @@ from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.response_channel import Producer
 from mgw.generation import Generation
 from mgw.memo.client_request import ClientRequest
+from mgw.nouns.kinds import KindRow
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
@@ -29,6 +30,7 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.routing.table import denied_routes, families_of
+from mgw.upstream.wires.wire import ProviderWire
 from mgw.usage.event import SettledExchange, UsageEvent
 from mgw.usage.prices import PriceTable
 from mgw.wire.headers import RawHeaders
@@ -120,6 +122,17 @@ def _route_table(
     return RouteTable(ROUTES, denied, dict(families), reasons)
 
 
+def with_rows(settings: Config, rows: Mapping[str, KindRow]) -> Config:
+    """Return a configuration some of whose providers are of kinds that are made up."""
+    if not rows:
+        return settings
+    providers = {
+        name: provider.model_copy(update={"row": rows[name]}) if name in rows else provider
+        for name, provider in settings.providers.items()
+    }
+    return settings.model_copy(update={"providers": providers})
+
+
 @dataclass
 class Pipeline:
     """The pipeline, its clock, its provider and the events that it left."""
@@ -135,10 +148,18 @@ class Pipeline:
     """Reserves memory for bodies."""
     offload: Offload = run_inline
     """Does what large bodies cost."""
+    rows: Mapping[str, KindRow] = field(default_factory=dict)
+    """What the kinds of some providers imply, in place of what the configuration says."""
+    wires: Mapping[str, ProviderWire] = field(default_factory=dict)
+    """How those are called, by the names in their rows."""
+    sources: Mapping[str, CredentialProvider] = field(default_factory=dict)
+    """The sources of some providers' credentials."""
+    wall: float = 0.0
+    """Unix seconds when a request begins."""
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
-        settings = config(self.text)
+        settings = with_rows(config(self.text), self.rows)
         resolver = Resolver(settings)
         self.token_hosts = TokenHosts(self.clock)
         self.generation = Generation(
@@ -148,11 +169,11 @@ class Pipeline:
             resolver,
             Catalog(settings, resolver, 0),
             {
-                name: credentials_of(provider, self.token_hosts.sources)
+                name: self.sources.get(name) or credentials_of(provider, self.token_hosts.sources)
                 for name, provider in settings.providers.items()
             },
             {
-                name: upstream_to(provider, self.endpoint, self.clock)
+                name: upstream_to(provider, self.endpoint, self.clock, self.wires)
                 for name, provider in settings.providers.items()
             },
             Models(),
@@ -186,7 +207,7 @@ class Pipeline:
             self.clock,
             self.wheel,
             self.record,
-            0.0,
+            self.wall,
             client=_client_of(self.generation.config),
         )
         exchange.offload = self.offload

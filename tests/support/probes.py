@@ -33,20 +33,23 @@ class Providers:
     """A generation whose providers are played by the test."""
 
     text: str = THREE_FAMILIES
+    pipeline: Pipeline | None = None
+    """Where the generation comes from, in place of the text."""
     clock: Clock = field(init=False)
     endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
     generation: Generation = field(init=False)
     probe: ProviderProbe = field(init=False)
 
     def __post_init__(self) -> None:
-        pipeline = Pipeline(self.text)
+        pipeline = self.pipeline or Pipeline(self.text)
         self.clock = pipeline.clock
         self.generation = pipeline.generation
         self.probe = ProviderProbe(self.clock, provider_headers)
         names = self.generation.config.providers
         self.endpoints = {name: MemoryEndpoint() for name in names}
         self.generation.upstreams = {
-            name: upstream_to(provider, self.endpoints[name], self.clock) for name, provider in names.items()
+            name: upstream_to(provider, self.endpoints[name], self.clock, pipeline.wires)
+            for name, provider in names.items()
         }
 
     def connection(self, name: str) -> ProviderConnection:

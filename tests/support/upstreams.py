@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred, succeed
@@ -18,6 +19,7 @@ from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, Upstr
 from mgw.upstream.connection import Connection, ResponseWaiter
 from mgw.upstream.dial import Dialler
 from mgw.upstream.wires import wire_of
+from mgw.upstream.wires.wire import ProviderWire
 
 LIMITS = UpstreamLimits(connect=10.0, first_byte=600.0, idle=300.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -259,8 +261,9 @@ def upstream_to(
     provider: Provider,
     endpoint: IStreamClientEndpoint | Dialler,
     clock: Clock,
+    wires: Mapping[str, ProviderWire] | None = None,
 ) -> Upstream:
     """Return a configured provider whose other side is played by the test."""
     upstream = Upstream(provider.name, provider.base_url, LIMITS, endpoint, clock)
-    upstream.wire = wire_of(provider)
+    upstream.wire = (wires or {}).get(provider.row.wire or "") or wire_of(provider)
     return upstream
