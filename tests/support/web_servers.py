@@ -111,8 +111,8 @@ class WebServerHarness:
     Where heads are to be known, every head that this client sends has come twice before.
     """
 
-    def __init__(self, text: str = THREE_FAMILIES) -> None:
-        self.pipeline = Pipeline(text)
+    def __init__(self, text: str = THREE_FAMILIES, pipeline: Pipeline | None = None) -> None:
+        self.pipeline = pipeline or Pipeline(text)
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
         self.observer = RecordingObserver()

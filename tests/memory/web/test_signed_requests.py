@@ -1,0 +1,80 @@
+"""Signed requests from a client's first byte on: heads that are known, and bodies that are stored."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final
+
+import pytest
+
+from mgw.wire.headers import RawHeaders, value_of
+from tests.support.bodies import patterned
+from tests.support.channels import post
+from tests.support.exchanges import JSON
+from tests.support.pipelines import Pipeline, answered
+from tests.support.timed_auth import SIGNATURE, TIME, signature
+from tests.support.timed_source import TimedKeys
+from tests.support.web_servers import WebServerHarness
+
+pytestmark = pytest.mark.usefixtures("heads")
+
+CONFIG: Final = """
+providers:
+  main: {kind: openai, base_url: "https://openai.example/v1", api_key: sk-canary}
+  claude: {kind: anthropic, base_url: "https://anthropic.example/v1", api_key: sk-ant-canary}
+defaults: {openai_dialect: main, anthropic_dialect: claude}
+"""
+KEY: Final = "timed-canary"
+"""The key of the provider, and what its host checks a signature with."""
+
+
+def harness_of() -> WebServerHarness:
+    return WebServerHarness(pipeline=Pipeline(CONFIG, sources={"main": TimedKeys(KEY)}))
+
+
+def heard(harness: WebServerHarness) -> tuple[bytes, RawHeaders, bytes]:
+    """Return target, headers and body of the last request, whose signature is in order."""
+    *_, last = harness.connection.received.split(b"POST ")
+    head, _, body = last.partition(b"\r\n\r\n")
+    line, *rows = head.split(b"\r\n")
+    headers = [(name, value) for name, _, value in (row.partition(b": ") for row in rows)]
+    target = line.split(b" ")[0]
+    at = value_of(headers, TIME.lower()) or b""
+    expected = signature(KEY.encode(), b"POST", target, headers, sha256(body).digest(), at)
+    assert value_of(headers, SIGNATURE.lower()) == expected
+    return target, headers, body
+
+
+@pytest.mark.parametrize("model", ["gpt-x", "main/gpt-x"], ids=["as it is called", "renamed"])
+def test_each_request_of_a_known_head_is_signed(model: str) -> None:
+    harness = harness_of()
+    harness.server.wall = harness.clock.seconds
+    times: set[Any] = set()
+    for number in range(4):
+        body = b'{"model":"%b","messages":[],"n":%d}' % (model.encode(), number)
+        trace = f"traceparent: 00-{number:032x}-{1:016x}-00"
+        harness.send(post(body, "x-api-key: edge", trace, JSON, path="/v1/chat/completions"))
+        _, headers, up = heard(harness)
+        assert up == body.replace(b"main/", b"")
+        assert value_of(headers, b"traceparent") == b"00-%032x-%016x-00" % (number, 1)
+        times.add(value_of(headers, TIME.lower()))
+        harness.connection.send(answered())
+        harness.clock.advance(1.0)
+    assert len(times) == 4
+
+
+def test_a_body_that_is_stored_is_hashed_on_its_way_and_signed() -> None:
+    harness, body = harness_of(), patterned(900_000)
+    head = post(body, "x-api-key: edge", "Content-Type: text/plain", path="/v1/files")
+    harness.send(head)
+    target, _, up = heard(harness)
+    assert (target, up) == (b"/v1/files", body)
+
+
+def test_bodies_are_hashed_only_while_some_provider_gets_signed_requests() -> None:
+    harness = harness_of()
+    assert harness.server.spool.hashes
+    plain = WebServerHarness(CONFIG)
+    assert not plain.server.spool.hashes
+    harness.server.use(plain.generation)
+    assert not harness.server.spool.hashes
