@@ -34,7 +34,7 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
-from mgw.exchange.upstream_head import asked_of, render_head, sign_request
+from mgw.exchange.upstream_head import asked_of, render_head, request_of, sign_request
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead
@@ -242,23 +242,27 @@ class Passthrough(Struct, eq=False):
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         body, head, self._credential = self.body, self.head, credential
-        if head is not None and isinstance(body, bytes) and signing is None:
+        if head is None or not isinstance(body, bytes):
+            request = self._request(credential, upstream)
+        elif signing is None:
             rendered = render_head(head, credential, upstream, len(body), self.request.values)
             return upstream.send(head.method, rendered, body, sink, fresh=fresh)
-        if self.wired is not None:
-            call = self.wired.call
         else:
-            call = upstream.wire.call(self.target.provider, asked_of(self.route, self.target, self.request))
-        request = UpstreamRequest(
-            method=call.method,
-            target=call.target,
-            headers=self._headers(credential),
-            body=body,
-        )
+            request = request_of(head, credential, body, self.request.values)
         if signing is not None:
             request = sign_request(request, signing, upstream)
         sink = sink if self.wired is None else self.wired.unframe(sink)
         return upstream.start(request, sink, fresh=fresh)
+
+    def _request(self, credential: Credential, upstream: Upstream) -> UpstreamRequest:
+        """Return the request of a head that is not remembered."""
+        wired = self.wired
+        if wired is None:
+            asked = asked_of(self.route, self.target, self.request)
+            call = upstream.wire.call(self.target.provider, asked)
+        else:
+            call = wired.call
+        return UpstreamRequest(call.method, call.target, self._headers(credential), self.body)
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""

@@ -10,13 +10,17 @@ from typing import Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.nouns.errors import Reason
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
+from mgw.upstream.wires.wire import Framing, chat_call
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of, values_of
+from mgw.wire.json_array import ElementReader
+from mgw.wire.sse import render_event
 from tests.support.bodies import MemorySource, patterned
 from tests.support.deferreds import refusal_of, result_of
 from tests.support.framed_kind import ROW
@@ -155,6 +159,34 @@ def test_a_broken_frame_breaks_the_clients_stream_visibly(end: bytes) -> None:
     assert pipeline.event().status is not Outcome.OK
 
 
+class Elements:
+    """Makes an event stream of a JSON array in pieces."""
+
+    def __init__(self) -> None:
+        self._reader = ElementReader(64 * 1024)
+
+    def feed(self, data: bytes) -> bytes:
+        events = [(json.loads(element)["type"].encode(), element) for element in self._reader.feed(data)]
+        return b"".join(render_event(*event) for event in events)
+
+    def finish(self) -> bytes:
+        return b""
+
+
+@given(cuts=st.lists(st.integers(1, 60), max_size=40))
+def test_an_array_in_pieces_becomes_the_dialects_events(cuts: list[int]) -> None:
+    wire = replace(WIRE, unframe=lambda *_: Framing(Elements(), b"text/event-stream"))
+    pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": wire})
+    client, _ = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+    pipeline.connection.send(HEAD.replace(FRAMES, b"application/json"))
+    left = json.dumps(EVENTS).encode()
+    for size in cuts:
+        piece, left = left[:size], left[size:]
+        pipeline.connection.send(chunk(piece) if piece else b"")
+    pipeline.connection.send((chunk(left) if left else b"") + b"0\r\n\r\n")
+    assert (client.body, client.finished) == (EVENT_STREAM, True)
+
+
 def test_a_stream_is_translated_out_of_its_frames() -> None:
     body = json.dumps({"model": "m", "messages": HELLO, "stream": True}).encode()
     pipeline, client = streamed("/v1/chat/completions", body, [])
@@ -256,6 +288,11 @@ def test_what_the_host_does_not_serve_is_refused_and_nothing_is_sent() -> None:
     client, ended = pipeline.ask("/v1/messages/batches", b'{"requests":[]}', VERSION)
     assert refusal_of(ended).reason is Reason.UNSUPPORTED_BY_KIND
     assert (client.started, pipeline.endpoint.connections) == (False, [])
+
+
+def test_people_are_shown_where_a_conversation_goes() -> None:
+    host = pipeline_of().generation.config.providers["host"]
+    assert chat_call(host, WIRE, "m").target == b"/api/model/m/ask"
 
 
 def test_two_requests_alike_may_go_to_two_addresses() -> None:

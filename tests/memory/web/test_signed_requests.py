@@ -45,17 +45,25 @@ def heard(harness: WebServerHarness) -> tuple[bytes, RawHeaders, bytes]:
     return target, headers, body
 
 
-@pytest.mark.parametrize("model", ["gpt-x", "main/gpt-x"], ids=["as it is called", "renamed"])
-def test_each_request_of_a_known_head_is_signed(model: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        pytest.param("/v1/chat/completions", b"gpt-x", id="as it is called"),
+        pytest.param("/v1/chat/completions", b"main/gpt-x", id="renamed"),
+        pytest.param("/v1/messages", b"main/gpt-x", id="translated"),
+    ],
+)
+def test_each_request_of_a_known_head_is_signed(path: str, model: bytes) -> None:
     harness = harness_of()
     harness.server.wall = harness.clock.seconds
     times: set[Any] = set()
     for number in range(4):
-        body = b'{"model":"%b","messages":[],"n":%d}' % (model.encode(), number)
+        body = b'{"model":"%b","messages":[{"role":"user","content":"%d"}],"max_tokens":9}' % (model, number)
         trace = f"traceparent: 00-{number:032x}-{1:016x}-00"
-        harness.send(post(body, "x-api-key: edge", trace, JSON, path="/v1/chat/completions"))
+        harness.send(post(body, "x-api-key: edge", trace, JSON, path=path))
         _, headers, up = heard(harness)
-        assert up == body.replace(b"main/", b"")
+        assert path == "/v1/messages" or up == body.replace(b"main/", b"")
+        assert b'"content":"%d"' % number in up
         assert value_of(headers, b"traceparent") == b"00-%032x-%016x-00" % (number, 1)
         times.add(value_of(headers, TIME.lower()))
         harness.connection.send(answered())
