@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import cached_property
-from types import MappingProxyType
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -49,9 +48,6 @@ from mgw.nouns.vocabulary import Capability, ChatTemplate, DialectName, Kind, Ma
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
 """A part of the path of an address of Gemini on Vertex AI."""
-_DIALECT_OF: Final = MappingProxyType(
-    {TextApi.CHAT: DialectName.OPENAI_CHAT, TextApi.RESPONSES: DialectName.OPENAI_RESPONSES}
-)
 
 
 class AuthMode(StrEnum):
@@ -347,8 +343,9 @@ class Provider(Settings):
     @cached_property
     def dialects(self) -> tuple[DialectName, ...]:
         """Those of its kind's dialects that the host serves, the usual one first."""
-        missing = None if self.missing_api is None else _DIALECT_OF[self.missing_api]
-        return tuple(dialect for dialect in self.row.dialects if dialect is not missing)
+        missing = self.missing_api
+        found = self.row.dialects
+        return found if missing is None else tuple(name for name in found if name.text_api is not missing)
 
     @cached_property
     def missing_api(self) -> TextApi | None:

@@ -40,6 +40,11 @@ class DialectName(StrEnum):
         member.family = family
         return member
 
+    @property
+    def text_api(self) -> TextApi | None:
+        """Which of OpenAI's two APIs for text it is, if it is one of them."""
+        return _TEXT_API_OF.get(self)
+
 
 class Kind(StrEnum):
     """What a provider is (contract 1.3)."""
@@ -133,6 +138,11 @@ class TextApi(StrEnum):
     CHAT = "chat"
     """Chat completions."""
     RESPONSES = "responses"
+
+
+_TEXT_API_OF: Final = MappingProxyType(
+    {DialectName.OPENAI_CHAT: TextApi.CHAT, DialectName.OPENAI_RESPONSES: TextApi.RESPONSES}
+)
 
 
 class ChatTemplate(StrEnum):

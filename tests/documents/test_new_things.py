@@ -34,8 +34,8 @@ NAMED_IN: Final = {
             "dialects/responses/__init__.py",
             "routing/text_routes.py",
             "routing/realtime_routes.py",
-            # OpenAI's models alone can be asked in two dialects: here it is chosen.
-            "dialects/provider_dialect.py",
+            # The kinds whose providers can be asked in it.
+            "nouns/kinds.py",
         },
     ),
     "a field of the usage event": (
