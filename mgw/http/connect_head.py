@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mgw.http.response_reader import NOT_HTTP
+from mgw.http.upstream_connection import NOT_HTTP
 
 MAX_CONNECT_HEAD: Final = 32 * 1024
 """Bytes that a proxy may say in all before the tunnel stands."""

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.http.response_head import ResponseHead, judge_lines, read_response_head
-from mgw.http.response_reader import MAX_HEAD_BYTES, ResponseReader
+from mgw.http.upstream_connection import MAX_HEAD_BYTES, UpstreamConnection
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.transport import RelayTransport
@@ -115,7 +115,8 @@ class UpstreamSocket(Protocol):
         self._is_ready = False
         self._head = b""
         self._interim_bytes = 0
-        self._reader: ResponseReader | None = None
+        self._refusal: UpstreamConnection | None = None
+        """Reads an answer other than the switch of protocols."""
         self._refusal_bytes = 0
         self._receiver: FrameReceiver | None = None
         self._is_closing = False
@@ -170,8 +171,8 @@ class UpstreamSocket(Protocol):
         receiver = self._receiver
         if receiver is not None:
             receiver.on_upstream_data(data)
-        elif self._reader is not None:
-            self._read_refusal(self._reader, data)
+        elif self._refusal is not None:
+            self._read_refusal(self._refusal, data)
         elif self._handshake is not None:
             self._read_answer(self._handshake, data)
         elif not self._is_closing:
@@ -183,9 +184,11 @@ class UpstreamSocket(Protocol):
             return
         is_final = not (begun.startswith(_SWITCHING) or _is_interim(begun))
         if is_final and len(begun) >= _BEGIN:
-            self._reader = ResponseReader(b"GET")
+            self._refusal = UpstreamConnection()
+            self._refusal.become_ready()
+            self._refusal.send(b"GET")
             self._head = b""
-            self._read_refusal(self._reader, begun)
+            self._read_refusal(self._refusal, begun)
             return
         end = begun.find(_HEAD_END) + len(_HEAD_END)
         if end >= len(_HEAD_END):
@@ -236,22 +239,22 @@ class UpstreamSocket(Protocol):
         self._transport.pauseProducing()
         self._answer(SwitchedUpstream(self, subprotocol, headers, request_id))
 
-    def _read_refusal(self, reader: ResponseReader, data: bytes) -> None:
-        reader.feed(data)
+    def _read_refusal(self, refusal: UpstreamConnection, data: bytes) -> None:
+        refusal.receive(data)
         self._refusal_bytes += len(data)
-        head = reader.head
+        head = refusal.head
         if head is None:
-            if reader.fault is not None:
-                self._answer(self._broken(reader.fault, Cause.NOT_HTTP))
-        elif reader.ended or reader.fault is not None or self._refusal_bytes > MAX_REFUSAL_BYTES:
-            self._refuse(head, reader)
+            if refusal.fault is not None:
+                self._answer(self._broken(refusal.fault, Cause.NOT_HTTP))
+        elif refusal.body.ended or refusal.fault is not None or self._refusal_bytes > MAX_REFUSAL_BYTES:
+            self._refuse(head, refusal)
 
-    def _refuse(self, head: ResponseHead, reader: ResponseReader) -> None:
+    def _refuse(self, head: ResponseHead, refusal: UpstreamConnection) -> None:
         if head.status < _FIRST_REFUSAL:
             what = f"answered the handshake with status {head.status} instead of 101"
             self._answer(self._broken(what, Cause.UNREADABLE))
         else:
-            body = b"".join(reader.pieces)[:MAX_REFUSAL_BYTES]
+            body = b"".join(refusal.body.pieces)[:MAX_REFUSAL_BYTES]
             self._answer(UpstreamRefusal(head.status, response_headers(head.headers), body))
 
     def _answer(self, answer: Answer | GatewayError) -> None:
@@ -315,7 +318,7 @@ class UpstreamSocket(Protocol):
 
     def _stop(self) -> None:
         self._is_closing = True
-        self._handshake = self._reader = self._receiver = self._on_answer = None
+        self._handshake = self._refusal = self._receiver = self._on_answer = None
         self._head = b""
         self.write = _drop
 
@@ -337,15 +340,15 @@ class UpstreamSocket(Protocol):
         """The connection has ended, whoever ended it."""
         self._is_lost = True
         self._deadline.close()
-        receiver, reader, on_failed = self._receiver, self._reader, self._on_failed
+        receiver, refusal, on_failed = self._receiver, self._refusal, self._on_failed
         self._on_failed = self._on_ready = None
         if receiver is not None:
             self._receiver = None
             receiver.on_upstream_lost()
         elif on_failed is not None and not self._is_closing:
             on_failed(cast(Exception, reason.value))
-        elif reader is not None and reader.head is not None:
-            self._refuse(reader.head, reader)
+        elif refusal is not None and refusal.head is not None:
+            self._refuse(refusal.head, refusal)
         elif self._on_answer is not None:
             what = "closed the connection before it answered the handshake"
             self._answer(self._broken(what, Cause.RESET))

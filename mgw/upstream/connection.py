@@ -1,14 +1,8 @@
-"""One connection to a provider, HTTP/1.1 client side: sequential requests, keep-alive (RFC 9112, 9).
+"""One connection to a provider, HTTP/1.1 client side: its transport, its time, and whom it serves.
 
-::
-
-    handshake --done--> idle --send--> waiting --head--> responding --end--> idle
-                          |               |                  |
-                          +---------------+------------------+--> closed
-
-``closed`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its
-owner hears of it.  One deadline serves all states: it costs no timer per request
-(:mod:`mgw.reactor.deadline`).
+What the provider's bytes mean is :class:`~mgw.http.upstream_connection.UpstreamConnection`'s to say, which
+also has the state.  When we close, abort or lose the connection, whichever comes first, its owner hears of
+it, once.  One deadline serves all states: it costs no timer per request (:mod:`mgw.reactor.deadline`).
 
 A large body may still be on its way when the response comes.  The response is passed on at once, and the
 connection is closed unless the rest was sent by the response's end.  After an error status nothing more of
@@ -31,7 +25,8 @@ from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
 from mgw.http.head_shape import HeadShapes
-from mgw.http.response_reader import NOT_HTTP, ResponseReader
+from mgw.http.upstream_connection import NOT_HTTP, UpstreamConnection
+from mgw.http.upstream_state import AT_REST, AWAITING, IN_USE, OVER, RECEIVING, UpstreamEvent, UpstreamState
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.socket_state import PendingInput, peek_input
@@ -124,33 +119,29 @@ class Connection(Protocol):
         self._deadline = Deadline(wheel, self._on_deadline)
         self._transport: RelayTransport
         self._out: EagerWriter
-        self._secure = False
+        self._http = UpstreamConnection(head_shapes)
         self._handshake: Deferred[None] | None = None
-        self._closed = False
         self._close_reason: Failure | None = None
-        self._used = False
-        self._reader: ResponseReader | None = None
-        self._head_shapes = head_shapes
         self._sink: ResponseSink | None = None
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
         self._reading_paused = False
 
     def __repr__(self) -> str:
-        return f"<Connection to {self._provider}, {'closed' if self._closed else 'open'}>"
+        return f"<Connection to {self._provider}, {self._http.state.name.lower()}>"
 
     # What the pool and the client ask.
 
     @property
     def is_ready(self) -> bool:
         """Whether requests may be sent, as they may at once where no TLS is spoken."""
-        return self._secure and not self._closed
+        return self._http.state in AT_REST
 
     def when_ready(self) -> Deferred[None]:
         """Fire when requests may be sent; fail with what Twisted or OpenSSL says."""
         if self._close_reason is not None:
             return fail(self._close_reason)
-        if self._secure:
+        if self.is_ready:
             return succeed(None)
         self._handshake = Deferred(self._cancel_handshake)
         return self._handshake
@@ -159,9 +150,7 @@ class Connection(Protocol):
         """Send one request; ``sink`` gets the response when its head is there, or learns why none will come:
         :class:`UpstreamFailure`, or :class:`GatewayError` OVERLOADED where the body cannot be read.
         """
-        assert self._secure
-        assert self._reader is None
-        self._reader = ResponseReader(method, self._head_shapes)
+        self._http.send(method)
         self._sink = sink
         self._deadline.start(self._limits.first_byte)
         self._write(head, body)
@@ -179,12 +168,12 @@ class Connection(Protocol):
                 self.close()
             else:  # what it says of its own accord cannot be trusted, nor can what it says next
                 self.abort()
-        return not self._closed
+        return self._http.state not in OVER
 
     def close(self) -> None:
         """Close in order; only for an idle connection."""
-        if not self._closed:
-            self._mark_closed()
+        if self._http.state not in OVER:
+            self._leave(UpstreamEvent.CLOSE)
             if not close_quiet(self._transport):
                 self._deadline.start(LINGER_SECONDS)
 
@@ -192,7 +181,7 @@ class Connection(Protocol):
 
     def resume_reading(self) -> None:
         """Read, and pass on what comes; from now on the provider's silence counts."""
-        if self._closed:
+        if self._http.state in OVER:
             return
         self._deadline.start(self._limits.idle)
         if self._reading_paused:
@@ -201,30 +190,31 @@ class Connection(Protocol):
 
     def leave_unclaimed(self) -> None:
         """Read nothing more until somebody takes the response, which must not last."""
-        reader = self._reader
-        if reader is not None and not reader.ended:
+        state = self._http.state
+        if state in RECEIVING:
             self.pause_reading()
-        if not self._closed:
+        if state not in OVER:
             self._deadline.start(UNCLAIMED_SECONDS)
 
     def pause_reading(self) -> None:
         """Read nothing more for now; the provider's silence does not count."""
-        if not self._closed and not self._reading_paused:
+        if self._http.state not in OVER and not self._reading_paused:
             self._deadline.stop()
             self._reading_paused = True
             self._transport.pauseProducing()
 
     def on_response_end(self) -> None:
         """The response was read to its end: become idle, if both sides may go on, else close."""
-        reader, self._reader, self._response = self._reader, None, None
-        if self._closed:
+        self._response = None
+        state = self._http.state
+        if state in OVER:
             return
         if self._body_producer is not None and not self._body_producer.done:
             self.abort()  # an early response: the rest of the request would be read as the next one
-        elif reader is None or not reader.reusable:
+        elif state is not UpstreamState.COMPLETE:
             self.close()
         else:
-            self._used = True
+            self._http.take()
             self._body_producer = None
             if self._reading_paused:
                 self._reading_paused = False
@@ -234,15 +224,15 @@ class Connection(Protocol):
 
     def wait_for_end(self) -> None:
         """Wait for the end of a response that nobody reads, though not for long."""
-        if not self._closed:
+        if self._http.state not in OVER:
             self._deadline.start(DISCARD_SECONDS)
 
     def abort(self) -> None:
         """Close at once, whatever is under way; nobody is told but the pool."""
-        if not self._closed:
+        if self._http.state not in OVER:
             self._deadline.close()
-            self._mark_closed()
-            self._reader = self._response = None
+            self._leave(UpstreamEvent.ABORT)
+            self._response = None
             self._transport.abortConnection()
 
     # What Twisted calls.
@@ -250,11 +240,14 @@ class Connection(Protocol):
     def connectionMade(self) -> None:
         """The TCP connection stands; where TLS is spoken the handshake begins."""
         self._transport = cast(RelayTransport, self.transport)
-        self._secure = not isinstance(self.transport, TlsTransport)
+        if not isinstance(self.transport, TlsTransport):
+            self._http.become_ready()
         self._out = EagerWriter(self._transport)
 
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
+        if self._http.state is not UpstreamState.CONNECTING:
+            return  # closed meanwhile
         protocol = cast(TlsTransport, self.transport).negotiated_protocol
         handshake, self._handshake = self._handshake, None
         if protocol not in {None, b"http/1.1"}:
@@ -262,22 +255,22 @@ class Connection(Protocol):
             if handshake is not None:
                 handshake.errback(upstream_broken(self._provider, _NO_HTTP_1, Phase.CONNECT, Cause.NOT_HTTP))
             return
-        self._secure = True
+        self._http.become_ready()
         if handshake is not None:
             handshake.callback(None)
 
     def dataReceived(self, data: bytes) -> None:
         """Bytes of the response."""
-        reader = self._reader
-        if reader is None or self._closed:
+        http = self._http
+        if http.state not in IN_USE:
             self.abort()  # nobody asked: see check_idle
             return
-        reader.feed(data)
+        http.receive(data)
         response = self._response
         if response is None:
-            self._check_for_head(reader)
-        elif reader.fault is not None:
-            self._fail_body(response, self._unreadable_response(reader.fault, Phase.BODY))
+            self._check_for_head()
+        elif http.fault is not None:
+            self._fail_body(response, self._unreadable_response(http.fault, Phase.BODY))
         else:
             if response.flowing:
                 self._deadline.start(self._limits.idle)
@@ -286,18 +279,21 @@ class Connection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection has ended, whoever ended it."""
         self._deadline.close()
-        reader, sink, response, handshake = self._reader, self._sink, self._response, self._handshake
+        http, sink, response, handshake = self._http, self._sink, self._response, self._handshake
         self._sink = self._handshake = None
         self._close_reason = reason
-        self._mark_closed()
+        state = http.state
+        if isinstance(reason.value, ConnectionDone):
+            http.receive_end()
+        self._leave(UpstreamEvent.LOST)
         if handshake is not None:
             handshake.errback(reason)
-        elif sink is not None and reader is not None:
-            sink.on_failure(self._failure_before_head(reader))
-        elif response is not None and reader is not None and not reader.ended:
-            if isinstance(reason.value, ConnectionDone) and reader.on_close():
+        elif sink is not None and state in AWAITING:
+            sink.on_failure(self._failure_before_head(state))
+        elif response is not None and state in RECEIVING:
+            if http.body.ended:
                 response.deliver_pending()
-            elif reader.fault is None:
+            else:
                 response.fail(upstream_broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
 
     def _write(self, head: bytes, body: bytes | BodySource) -> None:
@@ -333,20 +329,20 @@ class Connection(Protocol):
         cause = Cause.NOT_HTTP if fault == NOT_HTTP else Cause.UNREADABLE
         return upstream_broken(self._provider, fault, phase, cause)
 
-    def _check_for_head(self, reader: ResponseReader) -> None:
-        sink = self._sink
+    def _check_for_head(self) -> None:
+        http, sink = self._http, self._sink
         assert sink is not None
-        if reader.head is None:
-            if reader.fault is not None:
-                self._fail_request(sink, self._unreadable_response(reader.fault, Phase.HEAD))
+        if http.head is None:
+            if http.fault is not None:
+                self._fail_request(sink, self._unreadable_response(http.fault, Phase.HEAD))
             return
-        response = self._response = UpstreamResponse(reader.head, reader, self)
+        response = self._response = UpstreamResponse(http.head, http.body, self)
         self._sink = None
         if self._body_producer is not None and response.status >= 400:
             self._body_producer.stop()
-        if reader.fault is not None:
+        if http.fault is not None:
             self.abort()
-            response.fail(self._unreadable_response(reader.fault, Phase.BODY))
+            response.fail(self._unreadable_response(http.fault, Phase.BODY))
         sink.on_response(response)
         if self._response is response and not response.claimed:
             self.leave_unclaimed()
@@ -360,21 +356,21 @@ class Connection(Protocol):
         self.abort()
         response.fail(failure)
 
-    def _failure_before_head(self, reader: ResponseReader) -> UpstreamFailure:
-        if reader.began:
+    def _failure_before_head(self, state: UpstreamState) -> UpstreamFailure:
+        if state is UpstreamState.HEAD:
             what = "closed the connection in the middle of the response head"
             return upstream_broken(self._provider, what, Phase.HEAD, Cause.RESET)
         what = "closed the connection before it responded"
-        return upstream_broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._used)
+        return upstream_broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._http.requests > 1)
 
     def _on_deadline(self) -> None:
-        limits = self._limits
-        if self._closed:
+        limits, state = self._limits, self._http.state
+        if state in OVER:
             self._transport.abortConnection()
         elif self._body_producer is not None and self._body_producer.waits_for_body:
             self._on_body_unreadable()  # the provider waits as we do
         elif self._sink is not None:
-            phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
+            phase = Phase.HEAD if state is UpstreamState.HEAD else Phase.SENT
             what = f"sent no response within {limits.first_byte:g} s"
             failure = upstream_too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
             self._fail_request(self._sink, failure)
@@ -392,12 +388,12 @@ class Connection(Protocol):
         self._handshake = None
         self.abort()
 
-    def _mark_closed(self) -> None:
-        if not self._closed:
-            self._closed = True
+    def _leave(self, event: UpstreamEvent) -> None:
+        """Go where nothing is sent or read any more; the first time, tell the owner."""
+        was_over = self._http.state in OVER
+        self._http.leave(event)
+        if not was_over:
             producer, self._body_producer = self._body_producer, None
             if producer is not None:
                 producer.stop()
-            if self._reader is not None:
-                self._reader.close()
             self._owner.on_closed(self)

@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.http.response_head import ResponseHead
-from mgw.http.response_reader import ResponseReader
+from mgw.http.upstream_connection import ResponseBody
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.wires.wire import Unframer
 from mgw.wire.headers import RawHeaders
@@ -118,13 +118,13 @@ class UpstreamResponse:
     """The head of a provider's response, and the handle to its body."""
 
     __slots__ = (
+        "_body",
         "_connection",
         "_delivering",
         "_error",
         "_paused",
         "_read_ahead",
         "_read_ahead_bytes",
-        "_reader",
         "_receiver",
         "_unframer",
         "all_delivered",
@@ -132,10 +132,10 @@ class UpstreamResponse:
         "status",
     )
 
-    def __init__(self, head: ResponseHead, reader: ResponseReader, connection: ResponseConnection) -> None:
+    def __init__(self, head: ResponseHead, body: ResponseBody, connection: ResponseConnection) -> None:
         self.head = head
         self.status: int = head.status
-        self._reader = reader
+        self._body = body
         self._connection: ResponseConnection | None = connection
         self._receiver: BodyReceiver | None = None
         self._error: GatewayError | None = None
@@ -163,7 +163,7 @@ class UpstreamResponse:
     @property
     def arrived(self) -> bytes:
         """What of the body has arrived and was not delivered; it stays there."""
-        return b"".join(self._reader.pieces)
+        return b"".join(self._body.pieces)
 
     @property
     def claimed(self) -> bool:
@@ -203,8 +203,8 @@ class UpstreamResponse:
         return done
 
     def _has_read_ahead(self) -> bool:
-        is_all = self._reader.ended or self._error is not None or self._connection is None
-        return is_all or sum(map(len, self._reader.pieces)) >= self._read_ahead_bytes
+        is_all = self._body.ended or self._error is not None or self._connection is None
+        return is_all or sum(map(len, self._body.pieces)) >= self._read_ahead_bytes
 
     def _stop_read_ahead(self) -> None:
         self._read_ahead = None
@@ -233,10 +233,10 @@ class UpstreamResponse:
 
         :raises GatewayError: ``UPSTREAM_BROKEN``: its framing is broken.
         """
-        connection, reader = self._connection, self._reader
-        if not reader.ended or connection is None or self._receiver is not None:
+        connection, arrived = self._connection, self._body
+        if not arrived.ended or connection is None or self._receiver is not None:
             return None
-        pieces = reader.pieces
+        pieces = arrived.pieces
         body = pieces.pop() if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._connection = None
@@ -248,7 +248,7 @@ class UpstreamResponse:
         if self._paused:
             return
         self._paused = True
-        if self._connection is not None and not self._reader.ended:
+        if self._connection is not None and not self._body.ended:
             self._connection.pause_reading()
 
     def resume(self) -> None:
@@ -261,7 +261,7 @@ class UpstreamResponse:
             self._resume_reading(self._connection)
 
     def _resume_reading(self, connection: ResponseConnection) -> None:
-        if not (self._paused or self._reader.ended or self.discarding):
+        if not (self._paused or self._body.ended or self.discarding):
             connection.resume_reading()
 
     def cancel(self) -> None:
@@ -271,8 +271,8 @@ class UpstreamResponse:
             return
         self._connection = self._receiver = None
         self._paused = True
-        self._reader.pieces.clear()
-        if self._reader.ended:
+        self._body.pieces.clear()
+        if self._body.ended:
             connection.on_response_end()
         else:
             connection.abort()
@@ -282,13 +282,13 @@ class UpstreamResponse:
         if self._connection is None:
             return
         self._receiver = _NULL_RECEIVER
-        self._reader.pieces.clear()
-        if not self._reader.ended:
+        self._body.pieces.clear()
+        if not self._body.ended:
             self._connection.wait_for_end()
 
     def fail(self, error: GatewayError) -> None:
         """Called by the connection when it is closed: unless all was read, the body ends with ``error``."""
-        if not self._reader.ended:
+        if not self._body.ended:
             self._error = error
         self.deliver_pending()
 
@@ -302,11 +302,11 @@ class UpstreamResponse:
         if self._paused or self._delivering:
             return  # a receiver that resumes while it takes a piece gets the next one from the loop below
         self._delivering = True
-        pieces = self._reader.pieces
+        pieces = self._body.pieces
         try:
             while pieces and not self._paused:
                 assert self._receiver is not None
-                self.all_delivered = self._reader.ended
+                self.all_delivered = self._body.ended
                 if len(pieces) == 1:
                     self._receiver.on_body_data(pieces.pop())
                     continue
@@ -321,7 +321,7 @@ class UpstreamResponse:
                 self._connection.abort()
         finally:
             self._delivering = False
-        if not self._paused and (self._error is not None or self._reader.ended):
+        if not self._paused and (self._error is not None or self._body.ended):
             self._finish()
 
     def _finish(self) -> None:

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.http.connect_head import ConnectReader, render_connect
-from mgw.http.response_reader import NOT_HTTP
+from mgw.http.upstream_connection import NOT_HTTP
 from mgw.nouns.errors import Cause
 from mgw.nouns.secret import Secret
 from mgw.reactor.transport import RelayTransport

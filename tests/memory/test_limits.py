@@ -58,7 +58,7 @@ from mgw.exchange.response_translation import format_dropped_fields
 from mgw.exchange.rewritten_urls import _signed_part
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
-from mgw.http.response_reader import ResponseReader
+from mgw.http.upstream_connection import UpstreamConnection
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import DialectName, Family
@@ -172,10 +172,12 @@ def takes_line(size: int) -> bool:
 
 
 def takes_response_head(size: int) -> bool:
-    reader = ResponseReader(b"GET")
+    connection = UpstreamConnection()
+    connection.become_ready()
+    connection.send(b"GET")
     head = b"HTTP/1.1 200 OK\r\nX: "
-    reader.feed(head + b"x" * (size - len(head) - 4) + b"\r\n\r\n")
-    return reader.fault is None
+    connection.receive(head + b"x" * (size - len(head) - 4) + b"\r\n\r\n")
+    return connection.fault is None
 
 
 def keeps_state(size: int) -> bool:
@@ -532,7 +534,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.usage.journal._MAX_UNKNOWN_STOPS": notes_stops,
     "mgw.http.body.MAX_CHUNK_EXTRAS": takes_line,
     "mgw.http.connect_head.MAX_CONNECT_HEAD": opens_tunnel,
-    "mgw.http.response_reader.MAX_HEAD_BYTES": takes_response_head,
+    "mgw.http.upstream_connection.MAX_HEAD_BYTES": takes_response_head,
     "mgw.ops.logs.MAX_TEXT": logs_whole,
     "mgw.routing.resolve.MAX_PREFIXES": looks_at_prefixes,
     "mgw.usage.event.MAX_LINE_BYTES": writes_whole_line,

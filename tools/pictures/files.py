@@ -18,6 +18,7 @@ PICTURES: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "translation": translation.render,
         "realtime": realtime.render,
         "connection": connection.render,
+        "upstream-connection": connection.render_upstream,
     }
 )
 """A function for each file, by its name without ``.svg``; it returns the file's text."""

@@ -7,7 +7,7 @@ from hashlib import sha1
 
 import pytest
 
-from mgw.http.response_reader import MAX_HEAD_BYTES
+from mgw.http.upstream_connection import MAX_HEAD_BYTES
 from mgw.realtime.upstream_socket import MAX_REFUSAL_BYTES
 from tests.support.memory_sessions import REALTIME, SessionHarness, spoken
 

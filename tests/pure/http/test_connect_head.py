@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.http.connect_head import MAX_CONNECT_HEAD, ConnectReader, authority_of, render_connect
-from mgw.http.response_reader import NOT_HTTP
+from mgw.http.upstream_connection import NOT_HTTP
 
 OPENED = b"HTTP/1.1 200 Connection established\r\nVia: 1.1 proxy\r\n\r\n"
 EARLY = "sent unsolicited data"

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.http.head_shape import LEARN_AFTER, MAX_SHAPES, MOST_TRIED, HeadShapes
-from mgw.http.response_reader import ResponseReader
+from mgw.http.upstream_connection import UpstreamConnection
 
 LINES = [
     *(b"Date: now", b"Content-Type: application/json", b"Server: up", b"Connection: keep-alive"),
@@ -19,28 +19,37 @@ def answer(*lines: bytes, status_line: bytes = b"HTTP/1.1 200 OK", body: bytes =
     return b"".join(line + b"\r\n" for line in (status_line, *lines)) + b"\r\n" + body
 
 
+def asked(method: bytes, shapes: HeadShapes | None = None) -> UpstreamConnection:
+    """Return a connection on which a request was sent."""
+    connection = UpstreamConnection(shapes)
+    connection.become_ready()
+    connection.send(method)
+    return connection
+
+
 def learn(data: bytes, shapes: HeadShapes | None = None, times: int = LEARN_AFTER) -> HeadShapes:
     """Return the shapes that are known when this has been read often enough."""
     shapes = shapes or HeadShapes()
     for _ in range(times):
-        ResponseReader(b"POST", shapes).feed(data)
+        asked(b"POST", shapes).receive(data)
     return shapes
 
 
-def found_by(reader: ResponseReader) -> tuple[object, ...]:
-    """All that a reader says."""
-    head = reader.head
+def found_by(connection: UpstreamConnection) -> tuple[object, ...]:
+    """All that a connection says of its response."""
+    head = connection.head
     if head is not None:
         _ = head.headers
-    return head, reader.fault, b"".join(reader.pieces), reader.ended, reader.reusable
+    body = connection.body
+    return head, connection.fault, b"".join(body.pieces), body.ended, connection.state
 
 
 def read_both_ways(data: bytes, shapes: HeadShapes, method: bytes = b"POST") -> bool:
     """Check that a response is read alike with and without shapes; say whether one of them fitted."""
     fits = any(shape.read(data) is not None for shape in shapes.tried)
-    known, plain = ResponseReader(method, shapes), ResponseReader(method)
-    known.feed(data)
-    plain.feed(data)
+    known, plain = asked(method, shapes), asked(method)
+    known.receive(data)
+    plain.receive(data)
     assert found_by(known) == found_by(plain)
     return fits
 
@@ -78,8 +87,8 @@ def test_values_may_differ() -> None:
 @pytest.mark.parametrize("method", [b"POST", b"HEAD"])
 def test_every_shape_is_read_as_line_by_line(lines: list[bytes], status_line: bytes, method: bytes) -> None:
     data = answer(*lines, status_line=status_line, body=b"2\r\nhi\r\n0\r\n\r\n")
-    plain = ResponseReader(method)
-    plain.feed(data)
+    plain = asked(method)
+    plain.receive(data)
     assert read_both_ways(data, learn(data), method) is (plain.head is not None)
 
 
@@ -125,12 +134,12 @@ def test_any_value_is_read_as_without_the_shape(value: bytes) -> None:
 @given(st.integers(1, 200))
 def test_a_head_in_two_pieces_is_read_as_one(cut: int) -> None:
     data = answer(*LINES, b"Content-Length: 2")
-    reader = ResponseReader(b"POST", learn(data))
-    reader.feed(data[:cut])
-    reader.feed(data[cut:] or b"x")
-    whole = ResponseReader(b"POST")
-    whole.feed(data)
-    assert found_by(reader)[:4] == found_by(whole)[:4]
+    connection = asked(b"POST", learn(data))
+    connection.receive(data[:cut])
+    connection.receive(data[cut:] or b"x")
+    whole = asked(b"POST")
+    whole.receive(data)
+    assert found_by(connection)[:4] == found_by(whole)[:4]
 
 
 def test_a_head_behind_an_interim_one_is_of_the_shape_all_the_same() -> None:

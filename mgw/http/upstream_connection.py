@@ -1,13 +1,18 @@
-"""Read one response of an upstream from bytes in any pieces (RFC 9112).
+"""A connection to a provider as a value: HTTP/1.1's client side without clock and transport (RFC 9112).
 
-One :class:`ResponseReader` reads one response.  Node.js's parser reads its head, strict, without any of its
-leniencies; what it lets pass and a gateway must not is refused here: other protocols and versions, transfer
-codings other than ``chunked``, and an endless head, trailer or chunk extension.  A head of the same shape as
-others that have passed is read by :mod:`mgw.http.head_shape`.  Bodies are only counted, and chunks are read
-by :mod:`mgw.http.body`.
+A request is announced by :meth:`UpstreamConnection.send`; its bytes are the caller's to write.  What the
+provider sends goes in by :meth:`~UpstreamConnection.receive`, and stands in ``head``, ``body`` and ``fault``.
+Once the state is ``COMPLETE`` or ``LAST`` the response is whole; after :meth:`~UpstreamConnection.take`
+another request may be sent.  The states and the ways between them are a table
+(:mod:`mgw.http.upstream_state`).  Interim responses (1xx) are skipped.
+
+Node.js's parser reads heads, strict, without any of its leniencies; what it lets pass and a gateway must not
+is refused here: other protocols and versions, transfer codings other than ``chunked``, and an endless head,
+trailer or chunk extension.  A head of the same shape as others that have passed is read by
+:mod:`mgw.http.head_shape`.  Bodies are only counted, and chunks are read by :mod:`mgw.http.body`.
 
 Framing, in the order of RFC 9112 6.3: no body for HEAD, 1xx, 204 and 304; chunked; Content-Length; else all
-until the connection closes, which :meth:`ResponseReader.on_close` knows.
+until the connection closes, of which :meth:`~UpstreamConnection.receive_end` takes note.
 """
 
 from __future__ import annotations
@@ -15,10 +20,12 @@ from __future__ import annotations
 from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from msgspec import Struct
 
 from mgw.http.body import ChunkedResponseBody
 from mgw.http.head_shape import HeadShapes
 from mgw.http.response_head import HEAD_END, ResponseHead, judge_lines, read_response_head
+from mgw.http.upstream_state import AWAITING, TRANSITIONS, UpstreamEvent, UpstreamState
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 NOT_HTTP: Final = "sent something that is not HTTP"
@@ -30,86 +37,104 @@ _SWITCHED: Final = "switched to another protocol without being asked"
 _NO_CONTENT: Final = (204, 304)
 
 
-class ResponseReader:
-    """Read one response: feed it bytes, then look at ``head``, ``pieces``, ``ended`` and ``fault``.
+class ResponseBody(Struct):
+    """A response's body, as far as it has come."""
 
-    ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the response is
-    unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
-    on the connection.  Interim responses (1xx) are skipped.
+    pieces: list[bytes]
+    """What was read of it and not taken out; after a fault, what was read before."""
+    ended: bool = False
+    """Whether the response is whole."""
 
-    :param shapes: of the provider's heads, which learn this one.
+
+class UpstreamConnection:
+    """What a provider's bytes mean, request after request.
+
+    :param shapes: of the provider's heads, which learn those that come.
     """
 
     __slots__ = (
-        "_begun",
-        "_chunks",
-        "_headless_bytes",
-        "_is_headless",
-        "_left",
-        "_method",
-        "_parser",
-        "_shapes",
-        "_until_close",
-        "began",
-        "ended",
-        "fault",
-        "head",
-        "pieces",
-        "reusable",
+        *("_begun", "_chunks", "_headless_bytes", "_left", "_method", "_parser", "_response_end", "_shapes"),
+        *("body", "fault", "head", "requests", "state"),
     )
 
-    def __init__(self, method: bytes, shapes: HeadShapes | None = None) -> None:
-        self.pieces: list[bytes] = []
+    def __init__(self, shapes: HeadShapes | None = None) -> None:
+        self.state = UpstreamState.CONNECTING
+        self.requests = 0
+        """How many requests have been sent."""
+        self.head: ResponseHead | None = None
+        """The final head of the response."""
+        self.body = ResponseBody([])
+        """Each response has its own, which stays its owner's when the connection goes on."""
+        self.fault: str | None = None
+        """Why the response is unreadable, once it is."""
         self._shapes = shapes
-        self._method = method
-        self._is_headless = True
-        """Whether the head, or the rest of it, is what comes next."""
+        self._method = b""
         self._parser: HttpResponseParser | None = None
-        """Reads a head of no such shape."""
+        """Reads a head of no known shape."""
         self._begun = b""
         """The head so far, until it is complete."""
-        self._chunks: ChunkedResponseBody | None = None
-        self._left: int | None = None
-        self._until_close = False
         self._headless_bytes = 0
-        self.began = False
-        """Whether any byte of the response has come."""
-        self.head: ResponseHead | None = None
-        self.ended = self.reusable = False
-        self.fault: str | None = None
+        self._response_end = UpstreamEvent.END
+        """What the end of the response will be, once its head has come."""
+        self._chunks: ChunkedResponseBody | None = None
+        """Reads the body if it is chunked; else its bytes are counted."""
+        self._left = 0
 
-    def feed(self, data: bytes) -> None:
-        """Read on, never nothing; bytes after the end or a fault only make the connection unfit for reuse."""
-        while self._is_headless:
+    def become_ready(self) -> None:
+        """Take note that requests may be sent."""
+        self.state = TRANSITIONS[self.state][UpstreamEvent.READY]
+
+    def send(self, method: bytes) -> None:
+        """Take note that a request is sent."""
+        self.state = TRANSITIONS[self.state][UpstreamEvent.REQUEST]
+        self.requests += 1
+        self.body = ResponseBody([])
+        self._method = method
+        self._headless_bytes = 0
+
+    def receive(self, data: bytes) -> None:
+        """Read on, never nothing; bytes behind the response only make the connection unfit for another."""
+        while self.state in AWAITING:
             data = self._read_head(data)
             if not data:
                 return
-        if self._chunks is not None:
-            self._read_chunks(self._chunks, data)
-        elif self._left is not None:
-            self._read_counted(self._left, data)
-        elif self._until_close:
-            self.pieces.append(data)
-        else:
-            self.reusable = False
+        state = self.state
+        if state is UpstreamState.BODY:
+            if self._chunks is not None:
+                self._read_chunks(self._chunks, data)
+                return
+            left, size = self._left, len(data)
+            if size < left:
+                self._left = left - size
+                self.body.pieces.append(data)
+                return
+            self.body.pieces.append(data if size == left else data[:left])
+            self.body.ended = True
+            self.state = TRANSITIONS[state][UpstreamEvent.LAST_END if size > left else self._response_end]
+        elif state is UpstreamState.UNTIL_CLOSE:
+            self.body.pieces.append(data)
+        elif state is UpstreamState.COMPLETE:
+            self.state = TRANSITIONS[state][UpstreamEvent.EXCESS]
 
-    def on_close(self) -> bool:
-        """Take note that the connection closed in order; true if that is how this response ends."""
-        whole, self._until_close = self._until_close, False
-        if whole:
-            self.ended = True
-        self.close()
-        return whole
+    def receive_end(self) -> None:
+        """Take note that the provider has closed in order, which may be how the response ends."""
+        if self.state is UpstreamState.UNTIL_CLOSE:
+            self.body.ended = True
+            self.state = TRANSITIONS[self.state][UpstreamEvent.LAST_END]
 
-    def close(self) -> None:
-        """Read no more."""
-        self._is_headless = False
-        self._parser = self._chunks = self._left = None
-        self.reusable = False
+    def take(self) -> None:
+        """Take note that a complete response was taken: another request may be sent."""
+        self.state = TRANSITIONS[self.state][UpstreamEvent.TAKEN]
+        self.head = None
+
+    def leave(self, event: UpstreamEvent) -> None:
+        """Go where nothing is sent or read any more."""
+        self.state = TRANSITIONS[self.state][event]
+        self.head = self._parser = self._chunks = None
+        self._begun = b""
 
     def _read_head(self, data: bytes) -> bytes:
         """Read one head, an interim one or the final one; return what came behind it."""
-        self.began = True
         if self._shapes is not None and not self._begun:
             for shape in self._shapes.tried:
                 head = shape.read(data)
@@ -139,7 +164,7 @@ class ResponseReader:
             return b""
         if not is_complete:
             self._begun = begun
-            self._count_headless(len(data))
+            self._on_part(len(data))
             return b""
         self._begun, self._parser = b"", None
         return self._judge_head(parser.get_status_code(), begun[:end], data, cut)
@@ -151,7 +176,7 @@ class ResponseReader:
             self._stop(fault)
             return b""
         if status < 200:  # RFC 9110 15.2: 100, 102 and 103 come before the response, any number of times
-            self._count_headless(cut)
+            self._on_part(cut)
             return data[cut:]
         lines = judge_lines(raw)
         head = read_response_head(status, raw, lines)
@@ -169,47 +194,46 @@ class ResponseReader:
             self._stop(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
             return b""
         self._headless_bytes += end
-        self._is_headless = False
         self.head = head
         options, is_1_1 = head.connection_options, head.raw.startswith(_HTTP_1_1)
         # Not the parser's should_keep_alive(): once a message is complete, which one without a body is now,
         # it has forgotten the headers, and says that a 204 with ``Connection: close`` stays open.
-        self.reusable = b"close" not in options and (is_1_1 or b"keep-alive" in options)
+        is_kept = b"close" not in options and (is_1_1 or b"keep-alive" in options)
+        self._response_end = response_end = UpstreamEvent.END if is_kept else UpstreamEvent.LAST_END
         # RFC 9112 6.3: these end with their head, whatever Content-Length says; a 304 has that of the 200.
         if self._method == b"HEAD" or head.status in _NO_CONTENT or head.content_length == 0:
-            self._end(has_more=end < len(data))
+            self.body.ended = True
+            event = UpstreamEvent.LAST_END if end < len(data) else response_end
+            self.state = TRANSITIONS[self.state][event]
             return b""
+        event = UpstreamEvent.HEAD
         if head.transfer_encoding is not None:
-            self._chunks = ChunkedResponseBody(self.pieces)
+            self._chunks = ChunkedResponseBody(self.body.pieces)
         elif head.content_length is not None:
             self._left = head.content_length
         else:
-            self._until_close = True
-            self.reusable = False
+            event = UpstreamEvent.OPEN_HEAD
+        self.state = TRANSITIONS[self.state][event]
         return data[end:]
-
-    def _read_counted(self, left: int, data: bytes) -> None:
-        size = len(data)
-        if size < left:
-            self._left = left - size
-            self.pieces.append(data)
-        else:
-            self.pieces.append(data if size == left else data[:left])
-            self.ended = True
-            self._left = None
-            if size > left:
-                self.reusable = False
 
     def _read_chunks(self, chunks: ChunkedResponseBody, data: bytes) -> None:
         chunks.feed(data)
         if chunks.fault is not None:
             self._stop(chunks.fault)
         elif chunks.ended:
-            self._end(has_more=bool(chunks.rest))
-        elif self.pieces:
+            self.body.ended = True
+            self._chunks = None
+            event = UpstreamEvent.LAST_END if chunks.rest else self._response_end
+            self.state = TRANSITIONS[self.state][event]
+        elif self.body.pieces:
             self._headless_bytes = 0
         else:
             self._count_headless(len(data))
+
+    def _on_part(self, size: int) -> None:
+        """Take note of a part of a head, or of a head that comes before the final one."""
+        self.state = TRANSITIONS[self.state][UpstreamEvent.BEGINNING]
+        self._count_headless(size)
 
     def _count_headless(self, size: int) -> None:
         """Bound what comes without any of a body."""
@@ -217,15 +241,11 @@ class ResponseReader:
         if self._headless_bytes > MAX_HEAD_BYTES:
             self._stop(_TOO_LONG)
 
-    def _end(self, *, has_more: bool) -> None:
-        self.ended = True
-        self._chunks = self._left = None
-        if has_more:
-            self.reusable = False
-
     def _stop(self, fault: str) -> None:
-        self.close()
+        self.state = TRANSITIONS[self.state][UpstreamEvent.FAULT]
         self.fault = fault
+        self._parser = self._chunks = None
+        self._begun = b""
 
 
 def _fault_of(raw: bytes, status: int) -> str | None:
