@@ -54,6 +54,7 @@ from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tag_signature
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
+from tests.support import one_draw as made
 from tests.support.grammar import check_messages_stream
 
 ANSWERING = ReplyContext("req_1", "claude", 0)
@@ -91,60 +92,66 @@ def accumulated(data: bytes) -> dict[str, Any]:
         return stream.get_final_message().to_dict()
 
 
-WORDS = st.text("ab é", min_size=1, max_size=5)
-SIGNATURES = st.sampled_from([OWN, GEMINIS, NOBODYS, Signature(Family.GEMINI, "")])
-ARGUMENTS = st.sampled_from(
+WORDS = made.text("ab é", least=1, most=5)
+SIGNATURES = made.sampled_from([OWN, GEMINIS, NOBODYS, Signature(Family.GEMINI, "")])
+ARGUMENTS = made.sampled_from(
     ["", "{}", '{"a": 1}', '{"b":{"c":["d"]}}', "[1]", "null", " ", '"x"', "nonsense"]
 )
 IMAGE = Media(MediaKind.IMAGE, "image/png", data="AAAA")
-PARTS: st.SearchStrategy[Part] = (
-    st.builds(Text, WORDS, signature=st.none() | SIGNATURES)
-    | st.builds(Thinking, st.just("") | WORDS, st.none() | SIGNATURES)
-    | st.just(Thinking("", HIDDEN))
-    | st.builds(ToolCall, st.sampled_from(["1", "2", "a b"]), WORDS, ARGUMENTS, st.none() | SIGNATURES)
-    | st.builds(Refusal, WORDS)
-    | st.just(IMAGE)
+PARTS: made.Made[Part] = (
+    made.builds(Text, WORDS, signature=made.none() | SIGNATURES)
+    | made.builds(Thinking, made.just("") | WORDS, made.none() | SIGNATURES)
+    | made.just(Thinking("", HIDDEN))
+    | made.builds(ToolCall, made.sampled_from(["1", "2", "a b"]), WORDS, ARGUMENTS, made.none() | SIGNATURES)
+    | made.builds(Refusal, WORDS)
+    | made.just(IMAGE)
 )
-REPLIES = st.builds(
+REPLIES = made.builds(
     Reply,
-    st.builds(
+    made.builds(
         Candidate,
-        st.lists(PARTS, max_size=6).map(tuple),
-        st.sampled_from(StopReason),
-        st.sampled_from([None, "END"]),
+        made.lists(PARTS, most=6).map(tuple),
+        made.sampled_from(StopReason),
+        made.sampled_from([None, "END"]),
     ).map(lambda candidate: (candidate,)),
-    st.sampled_from([None, "msg_1"]),
-    st.sampled_from([None, "claude-x"]),
-    st.builds(TokenUsage, st.none() | st.just(20), st.none() | st.just(9), st.none() | st.just(3), st.none()),
+    made.sampled_from([None, "msg_1"]),
+    made.sampled_from([None, "claude-x"]),
+    made.builds(
+        TokenUsage,
+        made.none() | made.just(20),
+        made.none() | made.just(9),
+        made.none() | made.just(3),
+        made.none(),
+    ),
 )
 
 
-@given(reply=REPLIES)
+@given(reply=made.drawn(REPLIES, 256))
 def test_the_sdk_makes_the_same_message_of_a_stream_as_of_a_whole_response(reply: Reply) -> None:
     whole = json.loads(render_reply(reply, ANSWERING))
     assert accumulated(write(replay_reply(reply))) == whole
 
 
-CALL_NUMBERS = st.integers(0, 2)
-CANDIDATES = st.sampled_from([0, 0, 0, 1])
+CALL_NUMBERS = made.integers(0, 2)
+CANDIDATES = made.sampled_from([0, 0, 0, 1])
 EVENT = (
-    st.just(Began("x"))
-    | st.builds(TextAdded, WORDS, CANDIDATES)
-    | st.builds(ThinkingAdded, WORDS, CANDIDATES)
-    | st.builds(RefusalAdded, WORDS)
-    | st.builds(TextSigned, SIGNATURES)
-    | st.builds(ThinkingSigned, SIGNATURES | st.just(HIDDEN))
-    | st.builds(
-        CallBegan, CALL_NUMBERS, st.sampled_from(["1", "a b"]), WORDS, st.none() | SIGNATURES, CANDIDATES
+    made.just(Began("x"))
+    | made.builds(TextAdded, WORDS, CANDIDATES)
+    | made.builds(ThinkingAdded, WORDS, CANDIDATES)
+    | made.builds(RefusalAdded, WORDS)
+    | made.builds(TextSigned, SIGNATURES)
+    | made.builds(ThinkingSigned, SIGNATURES | made.just(HIDDEN))
+    | made.builds(
+        CallBegan, CALL_NUMBERS, made.sampled_from(["1", "a b"]), WORDS, made.none() | SIGNATURES, CANDIDATES
     )
-    | st.builds(ArgumentsAdded, CALL_NUMBERS, st.sampled_from(["", "{}", " ", "[", "x"]), CANDIDATES)
-    | st.builds(CallEnded, CALL_NUMBERS, CANDIDATES)
-    | st.just(MediaAdded(IMAGE))
-    | st.just(CitationAdded(Citation("u")))
-    | st.just(LogprobsAdded(()))
-    | st.builds(Counted, st.builds(TokenUsage, st.integers(0, 9)))
-    | st.builds(Ended, st.sampled_from(StopReason), st.none(), st.none(), CANDIDATES)
-    | st.just(Broke(UpstreamError(500, "x")))
+    | made.builds(ArgumentsAdded, CALL_NUMBERS, made.sampled_from(["", "{}", " ", "[", "x"]), CANDIDATES)
+    | made.builds(CallEnded, CALL_NUMBERS, CANDIDATES)
+    | made.just(MediaAdded(IMAGE))
+    | made.just(CitationAdded(Citation("u")))
+    | made.just(LogprobsAdded(()))
+    | made.builds(Counted, made.builds(TokenUsage, made.integers(0, 9)))
+    | made.builds(Ended, made.sampled_from(StopReason), made.none(), made.none(), CANDIDATES)
+    | made.just(Broke(UpstreamError(500, "x")))
 )
 
 
@@ -175,7 +182,7 @@ def legal(data: bytes) -> None:
     assert over
 
 
-@given(events=st.lists(EVENT, max_size=25))
+@given(events=made.drawn(made.lists(EVENT, most=25), 256))
 def test_any_order_of_events_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> None:
     writer = MessagesStreamWriter(ANSWERING)
     legal(writer.write(events) + writer.finish())
@@ -184,7 +191,7 @@ def test_any_order_of_events_is_written_as_a_legal_stream(events: list[ReplyEven
     assert writer.write(events) == b""
 
 
-@given(events=st.lists(EVENT, max_size=25), sizes=st.lists(st.integers(1, 5), min_size=1))
+@given(events=made.drawn(made.lists(EVENT, most=25), 256), sizes=st.lists(st.integers(1, 5), min_size=1))
 def test_any_grouping_gives_the_same_bytes(events: list[ReplyEvent], sizes: list[int]) -> None:
     one, other = MessagesStreamWriter(ANSWERING), MessagesStreamWriter(ANSWERING)
     together = one.write(events) + one.finish()

@@ -32,32 +32,33 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.gemini import CLIENT
+from tests.support import one_draw as made
 from tests.support.gemini_streams import ARRAY, FOREIGN, SSE, Json, chunks_of, parts_of, whole, writer
 
 # Laws -----------------------------------------------------------------------------------------------------
 
-CANDIDATES: Final = st.integers(0, 1)
-CALLS: Final = st.integers(0, 2)
-TEXT: Final = st.sampled_from(["", "a", '{"a":1}', '{\n"a":\r\n1\r}', "{", "\u20ac"])
-EVENTS: Final = st.one_of(
-    st.builds(Began, st.just("r"), st.just("m")),
-    st.builds(TextAdded, TEXT, CANDIDATES),
-    st.builds(ThinkingAdded, TEXT, CANDIDATES),
-    st.builds(ThinkingSigned, st.just(FOREIGN), CANDIDATES),
-    st.builds(TextSigned, st.just(FOREIGN), CANDIDATES),
-    st.builds(RefusalAdded, TEXT, CANDIDATES),
-    st.builds(CitationAdded, st.just(Citation("u")), CANDIDATES),
-    st.builds(CallBegan, CALLS, st.just("1"), st.just("f"), st.none(), CANDIDATES),
-    st.builds(ArgumentsAdded, CALLS, TEXT, CANDIDATES),
-    st.builds(CallEnded, CALLS, CANDIDATES),
-    st.builds(Counted, st.just(TokenUsage(3, 2))),
-    st.builds(Ended, st.sampled_from(StopReason), st.none(), st.none(), CANDIDATES),
-    st.just(Broke(UpstreamError(500, "no"))),
+CANDIDATES: Final = made.integers(0, 1)
+CALLS: Final = made.integers(0, 2)
+TEXT: Final = made.sampled_from(["", "a", '{"a":1}', '{\n"a":\r\n1\r}', "{", "\u20ac"])
+EVENTS: Final = made.one_of(
+    made.builds(Began, made.just("r"), made.just("m")),
+    made.builds(TextAdded, TEXT, CANDIDATES),
+    made.builds(ThinkingAdded, TEXT, CANDIDATES),
+    made.builds(ThinkingSigned, made.just(FOREIGN), CANDIDATES),
+    made.builds(TextSigned, made.just(FOREIGN), CANDIDATES),
+    made.builds(RefusalAdded, TEXT, CANDIDATES),
+    made.builds(CitationAdded, made.just(Citation("u")), CANDIDATES),
+    made.builds(CallBegan, CALLS, made.just("1"), made.just("f"), made.none(), CANDIDATES),
+    made.builds(ArgumentsAdded, CALLS, TEXT, CANDIDATES),
+    made.builds(CallEnded, CALLS, CANDIDATES),
+    made.builds(Counted, made.just(TokenUsage(3, 2))),
+    made.builds(Ended, made.sampled_from(StopReason), made.none(), made.none(), CANDIDATES),
+    made.just(Broke(UpstreamError(500, "no"))),
 )
 
 
 @settings(deadline=None)
-@given(groups=st.lists(st.lists(EVENTS, max_size=4), max_size=8), in_array=st.booleans())
+@given(groups=made.drawn(made.lists(made.lists(EVENTS, most=4), most=8), 256), in_array=st.booleans())
 def test_any_order_of_events_gives_a_legal_stream(groups: list[list[ReplyEvent]], in_array: bool) -> None:
     answering = ARRAY if in_array else SSE
     one = writer(answering)
@@ -83,13 +84,15 @@ def check(chunks: list[Json]) -> None:
     assert all(candidate["finishReason"] for candidate in last["candidates"])
 
 
-PARTS: Final = st.lists(
-    st.one_of(
-        st.builds(Text, st.sampled_from(["a", "b\u20ac"])),
-        st.builds(Thinking, st.sampled_from(["", "hm"]), st.just(FOREIGN)),
-        st.builds(ToolCall, st.sampled_from("12"), st.just("f"), st.sampled_from(["{}", "", "{", '{"a":1}'])),
+PARTS: Final = made.lists(
+    made.one_of(
+        made.builds(Text, made.sampled_from(["a", "b\u20ac"])),
+        made.builds(Thinking, made.sampled_from(["", "hm"]), made.just(FOREIGN)),
+        made.builds(
+            ToolCall, made.sampled_from("12"), made.just("f"), made.sampled_from(["{}", "", "{", '{"a":1}'])
+        ),
     ),
-    max_size=5,
+    most=5,
 )
 
 
@@ -113,7 +116,7 @@ def test_calls_stand_where_the_whole_answer_has_them() -> None:
 
 
 @settings(deadline=None)
-@given(parts=PARTS, stop=st.sampled_from(StopReason))
+@given(parts=made.drawn(PARTS, 64), stop=st.sampled_from(StopReason))
 def test_a_stream_says_what_the_whole_answer_says(parts: list[Part], stop: StopReason) -> None:
     reply = Reply((Candidate(tuple(parts), stop),), "r", "m", TokenUsage(3, 2, reasoning=1))
     unary = json.loads(CLIENT.text.render_reply(reply, SSE))

@@ -57,6 +57,7 @@ from mgw.dialects.openai.request import parse_request
 from mgw.dialects.openai.stream_writer import ChatStreamWriter
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
+from tests.support import one_draw as made
 from tests.support.grammar import check_chat, check_chat_stream
 
 PLAIN = ReplyContext("req_1", "model-1", 1_770_000_000)
@@ -64,26 +65,26 @@ WITH_USAGE = ReplyContext("req_1", "model-1", 1_770_000_000, ChatReplyOptions(in
 DEPRECATED = ReplyContext("req_1", "model-1", 1_770_000_000, ChatReplyOptions(legacy_functions=True))
 USAGE = TokenUsage(10, 5, 3, 1, 2)
 
-words = st.text(min_size=1, max_size=6)
-signatures = st.builds(
-    Signature, st.sampled_from([Family.ANTHROPIC, Family.GEMINI]), st.sampled_from(["", "c2ln", "sig"])
+words = made.text(least=1, most=6)
+signatures = made.builds(
+    Signature, made.sampled_from([Family.ANTHROPIC, Family.GEMINI]), made.sampled_from(["", "c2ln", "sig"])
 )
-texts = st.builds(
+texts = made.builds(
     Text,
     words,
-    citations=st.lists(st.builds(Citation, st.sampled_from([None, "https://a"])), max_size=2).map(tuple),
-    signature=st.none() | signatures,
+    citations=made.lists(made.builds(Citation, made.sampled_from([None, "https://a"])), most=2).map(tuple),
+    signature=made.none() | signatures,
 )
-thoughts = st.builds(Thinking, words, st.none() | signatures) | st.builds(
-    Thinking, st.just(""), st.builds(Signature, st.just(Family.ANTHROPIC), words, st.booleans())
+thoughts = made.builds(Thinking, words, made.none() | signatures) | made.builds(
+    Thinking, made.just(""), made.builds(Signature, made.just(Family.ANTHROPIC), words, made.booleans())
 )
-images = st.builds(Media, st.just(MediaKind.IMAGE), st.just("image/png"), st.just("aWs="))
+images = made.builds(Media, made.just(MediaKind.IMAGE), made.just("image/png"), made.just("aWs="))
 
 
-arguments = st.sampled_from(["", "{}", '{"a":"}"}'])
-calls = st.lists(st.tuples(st.integers(0, 8), words, arguments, st.none() | signatures), max_size=3)
+arguments = made.sampled_from(["", "{}", '{"a":"}"}'])
+calls = made.lists(made.tuples(made.integers(0, 8), words, arguments, made.none() | signatures), most=3)
 """Each with a place among the other parts."""
-tokens = st.builds(TokenLogprob, words, st.just(-0.5), st.sampled_from([(), (Alternative("é", -1.0),)]))
+tokens = made.builds(TokenLogprob, words, made.just(-0.5), made.sampled_from([(), (Alternative("é", -1.0),)]))
 
 
 def with_calls(parts: list[Part], calls: list[tuple[int, str, str, Signature | None]]) -> tuple[Part, ...]:
@@ -93,18 +94,20 @@ def with_calls(parts: list[Part], calls: list[tuple[int, str, str, Signature | N
     return tuple(parts)
 
 
-candidates = st.builds(
+candidates = made.builds(
     Candidate,
-    st.builds(with_calls, st.lists(texts | thoughts | images | st.builds(Refusal, words), max_size=6), calls),
-    st.sampled_from(StopReason),
-    logprobs=st.lists(tokens, max_size=2).map(tuple),
+    made.builds(
+        with_calls, made.lists(texts | thoughts | images | made.builds(Refusal, words), most=6), calls
+    ),
+    made.sampled_from(StopReason),
+    logprobs=made.lists(tokens, most=2).map(tuple),
 )
-replies = st.builds(
+replies = made.builds(
     Reply,
-    st.lists(candidates, min_size=1, max_size=3).map(tuple),
-    st.none() | st.just("msg_1"),
-    st.none() | st.just("model-2"),
-    st.sampled_from([TokenUsage(), USAGE]),
+    made.lists(candidates, least=1, most=3).map(tuple),
+    made.none() | made.just("msg_1"),
+    made.none() | made.just("model-2"),
+    made.sampled_from([TokenUsage(), USAGE]),
 )
 
 
@@ -143,7 +146,7 @@ def comparable(completion: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(replies, st.booleans())
+@given(made.drawn(replies, 256), st.booleans())
 def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) -> None:
     style = ChatReplyOptions(include_usage=True, legacy_functions=deprecated)
     answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
@@ -157,7 +160,7 @@ def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) ->
 
 @pytest.mark.slow
 @settings(deadline=None)
-@given(replies, st.booleans(), st.booleans())
+@given(made.drawn(replies, 256), st.booleans(), st.booleans())
 def test_every_stream_and_every_whole_answer_keeps_the_grammar(
     reply: Reply, include_usage: bool, deprecated: bool
 ) -> None:
@@ -168,27 +171,27 @@ def test_every_stream_and_every_whole_answer_keeps_the_grammar(
     check_chat(render_reply(reply, answering), n=len(reply.candidates))
 
 
-numbers = st.integers(0, 2)
-any_event = st.one_of(
-    st.builds(Began, st.just("msg_1"), st.just("model-2")),
-    st.builds(TextAdded, words, numbers),
-    st.builds(TextSigned, signatures, numbers),
-    st.builds(ThinkingAdded, words, numbers),
-    st.builds(ThinkingSigned, signatures, numbers),
-    st.builds(RefusalAdded, words, numbers),
-    st.builds(CitationAdded, st.just(Citation("https://a")), numbers),
-    st.builds(MediaAdded, images, numbers),
-    st.builds(LogprobsAdded, st.just((TokenLogprob("a", -1.0),)), numbers),
-    st.builds(CallBegan, numbers, st.just("call_1"), words, st.none() | signatures, numbers),
-    st.builds(ArgumentsAdded, numbers, words, numbers),
-    st.builds(CallEnded, numbers, numbers),
-    st.builds(Counted, st.just(USAGE)),
-    st.builds(Ended, st.sampled_from(StopReason), candidate=numbers),
+numbers = made.integers(0, 2)
+any_event = made.one_of(
+    made.builds(Began, made.just("msg_1"), made.just("model-2")),
+    made.builds(TextAdded, words, numbers),
+    made.builds(TextSigned, signatures, numbers),
+    made.builds(ThinkingAdded, words, numbers),
+    made.builds(ThinkingSigned, signatures, numbers),
+    made.builds(RefusalAdded, words, numbers),
+    made.builds(CitationAdded, made.just(Citation("https://a")), numbers),
+    made.builds(MediaAdded, images, numbers),
+    made.builds(LogprobsAdded, made.just((TokenLogprob("a", -1.0),)), numbers),
+    made.builds(CallBegan, numbers, made.just("call_1"), words, made.none() | signatures, numbers),
+    made.builds(ArgumentsAdded, numbers, words, numbers),
+    made.builds(CallEnded, numbers, numbers),
+    made.builds(Counted, made.just(USAGE)),
+    made.builds(Ended, made.sampled_from(StopReason), candidate=numbers),
 )
 
 
 @settings(deadline=None)
-@given(st.lists(any_event, max_size=30), st.booleans(), st.booleans())
+@given(made.drawn(made.lists(any_event, most=30), 256), st.booleans(), st.booleans())
 def test_no_order_of_events_breaks_the_grammar(
     events: list[ReplyEvent], include_usage: bool, deprecated: bool
 ) -> None:
@@ -198,7 +201,7 @@ def test_no_order_of_events_breaks_the_grammar(
     check_chat_stream(stream + writer.finish(), include_usage=include_usage, n=3)
 
 
-@given(st.lists(st.lists(any_event, max_size=6), max_size=6))
+@given(made.drawn(made.lists(made.lists(any_event, most=6), most=6), 256))
 def test_the_bytes_do_not_depend_on_how_events_are_grouped(groups: list[list[ReplyEvent]]) -> None:
     one, many = ChatStreamWriter(PLAIN), ChatStreamWriter(PLAIN)
     together = one.write(event for group in groups for event in group) + one.finish()
@@ -219,7 +222,7 @@ def test_a_line_separator_in_a_name_cuts_no_chunk_of_the_stream_in_two() -> None
     assert b"usage" in written
 
 
-@given(st.lists(any_event, max_size=10))
+@given(made.drawn(made.lists(any_event, most=10), 128))
 def test_a_failure_ends_the_stream_without_done(events: list[ReplyEvent]) -> None:
     writer = ChatStreamWriter(WITH_USAGE)
     stream = writer.write(events) + writer.fail(GatewayError(Reason.UPSTREAM_BROKEN, "it broke"))
@@ -315,7 +318,7 @@ def test_arguments_with_line_breaks_stay_within_their_line(breaks: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(texts | thoughts, max_size=6), st.integers(0, 2))
+@given(made.drawn(made.lists(texts | thoughts, most=6), 128), st.integers(0, 2))
 def test_thoughts_come_back_exactly_from_the_history_of_a_client(parts: list[Part], calls: int) -> None:
     """What the SDK gathered from a stream, sent back, has every signed thought in its place."""
     parts = [*parts[:3], *(ToolCall(f"call_{n}", "f", "{}") for n in range(calls)), *parts[3:]]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import omit
 from openai.lib.streaming.responses._responses import ResponseStreamState
-from openai.types.responses import ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from mgw.canonical.conversation import (
     Citation,
@@ -60,8 +58,17 @@ from mgw.dialects.responses.thoughts import Sealed, unseal
 from mgw.dialects.signatures import TagKind
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
-from tests.support.grammar.responses import check_response, check_responses_stream, final_response
+from tests.support import one_draw as made
+from tests.support.grammar.responses import (
+    EVENTS_OF_THE_SDK,
+    check_response,
+    check_responses_stream,
+    final_response,
+)
 from tests.support.laws import examples
+
+if TYPE_CHECKING:
+    from openai.types.responses import ResponseStreamEvent
 
 TOOLS = {
     "patch": ClientTool(ToolKind.CUSTOM, "patch"),
@@ -89,63 +96,64 @@ ARGUMENTS = [
     "no object",
 ]
 
-words = st.text('ab é\u2028"\\\n☃', min_size=1, max_size=5)
-signatures = st.builds(
-    Signature, st.sampled_from([Family.ANTHROPIC, Family.GEMINI]), st.sampled_from(["", "c2ln", "sig"])
+words = made.text('ab é\u2028"\\\n☃', least=1, most=5)
+signatures = made.builds(
+    Signature, made.sampled_from([Family.ANTHROPIC, Family.GEMINI]), made.sampled_from(["", "c2ln", "sig"])
 )
-citations = st.builds(Citation, st.sampled_from([None, "https://a"]), end=st.none() | st.just(1))
-tokens = st.builds(TokenLogprob, words, st.just(-0.5), st.just(()) | st.just((Alternative("é", -1.0),)))
-images = st.builds(
-    Media, st.sampled_from(MediaKind), st.sampled_from([None, "image/webp"]), st.none() | st.just("aWs=")
+citations = made.builds(Citation, made.sampled_from([None, "https://a"]), end=made.none() | made.just(1))
+tokens = made.builds(
+    TokenLogprob, words, made.just(-0.5), made.just(()) | made.just((Alternative("é", -1.0),))
 )
-texts = st.builds(
-    Text, words, citations=st.lists(citations, max_size=2).map(tuple), signature=st.none() | signatures
+images = made.builds(
+    Media,
+    made.sampled_from(MediaKind),
+    made.sampled_from([None, "image/webp"]),
+    made.none() | made.just("aWs="),
 )
-redacted = st.builds(Signature, st.just(Family.ANTHROPIC), words, st.just(value=True))
-thoughts = st.builds(Thinking, words, st.none() | signatures) | st.builds(Thinking, st.just(""), redacted)
-names = st.sampled_from([*TOOLS, "f"])
-arguments = st.sampled_from(ARGUMENTS)
-calls = st.builds(ToolCall, st.sampled_from(["", "c1", "c2"]), names, arguments, st.none() | signatures)
-part_kinds: list[st.SearchStrategy[Part]] = [texts, thoughts, images, calls, st.builds(Refusal, words)]
-some_parts = st.lists(st.sampled_from(part_kinds), min_size=1, max_size=3, unique_by=id).flatmap(
-    lambda kinds: st.lists(st.one_of(kinds), max_size=7)
+texts = made.builds(
+    Text, words, citations=made.lists(citations, most=2).map(tuple), signature=made.none() | signatures
 )
-candidates = st.builds(
+redacted = made.builds(Signature, made.just(Family.ANTHROPIC), words, made.just(value=True))
+thoughts = made.builds(Thinking, words, made.none() | signatures) | made.builds(
+    Thinking, made.just(""), redacted
+)
+names = made.sampled_from([*TOOLS, "f"])
+arguments = made.sampled_from(ARGUMENTS)
+calls = made.builds(ToolCall, made.sampled_from(["", "c1", "c2"]), names, arguments, made.none() | signatures)
+part_kinds: list[made.Made[Part]] = [texts, thoughts, images, calls, made.builds(Refusal, words)]
+some_parts = made.some_of(part_kinds, 3).then(lambda kinds: made.lists(kinds, most=7))
+candidates = made.builds(
     Candidate,
     some_parts.map(tuple),
-    st.sampled_from(StopReason),
-    logprobs=st.lists(tokens, max_size=2).map(tuple),
+    made.sampled_from(StopReason),
+    logprobs=made.lists(tokens, most=2).map(tuple),
 )
-replies = st.builds(
+replies = made.builds(
     Reply,
-    st.lists(candidates, min_size=1, max_size=2).map(tuple),
-    st.none() | st.just("msg_1"),
-    st.none() | st.just("model-2"),
-    st.sampled_from([TokenUsage(), USAGE]),
+    made.lists(candidates, least=1, most=2).map(tuple),
+    made.none() | made.just("msg_1"),
+    made.none() | made.just("model-2"),
+    made.sampled_from([TokenUsage(), USAGE]),
 )
-numbers = st.integers(0, 2)
-candidate_numbers = st.sampled_from([0, 0, 0, 0, 1])
-event_kinds: list[st.SearchStrategy[ReplyEvent]] = [
-    st.builds(Began, st.just("msg_1"), st.just("model-2")),
-    st.builds(TextAdded, words | st.just(""), candidate_numbers),
-    st.builds(TextSigned, signatures),
-    st.builds(ThinkingAdded, words | st.just("")),
-    st.builds(ThinkingSigned, signatures | redacted),
-    st.builds(RefusalAdded, words),
-    st.builds(CitationAdded, citations),
-    st.builds(MediaAdded, images),
-    st.builds(LogprobsAdded, st.lists(tokens, max_size=2).map(tuple)),
-    st.builds(CallBegan, numbers, st.sampled_from(["", "c1"]), names, st.none() | signatures),
-    st.builds(ArgumentsAdded, numbers, words | arguments),
-    st.builds(CallEnded, numbers, candidate_numbers),
-    st.builds(Counted, st.just(USAGE)),
+numbers = made.integers(0, 2)
+candidate_numbers = made.sampled_from([0, 0, 0, 0, 1])
+event_kinds: list[made.Made[ReplyEvent]] = [
+    made.builds(Began, made.just("msg_1"), made.just("model-2")),
+    made.builds(TextAdded, words | made.just(""), candidate_numbers),
+    made.builds(TextSigned, signatures),
+    made.builds(ThinkingAdded, words | made.just("")),
+    made.builds(ThinkingSigned, signatures | redacted),
+    made.builds(RefusalAdded, words),
+    made.builds(CitationAdded, citations),
+    made.builds(MediaAdded, images),
+    made.builds(LogprobsAdded, made.lists(tokens, most=2).map(tuple)),
+    made.builds(CallBegan, numbers, made.sampled_from(["", "c1"]), names, made.none() | signatures),
+    made.builds(ArgumentsAdded, numbers, words | arguments),
+    made.builds(CallEnded, numbers, candidate_numbers),
+    made.builds(Counted, made.just(USAGE)),
 ]
-groups = st.lists(st.sampled_from(event_kinds), min_size=1, max_size=4, unique_by=id).flatmap(
-    lambda kinds: st.lists(st.lists(st.one_of(kinds), max_size=8), max_size=4)
-)
+groups = made.some_of(event_kinds, 4).then(lambda kinds: made.lists(made.lists(kinds, most=8), most=4))
 """Events of a few kinds at a time: what two of them do to each other is found sooner than among all."""
-
-EVENTS_OF_THE_SDK: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)  # Any: a union
 
 
 def streamed(events: Iterable[ReplyEvent], context: ReplyContext = CONTEXT) -> bytes:
@@ -171,7 +179,11 @@ def comparable(response: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it w
 
 
 @examples(100)
-@given(groups, st.sampled_from(StopReason), st.sampled_from(["ended", "failed", "broke", "unended"]))
+@given(
+    made.drawn(groups, 256),
+    st.sampled_from(StopReason),
+    st.sampled_from(["ended", "failed", "broke", "unended"]),
+)
 def test_any_events_in_any_groups_make_a_legal_stream(
     groups: list[list[ReplyEvent]], stop: StopReason, end: str
 ) -> None:
@@ -190,7 +202,7 @@ def test_any_events_in_any_groups_make_a_legal_stream(
 
 
 @examples(100)
-@given(replies)
+@given(made.drawn(replies, 256))
 def test_a_stream_ends_with_the_whole_answer(reply: Reply) -> None:
     stream, whole = streamed(replay_reply(reply)), render_reply(reply, CONTEXT)
     check_responses_stream(stream)
@@ -199,12 +211,14 @@ def test_a_stream_ends_with_the_whole_answer(reply: Reply) -> None:
 
 
 @examples(15)
-@given(replies)
+@given(made.drawn(replies, 256))
 def test_the_sdk_gathers_the_same_answer_from_a_stream(reply: Reply) -> None:
     state: ResponseStreamState[Any] = ResponseStreamState(input_tools=omit, text_format=omit)
     events = events_of(streamed(replay_reply(reply)))
     for event in events:
-        state.handle_event(EVENTS_OF_THE_SDK.validate_python(event))
+        state.handle_event(
+            cast("ResponseStreamEvent", EVENTS_OF_THE_SDK[event["type"]].model_validate(event))
+        )
     final = events[-1]
     if final["type"] == "response.completed":
         gathered = state._completed_response
@@ -262,7 +276,7 @@ KINDS: dict[type[Part], TagKind] = {
 
 
 @settings(deadline=None)
-@given(some_parts)
+@given(made.drawn(some_parts, 256))
 def test_thoughts_and_signatures_come_back_in_their_places(parts: list[Part]) -> None:
     reply = Reply((Candidate(tuple(parts), StopReason.END),))
     found = kept_by_vercel(streamed(replay_reply(reply)))
