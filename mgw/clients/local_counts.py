@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from mgw.clients.calendar_window import CalendarWindow, NoStore, SumStore
+from mgw.clients.calendar_window import CalendarWindow, NoStore, Total, TotalStore
 from mgw.clients.limits import AMOUNTS, Allowance, Amount, LimitReached, Limits, Permit, Taken, Unit
 from mgw.clients.period import Period, Window
 from mgw.clients.window import SlidingWindow
@@ -64,7 +64,7 @@ class Tally:
         self._holding: tuple[_Row, ...] = ()
         """Those that have to know when a request began."""
 
-    def use(self, limits: Limits, store: SumStore) -> None:
+    def use(self, limits: Limits, store: TotalStore) -> None:
         """Obey other limits from now on; what was counted stays."""
         self.limits = limits
         self.in_flight_rows = tuple(row for row in limits if row.limit.window is Window.NONE)
@@ -81,7 +81,7 @@ class Tally:
             entries[row.name] = row.window.hold(now)
         return LocalPermit(self, entries)
 
-    def _row(self, row: Allowance, store: SumStore) -> _Row:
+    def _row(self, row: Allowance, store: TotalStore) -> _Row:
         """Return a limit with its window: the one before, where there is one."""
         limit, place = row.limit, (self.holder, row.limit.name)
         window = self._by_name.get(limit.name)
@@ -105,7 +105,7 @@ class LocalPermit(Permit, eq=False):
     def period(self, limit: str) -> Period | None:
         """Return the period to which the request belongs, if the limit has periods."""
         entry = self.entries.get(limit)
-        return entry if isinstance(entry, Period) else None
+        return entry.period if isinstance(entry, Total) else None
 
 
 class LocalCounts:
@@ -117,9 +117,9 @@ class LocalCounts:
 
     __slots__ = ("_store", "_tallies", "clock")
 
-    def __init__(self, clock: Callable[[], float], store: SumStore | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], store: TotalStore | None = None) -> None:
         self.clock = clock
-        self._store: SumStore = NoStore() if store is None else store
+        self._store: TotalStore = NoStore() if store is None else store
         self._tallies: dict[str, Tally] = {}
 
     @property

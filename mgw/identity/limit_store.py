@@ -1,9 +1,10 @@
 """An SQLite file with the totals of calendar periods: what counts against a month outlives a process.
 
-A total is read once, when somebody is first counted in a period; that is one look-up by key, and only for
-holders of such a limit.  Additions are written in a thread, all that have come meanwhile in one transaction,
-each as an addition to the total in the file: two processes that take turns at a restart lose nothing of one
-another.  While the file cannot be used, counting goes on in memory, and what is to be written waits.
+A total is read when somebody is first counted in a period; that is one look-up by key, which does not wait,
+and only for holders of such a limit.  Additions are written in a thread, all that have come meanwhile in one
+transaction, each as an addition to the total in the file: two processes that take turns at a restart lose
+nothing of one another.  While the file cannot be used, counting goes on in memory, and what is to be written
+waits; each write answers what the file says, so a total that could not be read is known from then on.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
-from msgspec import Struct
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from mgw.clients.calendar_window import Total
 from mgw.clients.period import Period
 from mgw.config.file_faults import shown_path
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 
-READ_SECONDS: Final = 0.1
-"""How long a read may wait for somebody who holds the file: the event loop waits too."""
 WRITE_SECONDS: Final = 2.0
+"""How long the thread waits for somebody who holds the file; the event loop does not wait at all."""
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 1.0
 """How long the process waits at its end for what is not written yet."""
@@ -45,21 +46,14 @@ _READ: Final = "SELECT used FROM totals WHERE holder = ? AND name = ? AND period
 _ADD: Final = """
 INSERT INTO totals (holder, name, period, ends, used) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (holder, name, period) DO UPDATE SET used = used + excluded.used
+RETURNING used
 """
 _PURGE: Final = "DELETE FROM totals WHERE ends < ?"
 
 _log: Final = Logger()
 
 
-class _Place(Struct, frozen=True):
-    """One total in the file."""
-
-    holder: str
-    limit: str
-    period: Period
-
-
-Amounts = Mapping[_Place, int]
+Amounts = Mapping[Total, int]
 
 
 def open_totals(path: str, seconds: float) -> sqlite3.Connection:
@@ -88,23 +82,21 @@ class _Writer:
     path: str
     connection: sqlite3.Connection | None = None
 
-    def write(self, amounts: Amounts, now: float) -> None:
-        """Add all of these, or none."""
+    def write(self, amounts: Amounts, now: float) -> Amounts:
+        """Add all of these, or none, and return what the totals are in the file."""
         if self.connection is None:
             self.connection = open_totals(self.path, WRITE_SECONDS)
             self.connection.execute(_PURGE, (now - KEPT_SECONDS,))
-        rows = [
-            (place.holder, place.limit, place.period.name, place.period.ends, amount)
-            for place, amount in amounts.items()
-        ]
-        self.connection.execute("BEGIN IMMEDIATE")
+        connection = self.connection
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            self.connection.executemany(_ADD, rows)
-            self.connection.execute("COMMIT")
+            found = {total: _add(connection, total, amount) for total, amount in amounts.items()}
+            connection.execute("COMMIT")
         except sqlite3.Error:
             with suppress(sqlite3.Error):
-                self.connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
             raise
+        return found
 
     def close(self) -> None:
         """Let go of the file."""
@@ -113,9 +105,14 @@ class _Writer:
             self.connection = None
 
 
+def _add(connection: sqlite3.Connection, total: Total, amount: int) -> int:
+    place = (total.holder, total.limit, total.period.name, total.period.ends)
+    return int(connection.execute(_ADD, (*place, amount)).fetchone()[0])
+
+
 @dataclass(slots=True, eq=False)
 class LimitStore:
-    """Keeps the totals of periods (:class:`~mgw.clients.calendar_window.SumStore`).
+    """Keeps the totals of periods (:class:`~mgw.clients.calendar_window.TotalStore`).
 
     Nothing is opened before somebody has a limit of a period.
 
@@ -125,15 +122,16 @@ class LimitStore:
     path: str
     runner: SerialRunner
     clock: IReactorTime
-    _totals: dict[tuple[str, str], tuple[Period, int]] = field(default_factory=dict)
-    """What is known of the latest period of each limit of each holder."""
-    _waiting: dict[_Place, int] = field(default_factory=dict)
+    _totals: WeakValueDictionary[tuple[str, str, str], Total] = field(default_factory=WeakValueDictionary)
+    """Those that a window, a request in progress or a write has, by holder, limit and period."""
+    _waiting: dict[Total, int] = field(default_factory=dict)
     """What is not being written yet."""
     _leaving: Amounts = field(default_factory=dict)
     """What is being written."""
     _reader: sqlite3.Connection | None = None
     _writer: _Writer = field(init=False)
     _is_writing: bool = False
+    _retry: IDelayedCall | None = None
     _closed: Deferred[None] | None = None
     """Fires when everything is written, once that is waited for."""
     _reports: RateLimitedLog = field(init=False)
@@ -142,53 +140,57 @@ class LimitStore:
         self._writer = _Writer(self.path)
         self._reports = RateLimitedLog(self.clock)
 
-    def read(self, holder: str, limit: str, period: Period) -> int:
-        """Return what was counted in a period: 0 where the file cannot be read."""
-        known, total = self._totals.get((holder, limit), (None, 0))
-        if known != period:
-            total = self._read(_Place(holder, limit, period))
-            self._totals[holder, limit] = period, total
+    def find(self, holder: str, limit: str, period: Period) -> Total:
+        """Return the total of a period: 0 until the file can be read."""
+        place = (holder, limit, period.name)
+        total = self._totals.get(place)
+        if total is None:
+            self._totals[place] = total = Total(holder, limit, period)
+            try:
+                total.used = self._read(place)
+            except (OSError, sqlite3.Error) as error:
+                self._report("read", error)
+                self.add(total, 0)  # the answer to which is the total
         return total
 
-    def add(self, holder: str, limit: str, period: Period, amount: int) -> None:
+    def add(self, total: Total, amount: int) -> None:
         """Count something."""
-        known, total = self._totals.get((holder, limit), (None, 0))
-        if known == period:
-            self._totals[holder, limit] = period, total + amount
-        place = _Place(holder, limit, period)
-        self._waiting[place] = self._waiting.get(place, 0) + amount
+        total.used += amount
+        self._waiting[total] = self._waiting.get(total, 0) + amount
         self._write()
 
     def close(self) -> Deferred[None]:
         """Write what waits, within a second, and close the file."""
-        closed: Deferred[None] = Deferred()
-        if self._reader is None and not self._is_writing:  # nobody has such a limit
-            closed.callback(None)
+        self._closed = closed = Deferred[None]()
+        if self._reader is None and self._writer.connection is None and not self._is_writing:
+            closed.callback(None)  # nobody has such a limit
             return closed
-        self._closed = closed
         limit = self.clock.callLater(CLOSE_SECONDS, closed.callback, None)
 
         def on_closed(_: None) -> None:
-            if limit.active():
-                limit.cancel()
+            for timer in (limit, self._retry):
+                if timer is not None and timer.active():
+                    timer.cancel()
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
             self.runner.stop()
+            lost = len({*self._waiting, *self._leaving})
+            if lost:
+                _log.error(
+                    "{path}: what was added to {count} totals of limits could not be written",
+                    path=shown_path(self.path),
+                    count=lost,
+                )
 
         self._finish()
         return closed.addCallback(on_closed)
 
-    def _read(self, place: _Place) -> int:
-        try:
-            if self._reader is None:
-                self._reader = open_totals(self.path, READ_SECONDS)
-            row = self._reader.execute(_READ, (place.holder, place.limit, place.period.name)).fetchone()
-        except (OSError, sqlite3.Error) as error:
-            self._report("read", error)
-            row = None
-        unwritten = self._waiting.get(place, 0) + self._leaving.get(place, 0)
-        return unwritten + (0 if row is None else int(row[0]))
+    def _read(self, place: tuple[str, str, str]) -> int:
+        if self._reader is None:
+            self._reader = open_totals(self.path, 0.0)
+        row = self._reader.execute(_READ, place).fetchone()
+        return 0 if row is None else int(row[0])
 
     def _write(self) -> None:
         if self._is_writing or not self._waiting:
@@ -200,17 +202,21 @@ class LimitStore:
         except OSError as error:
             self._on_written(error)
 
-    def _on_written(self, result: Exception | None) -> None:
+    def _on_written(self, result: Amounts | Exception) -> None:
+        if self._closed is not None and self._closed.called:
+            return  # nobody has waited for it
         amounts, self._leaving = self._leaving, {}
-        if result is None:
+        if not isinstance(result, Exception):
+            for total, used in result.items():
+                total.used = used + self._waiting.get(total, 0)
             self._is_writing = False
             self._write()
             self._finish()
             return
         self._report("written", result)
-        for place, amount in amounts.items():
-            self._waiting[place] = self._waiting.get(place, 0) + amount
-        self.clock.callLater(RETRY_SECONDS, self._try_again)
+        for total, amount in amounts.items():
+            self._waiting[total] = self._waiting.get(total, 0) + amount
+        self._retry = self.clock.callLater(RETRY_SECONDS, self._try_again)
 
     def _try_again(self) -> None:
         self._is_writing = False
