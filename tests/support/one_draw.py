@@ -23,8 +23,9 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 class Made(Generic[_T_co]):
     """How a value is made; ``|`` offers another way."""
 
-    def __init__(self, make: Callable[[Dice], _T_co]) -> None:
+    def __init__(self, make: Callable[[Dice], _T_co], ways: Sequence[Made[_T_co]] = ()) -> None:
         self.make = make
+        self.ways = ways or (self,)
 
     def __or__(self, other: Made[_U]) -> Made[_T_co | _U]:
         return one_of(self, other)
@@ -32,19 +33,6 @@ class Made(Generic[_T_co]):
     def map(self, change: Callable[[_T_co], _U]) -> Made[_U]:
         make = self.make
         return Made(lambda dice: change(make(dice)))
-
-    def then(self, choose: Callable[[_T_co], Made[_U]]) -> Made[_U]:
-        make = self.make
-        return Made(lambda dice: choose(make(dice)).make(dice))
-
-
-class _OneOf(Made[_T_co]):
-    def __init__(self, ways: Sequence[Made[_T_co]]) -> None:
-        self.ways: list[Made[_T_co]] = [
-            inner for way in ways for inner in (way.ways if isinstance(way, _OneOf) else [way])
-        ]
-        makes = [way.make for way in self.ways]
-        super().__init__(lambda dice: dice.one_of(makes)(dice))
 
 
 def drawn(made: Made[_T], size: int = 512) -> st.SearchStrategy[_T]:
@@ -54,7 +42,9 @@ def drawn(made: Made[_T], size: int = 512) -> st.SearchStrategy[_T]:
 
 def one_of(*ways: Made[Any]) -> Made[Any]:  # Any: what any of them makes
     """Each of the ways as often as any other, also those of a part that offers several."""
-    return _OneOf(ways)
+    single = [inner for way in ways for inner in way.ways]
+    makes = [way.make for way in single]
+    return Made(lambda dice: dice.one_of(makes)(dice), single)
 
 
 def just(value: _T) -> Made[_T]:
@@ -84,9 +74,14 @@ def lists(inner: Made[_T], *, least: int = 0, most: int) -> Made[list[_T]]:
     return Made(lambda dice: [make(dice) for _ in range(least + dice.below(most - least + 1))])
 
 
-def some_of(ways: Sequence[Made[_T]], most: int) -> Made[Made[_T]]:
-    """One to so many of the ways, as one that offers these."""
-    return Made(lambda dice: one_of(*dice.shuffled(ways)[: 1 + dice.below(most)]))
+def of_some(inner: Made[_T], most: int, build: Callable[[Made[_T]], Made[_U]]) -> Made[_U]:
+    """What is built of so many of the ways, or fewer: what two of them do to each other is found sooner."""
+
+    def make(dice: Dice) -> _U:
+        some = one_of(*dice.shuffled(inner.ways)[: 1 + dice.below(most)])
+        return build(some).make(dice)
+
+    return Made(make)
 
 
 def tuples(*inner: Made[Any]) -> Made[tuple[Any, ...]]:  # Any: what each of them makes

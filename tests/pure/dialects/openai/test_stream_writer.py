@@ -97,7 +97,11 @@ def with_calls(parts: list[Part], calls: list[tuple[int, str, str, Signature | N
 candidates = made.builds(
     Candidate,
     made.builds(
-        with_calls, made.lists(texts | thoughts | images | made.builds(Refusal, words), most=6), calls
+        with_calls,
+        made.of_some(
+            texts | thoughts | images | made.builds(Refusal, words), 3, lambda some: made.lists(some, most=6)
+        ),
+        calls,
     ),
     made.sampled_from(StopReason),
     logprobs=made.lists(tokens, most=2).map(tuple),
@@ -191,7 +195,11 @@ any_event = made.one_of(
 
 
 @settings(deadline=None)
-@given(made.drawn(made.lists(any_event, most=30), 256), st.booleans(), st.booleans())
+@given(
+    made.drawn(made.of_some(any_event, 4, lambda some: made.lists(some, most=30)), 256),
+    st.booleans(),
+    st.booleans(),
+)
 def test_no_order_of_events_breaks_the_grammar(
     events: list[ReplyEvent], include_usage: bool, deprecated: bool
 ) -> None:
@@ -201,7 +209,7 @@ def test_no_order_of_events_breaks_the_grammar(
     check_chat_stream(stream + writer.finish(), include_usage=include_usage, n=3)
 
 
-@given(made.drawn(made.lists(made.lists(any_event, most=6), most=6), 256))
+@given(made.drawn(made.of_some(any_event, 4, lambda some: made.lists(made.lists(some, most=6), most=6)), 256))
 def test_the_bytes_do_not_depend_on_how_events_are_grouped(groups: list[list[ReplyEvent]]) -> None:
     one, many = ChatStreamWriter(PLAIN), ChatStreamWriter(PLAIN)
     together = one.write(event for group in groups for event in group) + one.finish()
@@ -222,7 +230,7 @@ def test_a_line_separator_in_a_name_cuts_no_chunk_of_the_stream_in_two() -> None
     assert b"usage" in written
 
 
-@given(made.drawn(made.lists(any_event, most=10), 128))
+@given(made.drawn(made.of_some(any_event, 4, lambda some: made.lists(some, most=10)), 128))
 def test_a_failure_ends_the_stream_without_done(events: list[ReplyEvent]) -> None:
     writer = ChatStreamWriter(WITH_USAGE)
     stream = writer.write(events) + writer.fail(GatewayError(Reason.UPSTREAM_BROKEN, "it broke"))

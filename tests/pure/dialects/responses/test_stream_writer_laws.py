@@ -120,8 +120,8 @@ thoughts = made.builds(Thinking, words, made.none() | signatures) | made.builds(
 names = made.sampled_from([*TOOLS, "f"])
 arguments = made.sampled_from(ARGUMENTS)
 calls = made.builds(ToolCall, made.sampled_from(["", "c1", "c2"]), names, arguments, made.none() | signatures)
-part_kinds: list[made.Made[Part]] = [texts, thoughts, images, calls, made.builds(Refusal, words)]
-some_parts = made.some_of(part_kinds, 3).then(lambda kinds: made.lists(kinds, most=7))
+kinds_of_parts: made.Made[Part] = texts | thoughts | images | calls | made.builds(Refusal, words)
+some_parts = made.of_some(kinds_of_parts, 3, lambda some: made.lists(some, most=7))
 candidates = made.builds(
     Candidate,
     some_parts.map(tuple),
@@ -137,7 +137,7 @@ replies = made.builds(
 )
 numbers = made.integers(0, 2)
 candidate_numbers = made.sampled_from([0, 0, 0, 0, 1])
-event_kinds: list[made.Made[ReplyEvent]] = [
+events: made.Made[ReplyEvent] = made.one_of(
     made.builds(Began, made.just("msg_1"), made.just("model-2")),
     made.builds(TextAdded, words | made.just(""), candidate_numbers),
     made.builds(TextSigned, signatures),
@@ -151,9 +151,8 @@ event_kinds: list[made.Made[ReplyEvent]] = [
     made.builds(ArgumentsAdded, numbers, words | arguments),
     made.builds(CallEnded, numbers, candidate_numbers),
     made.builds(Counted, made.just(USAGE)),
-]
-groups = made.some_of(event_kinds, 4).then(lambda kinds: made.lists(made.lists(kinds, most=8), most=4))
-"""Events of a few kinds at a time: what two of them do to each other is found sooner than among all."""
+)
+groups = made.of_some(events, 4, lambda some: made.lists(made.lists(some, most=8), most=4))
 
 
 def streamed(events: Iterable[ReplyEvent], context: ReplyContext = CONTEXT) -> bytes:
