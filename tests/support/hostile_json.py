@@ -89,8 +89,12 @@ def is_for(error: GatewayError, reason: Reason) -> None:
     assert error.reason is reason, error
 
 
-def translate_request(dialect: DialectName, body: bytes) -> None:
-    """Translate a request for all, and answer it; anything but a refusal of the client's request rises."""
+def translate_request(dialect: DialectName, body: bytes, written: set[int] | None = None) -> None:
+    """Translate a request for all, and answer it; anything but a refusal of the client's request rises.
+
+    Where many bodies differ in one place, many are understood alike: of those that have their like in
+    ``written``, nothing is written again.
+    """
     # Whether it is streamed stands in the path of Gemini's requests alone: other parsers are not told.
     for stream in (False, True) if dialect is DialectName.GEMINI else (True,):
         try:
@@ -101,6 +105,11 @@ def translate_request(dialect: DialectName, body: bytes) -> None:
             is_for(error, Reason.MALFORMED)
             return
     client_side_of(dialect).text.render_reply(NOTHING, replace(ANSWERING, options=parsed.reply_options))
+    if written is not None:
+        understood = hash(msgspec.json.encode((parsed.request, parsed.unread), order="sorted"))
+        if understood in written:
+            return
+        written.add(understood)
     for target in WAYS:
         try:
             rendered = target.side.text.render_request(parsed.request, target.setting)

@@ -22,6 +22,11 @@ def load_profiles() -> None:
     settings.load_profile("steady")
 
 
+def is_thorough() -> bool:
+    """Whether laws are tried with more than the usual number."""
+    return settings().max_examples > USUAL
+
+
 def examples(count: int) -> settings:
     """Try a law with ``count`` examples in place of the usual number, and with as many times more as all."""
     return settings(max_examples=count * settings().max_examples // USUAL)
