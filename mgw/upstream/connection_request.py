@@ -2,9 +2,11 @@
 
 ::
 
-    waiting --slot--> dialling --TCP--> handshake --TLS--> ready
-       |                 |                  |
-       +-----------------+------------------+--> failed, or cancelled
+    NEW --no slot--> WAITING
+     |                  |
+     +------slot--------+--> DIALLING --TCP, then TLS--> ENDED
+     |                  |       |
+     +---idle, full-----+-------+--> ENDED: served by an idle connection, failed or cancelled
 
 Each request is one object with one deadline, and ends by one call or, where it is cancelled, by none.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Final, Protocol, cast
 
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
@@ -26,6 +29,15 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.upstream.request import UpstreamLimits
 
 RETRY_AFTER_SECONDS: Final = 1.0
+
+
+class _State(Enum):
+    """How far a request has come."""
+
+    NEW = auto()
+    WAITING = auto()
+    DIALLING = auto()
+    ENDED = auto()
 
 
 class RequestOwner(Protocol):
@@ -59,8 +71,7 @@ class ConnectionRequest:
     fresh: bool
     """Whether the request insists on a new connection."""
     _deadline: Deadline | None = None
-    _waiting: bool = False
-    _dialling: bool = False
+    _state: _State = _State.NEW
     _attempt: Attempt | None = None
     """The attempt in progress, at TCP and then at TLS."""
 
@@ -74,15 +85,14 @@ class ConnectionRequest:
 
     def wait(self) -> None:
         """Wait in the queue, but not for too long."""
-        self._waiting = True
+        self._state = _State.WAITING
         self._start_deadline()
 
     def dial(self, dialler: Dialler, factory: IProtocolFactory) -> None:
         """Make a new connection."""
-        self._waiting = False
-        self._dialling = True
+        self._state = _State.DIALLING
         attempt = dialler.dial(factory, self._on_connected, self._on_failed)
-        if self._dialling:  # a connection to the same host may be ready by now
+        if self._is_dialling():  # a connection to the same host may be ready by now
             self._start_deadline()
             if self._attempt is None:
                 self._attempt = attempt
@@ -101,6 +111,9 @@ class ConnectionRequest:
         if on_error is not None:
             on_error(error)
 
+    def _is_dialling(self) -> bool:
+        return self._state is _State.DIALLING
+
     def _start_deadline(self) -> None:
         if self._deadline is None:
             self._deadline = Deadline(self.owner.wheel, self._on_deadline)
@@ -116,7 +129,7 @@ class ConnectionRequest:
         _ = ready.addCallbacks(self._on_ready, self._on_handshake_failed, callbackArgs=(connection,))
 
     def _on_ready(self, _: None, connection: Connection) -> None:
-        self._dialling = False
+        self._state = _State.ENDED
         self.owner.on_dialled(connection)
         self.succeed(connection)
 
@@ -124,16 +137,16 @@ class ConnectionRequest:
         self._on_failed(cast(Exception, failure.value))
 
     def _on_failed(self, error: Exception) -> None:
-        if not self._dialling:  # abandoned
+        if not self._is_dialling():  # abandoned
             return
-        self._dialling = False
+        self._state = _State.ENDED
         self.owner.on_dial_failed()
         # From a resolver, a socket or OpenSSL: described in our words.  Nor has whoever waits cancelled it.
         self.fail(self.owner.describe_error(error))
 
     def _on_deadline(self) -> None:
         seconds = self.owner.limits.connect
-        if self._waiting:
+        if self._state is _State.WAITING:
             error: Exception = overloaded(
                 self.owner.provider, f"none of its connections became free within {seconds:g} s"
             )
@@ -145,11 +158,10 @@ class ConnectionRequest:
     def _abandon(self) -> None:
         """Leave the queue, or stop dialling and give up the slot."""
         attempt, self._attempt = self._attempt, None
-        if self._waiting:
-            self._waiting = False
+        state, self._state = self._state, _State.ENDED
+        if state is _State.WAITING:
             self.owner.on_wait_ended(self)
-        elif self._dialling:
-            self._dialling = False
+        elif state is _State.DIALLING:
             if attempt is not None:
                 attempt.cancel()
             self.owner.on_dial_failed()
@@ -157,7 +169,7 @@ class ConnectionRequest:
     def _end(self) -> None:
         if self._deadline is not None:
             self._deadline.close()
-        self._waiting = False
+        self._state = _State.ENDED
         self.on_ready = self.on_error = self._attempt = None
 
 

@@ -17,6 +17,7 @@ MACHINES: Final = {
     "mgw.http.body": "_Expected",
     "mgw.wire.json_array": "_State",
     "mgw.wire.multipart": "_State",
+    "mgw.upstream.connection_request": "_State",
 }
 
 
