@@ -7,7 +7,7 @@ exchanges share, their labels, is rendered once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from itertools import takewhile
 from operator import attrgetter
@@ -36,6 +36,11 @@ _ENCODER: Final = Encoder()
 
 Values = list[Any]  # Any: the fields of an exchange by their places, as the exchange has them
 
+_Places = tuple[int, ...]
+_Form = tuple[Callable[[SettledExchange], Iterable[Any]], Callable[..., Struct], _Places, _Places, _Places]
+"""How lines with some fields are made: what reads the values, the type that is encoded, and the places of
+times, of numbers and of amounts, which are converted in between."""
+
 
 class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     """The end of a request, for the access log."""
@@ -59,39 +64,54 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
     """Return what makes the line of JSON of an exchange, with the fields of a table.
 
     The labels that stand next to one another in the table are encoded once for all exchanges that share them.
-    Exchanges with a session, and those with unusual texts, take another way (:func:`line_encoder`).
+    Lines with unusual texts are made another way (:func:`line_encoder`).  Loops, not functions, convert
+    values: each exchange has some.
     """
     first, shared = _shared_labels(fields)
-    alone = [field for field in fields[first + len(shared) :] if not field.is_of_session]
-    usual = [*fields[: first + 1], *alone]
-    sources = [field.source for field in usual]
-    sources[first] = "labels.json_text"
-    read = attrgetter(*sources)
-    numbers = [at for at, field in enumerate(usual) if field.type is FieldType.NUMBER]
-    others = [(at, _CONVERTED[field.type]) for at, field in enumerate(usual) if field.type in _CONVERTED]
-    line_type, encode_json = _line_type(usual), _ENCODER.encode
-    readers, encode_unusual = [field.reader() for field in fields], line_encoder(fields)
+    of_session = _form(fields, first, len(shared))
+    usual = _form([field for field in fields if not field.is_of_session], first, len(shared))
+    encode_json, encode_unusual = _ENCODER.encode, _unusual_encoder(fields)
 
     def encode_settled(settled: SettledExchange) -> bytes:
         """Return the line of JSON of an exchange: that of its event (:func:`encode`)."""
+        read, line_type, times, numbers, amounts = usual if settled.session is None else of_session
         values = [*read(settled)]
-        for at, convert in others:
+        for at in times:
             if (value := values[at]) is not None:
-                values[at] = convert(value)
-        for at in numbers:  # each request has some: rounded here, they need no call
+                values[at] = timestamp(value)
+        for at in numbers:
             if (value := values[at]) is not None:
-                values[at] = round(value, 3)
+                near = value * 1000
+                whole = (near + 0.5) // 1  # what round() says, in a third of the time, if it is not half way
+                values[at] = whole / 1000 if -0.49 < near - whole < 0.49 else round(value, 3)
+        for at in amounts:
+            if (value := values[at]) is not None:
+                values[at] = Raw(usd_text(value))
         try:
-            if values[first] is None:
-                values[first] = _render_labels(shared, settled.labels)
+            values[first] = values[first] or _render_labels(shared, settled.labels)
             line = encode_json(line_type(*values))
         except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
-            return encode_unusual([read(settled) for read in readers])
-        if settled.session is not None or len(line) >= MAX_LINE_BYTES:  # a newline more is too long
-            return encode_unusual([read(settled) for read in readers])
-        return line + b"\n"
+            return encode_unusual(settled)
+        return line + b"\n" if len(line) < MAX_LINE_BYTES else encode_unusual(settled)
 
     return encode_settled
+
+
+def _unusual_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
+    encode_values, readers = line_encoder(fields), [field.reader() for field in fields]
+    return lambda settled: encode_values([read(settled) for read in readers])
+
+
+def _form(fields: Sequence[EventField], first: int, count: int) -> _Form:
+    """Return the form of these fields, where one text stands for so many labels from the first one on."""
+    fields = [*fields[: first + 1], *fields[first + count :]]
+    sources = [field.source for field in fields]
+    sources[first] = "labels.json_text"
+    times, numbers, amounts = (
+        tuple(at for at, field in enumerate(fields) if field.type is kind and at != first)
+        for kind in (FieldType.TIME, FieldType.NUMBER, FieldType.MONEY)
+    )
+    return attrgetter(*sources), _line_type(fields), times, numbers, amounts
 
 
 def _shared_labels(fields: Sequence[EventField]) -> tuple[int, list[EventField]]:
@@ -141,8 +161,11 @@ def _render_labels(fields: Sequence[EventField], labels: ExchangeLabels) -> Raw:
 def _json_value(kind: FieldType, value: Any) -> Any:  # Any: as in Values
     if value is None:
         return None
-    convert = _CONVERTED.get(kind)
-    return convert(value) if convert else round(value, 3) if kind is FieldType.NUMBER else value
+    if kind is FieldType.TIME:
+        return timestamp(value)
+    if kind is FieldType.MONEY:
+        return Raw(usd_text(value))
+    return round(value, 3) if kind is FieldType.NUMBER else value
 
 
 def _shorten(value: Any) -> Any:  # Any: as in Values
@@ -157,11 +180,6 @@ def _truncate(text: str, length: int) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-_CONVERTED: Final[dict[FieldType, Callable[[Any], Any]]] = {
-    FieldType.TIME: timestamp,
-    FieldType.MONEY: lambda nanodollars: Raw(usd_text(nanodollars)),
-}
-"""How JSON has the values of these types; numbers are rounded where that is asked."""
 _COST: Final = UsageEvent.__struct_fields__.index("cost_usd")
 _encode_values: Final = line_encoder(FIELDS)
 encode_settled: Final = settled_encoder(FIELDS)

@@ -12,12 +12,15 @@ from typing import Final
 
 import pytest
 
+from mgw.usage.event import SettledExchange
+from mgw.usage.record import encode_settled
 from tests.support.calls import count_calls
 from tests.support.in_memory.cases import SessionCase, cases
 from tests.support.in_memory.gateway import MemoryGateway
 from tests.support.in_memory.measure import calls_by_function, collector_off, count_cycles
 from tests.support.in_memory.sessions import close_session, open_session
 from tests.support.in_memory.work import Work, work_of
+from tests.support.usage import exchange
 
 CASES: Final = cases()
 CALLS: Final = {
@@ -41,6 +44,14 @@ CALLS: Final = {
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
 OPENING_CALLS: Final = 299
 """The most calls for a session up to the client's 101, with those of the test's own two ends."""
+CLOSING_CALLS: Final = 253
+"""The most calls from the first close frame to the event that is written, with those of the two ends."""
+LINE_CALLS: Final = {
+    "request": (exchange(), 2),
+    "request with a cost": (exchange(cost_usd=0.00123), 3),
+    "session": (exchange(session_minutes=1.5, bytes_in=1, bytes_out=2, ttft_ms=None), 2),
+}
+"""The calls that make the line of an event: its own, one for the time, and one for the cost."""
 SESSION_BYTES: Final = 11_300
 """The most that an open session keeps, but for its transports, and its event in the feed: 3 % above what was
 counted."""
@@ -95,6 +106,30 @@ def test_opening_a_session_takes_few_calls(gateway: MemoryGateway) -> None:
     for session in sessions:
         assert close_session(gateway, session)
     assert calls <= OPENING_CALLS
+
+
+def test_closing_a_session_and_writing_its_event_takes_few_calls() -> None:
+    case = CASES["session, opened and closed"]
+    assert isinstance(case, SessionCase)
+    gateway = MemoryGateway()  # a new one: what else its turns do depends on the past
+    try:
+        first, second = (open_session(gateway, case.request) for _ in range(2))
+        assert close_session(gateway, first)
+        gateway.reactor.turn(1.0)
+
+        def close() -> None:
+            assert close_session(gateway, second)
+            gateway.reactor.turn(1.0)
+
+        assert count_calls(close) <= CLOSING_CALLS
+    finally:
+        gateway.close()
+
+
+@pytest.mark.parametrize(("settled", "most"), LINE_CALLS.values(), ids=LINE_CALLS)
+def test_the_line_of_an_event_takes_few_calls(settled: SettledExchange, most: int) -> None:
+    encode_settled(settled)
+    assert count_calls(lambda: encode_settled(settled)) <= most
 
 
 def test_an_open_session_takes_little_memory(gateway: MemoryGateway) -> None:
