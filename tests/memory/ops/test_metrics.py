@@ -16,12 +16,15 @@ from twisted.internet.task import Clock
 from mgw.ops.metrics import EDGE_REASONS, Metrics
 from mgw.ops.request_metrics import BUCKETS
 from mgw.ops.state_metrics import StateMetrics
-from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.event import FIELDS, Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
 from mgw.usage.price_row import Unpriced
 from tests.support.counting import HOLDER, Counting
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
+
+
+SESSION = event(route="realtime_ws", transport="websocket", ttft_ms=None, session_minutes=1.5, bytes_in=3)
 
 
 def metrics_after(*events: UsageEvent) -> Metrics:
@@ -57,6 +60,16 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
     ]
     assert len(found) < 2
     return found[0] if found else None
+
+
+@pytest.mark.parametrize("metric", sorted({field.about.metric for field in FIELDS if field.about.metric}))
+def test_each_metric_that_the_table_of_fields_names_exists(metric: str) -> None:
+    name, _, label = metric.partition(" ")
+    found = families(metrics_after(event(error="reset"), event(attempts=2, cost_usd=0.1), SESSION))
+    if label:
+        assert label in found["mgw_requests"].samples[0].labels
+    else:
+        assert found[name.removesuffix("_total")].samples
 
 
 def test_requests_are_counted_by_route_provider_status_class_and_outcome() -> None:
