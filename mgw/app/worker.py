@@ -213,7 +213,7 @@ class Worker:
         sources = build_sources(reactor)
         sources.share = SupervisorTokens(channel)
         sources.subscriptions.on_cooldown = self._on_cooldown
-        tallies = SupervisorTallies(channel, reactor, message.workers)
+        tallies = SupervisorTallies(channel, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)

@@ -138,6 +138,13 @@ class Counts(Protocol):
         """
         ...
 
+    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+        """Count a request that was begun and has ended while this could not be asked; never raises.
+
+        :param limits: as for :meth:`begin`, where the holder is unknown.
+        """
+        ...
+
     def refusals(self, holder: str) -> Mapping[str, int]:
         """Return how many requests were not admitted, by the limit that stood against them."""
         ...

@@ -132,6 +132,11 @@ class LocalCounts:
         tally = self._tallies.get(holder)
         return 0 if tally is None else tally.in_flight
 
+    def limits(self, holder: str) -> Limits:
+        """Return the limits of a holder; empty: it is unknown."""
+        tally = self._tallies.get(holder)
+        return () if tally is None else tally.limits
+
     def refusals(self, holder: str) -> Mapping[str, int]:
         """Return how many requests were not admitted, by the limit that stood against them."""
         tally = self._tallies.get(holder)
@@ -178,6 +183,10 @@ class LocalCounts:
             amount = row.amount_of(taken)
             if amount != row.held:
                 row.window.settle(now, permit.entries.get(row.name), amount)
+
+    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+        """Count a request that was begun and has ended elsewhere."""
+        self.end(self.admit(holder, self.limits(holder) or limits), taken)
 
     def count_refusal(self, holder: str, limit: str) -> None:
         """Count a request that somebody else did not admit."""

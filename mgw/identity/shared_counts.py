@@ -47,6 +47,10 @@ class SharedTallies(Protocol[T]):
         """
         ...
 
+    def add(self, permit: LocalPermit, taken: Taken) -> None:
+        """Tell of a request that has ended, and of whose beginning it was not told."""
+        ...
+
 
 class SharedPermit(Permit, Generic[T], eq=False):
     """A request that was admitted elsewhere, or here alone."""
@@ -79,6 +83,12 @@ class SharedCounts(Generic[T]):
         assert isinstance(permit, SharedPermit), "it was counted here"
         self.local.end(permit.local, taken)
         self.tallies.end(permit.local, permit.ticket, taken)
+
+    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+        """Count a request that was begun and has ended while this could not be asked."""
+        permit = self.local.admit(holder, self.local.limits(holder) or limits)
+        self.local.end(permit, taken)
+        self.tallies.add(permit, taken)
 
     def refusals(self, holder: str) -> Mapping[str, int]:
         """Return how many requests were not admitted, as far as nobody else counts that."""

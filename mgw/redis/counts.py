@@ -79,18 +79,19 @@ class RedisTallies:
 
     def end(self, permit: LocalPermit, ticket: str | None, taken: Taken) -> None:
         """Tell of the end, or remember what it came to until Redis is back."""
-        tally, changes = permit.tally, list[_Change]()
-        for row in tally.limits:
-            limit = row.limit
-            amount = _change_of(limit, permit, ticket, taken)
-            if amount:
-                bucket = (ticket or "") if limit.unit.held else ""
-                period = permit.period(limit.name) or self._period(limit)
-                changes.append(_Change(limit, period, amount, bucket))
+        holder, changes = permit.tally.holder, self._changes(permit, ticket, taken)
         if self.link.is_up:
-            self._change(tally.holder, [_Change(IN_FLIGHT, None, -1), *changes])
+            self._change(holder, [_Change(IN_FLIGHT, None, -1), *changes])
         else:
-            self._remember(tally.holder, changes)
+            self._remember(holder, changes)
+
+    def add(self, permit: LocalPermit, taken: Taken) -> None:
+        """Tell of a request that Redis has never counted, or remember it likewise."""
+        holder, changes = permit.tally.holder, self._changes(permit, None, taken)
+        if not self.link.is_up:
+            self._remember(holder, changes)
+        elif changes:
+            self._change(holder, changes)
 
     def went_down(self) -> None:
         """Redis is away from now on."""
@@ -117,6 +118,18 @@ class RedisTallies:
             if tally.in_flight:
                 yield self._key(tally.holder, "under-way")
 
+    def _changes(self, permit: LocalPermit, ticket: str | None, taken: Taken) -> list[_Change]:
+        """Return what the end of a request adds to its limits, but for what is in flight."""
+        changes = []
+        for row in permit.tally.limits:
+            limit = row.limit
+            amount = _change_of(limit, permit, ticket, taken)
+            if amount:
+                bucket = (ticket or "") if limit.unit.held else ""
+                period = permit.period(limit.name) or self._period(limit)
+                changes.append(_Change(limit, period, amount, bucket))
+        return changes
+
     def _change(self, holder: str, changes: Sequence[_Change]) -> None:
         keys, arguments = [self.link.hosts_key], list[Argument]([self.link.host])
         for change in changes:
@@ -132,7 +145,9 @@ class RedisTallies:
         self._remember(holder, [change for change in changes if change.period is not None])
 
     def _remember(self, holder: str, changes: Sequence[_Change]) -> None:
-        away = self._away.setdefault(holder, {})
+        away, now = self._away.setdefault(holder, {}), self.local.clock()
+        for place in [place for place in away if place[1] is not None and place[1].ends <= now]:
+            del away[place]  # nobody asks for it any more
         for change in changes:
             place = change.limit, change.period
             away[place] = away.get(place, 0) + change.amount

@@ -3,7 +3,8 @@
 A worker numbers what it asks for.  The channel keeps the order of what is said, so a worker that has waited
 long enough says that it wants it no more, and nothing stays counted of which nobody will ever say the end.
 From then on it counts by itself, each limit divided by the number of workers, until the other side answers
-again (:mod:`mgw.identity.shared_counts`).
+again (:mod:`mgw.identity.shared_counts`).  It says what the requests that it has admitted by itself came to
+when they end: what was spent counts, whoever has admitted it.
 
 With each question come the limits that it is about.  So it does not matter whether the supervisor knows the
 holder: in the middle of a reload it may know other clients than the worker that asks.
@@ -16,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken
@@ -24,6 +24,7 @@ from mgw.clients.local_counts import LocalPermit
 from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
     AcquirePermit,
+    AddTaken,
     ChannelMessage,
     Failed,
     PermitDenied,
@@ -79,6 +80,10 @@ class SupervisorCounts:
         held = self._held.get(worker, {}).pop(message.permit, None)
         if held is not None:
             self._leave(held, message.taken)
+
+    def add_taken(self, message: AddTaken) -> None:
+        """Count what a worker has admitted alone."""
+        self.counts.add(message.holder, message.limits, message.taken)
 
     def forget(self, worker: Hashable) -> None:
         """Take back all that a worker has, which is gone; its requests count as ended, without tokens."""
@@ -136,7 +141,6 @@ class SupervisorTallies:
     """
 
     channel: SupervisorChannel
-    clock: IReactorTime
     parts: int
     """How many workers there are; a reload says so before it states limits."""
     answers: bool = True
@@ -153,10 +157,18 @@ class SupervisorTallies:
         self._number += 1
         return Deferred.fromCoroutine(self._ask(AcquirePermit(holder, limits, self._number)))
 
-    def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> None:  # noqa: ARG002  the interface's
-        """Say that it has ended, unless it was admitted here alone."""
+    def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> None:
+        """Say that it has ended, and what it came to."""
         if ticket is not None:
             self.channel.tell(ReleasePermit(ticket, taken))
+        else:
+            self.add(permit, taken)
+
+    def add(self, permit: LocalPermit, taken: Taken) -> None:
+        """Say what a request came to that was admitted here alone; a slot of a session leaves nothing."""
+        tally = permit.tally
+        if tally.rows:
+            self.channel.tell(AddTaken(tally.holder, tally.limits, taken))
 
     async def _ask(self, question: AcquirePermit) -> int | LimitReached | None:
         try:

@@ -140,6 +140,14 @@ class ReleasePermit(ChannelMessage, frozen=True):
     taken: Taken
 
 
+class AddTaken(ChannelMessage, frozen=True):
+    """A request has ended that the worker had admitted alone, since it got no answer."""
+
+    holder: str
+    limits: Limits
+    taken: Taken
+
+
 class TokenQuestion(ChannelMessage, frozen=True):
     """What token has an identity? Answered with :class:`TokenAnswer`, :class:`TokenFailure`, or
     :class:`Failed` where no provider of the configuration has that identity.
@@ -202,6 +210,7 @@ AnyMessage = (
     | PermitGranted
     | PermitDenied
     | ReleasePermit
+    | AddTaken
     | TokenQuestion
     | TokenAnswer
     | TokenFailure

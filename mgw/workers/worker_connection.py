@@ -20,6 +20,7 @@ from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import (
     AccountCooldown,
     AcquirePermit,
+    AddTaken,
     ChannelMessage,
     Done,
     Failed,
@@ -80,6 +81,8 @@ class WorkerConnection:
                     parts.record_ended(ended)
             case ReleasePermit():
                 parts.counts.release_permit(self, message)
+            case AddTaken():
+                parts.counts.add_taken(message)
             case LogText():
                 parts.write_log(self.slot, message)
             case SessionNews():

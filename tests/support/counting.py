@@ -76,6 +76,10 @@ class LateCounts:
         """Remember it."""
         self.ended.append((permit, taken))
 
+    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+        """Nobody has begun one elsewhere."""
+        raise AssertionError((holder, limits, taken))
+
     def refusals(self, _: str) -> Mapping[str, int]:
         """Nobody has counted any."""
         return {}

@@ -30,6 +30,9 @@ class RecordingCounts:
     def end(self, permit: Permit, taken: Taken) -> None:
         self.ended.append((permit, taken))
 
+    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+        raise AssertionError("no place does")
+
     def refusals(self, holder: str) -> Mapping[str, int]:
         raise AssertionError("no place does")
 

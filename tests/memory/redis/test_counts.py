@@ -41,7 +41,8 @@ class Link:
 
 class Host:
     def __init__(self) -> None:
-        self.link, self.local = Link(), LocalCounts(lambda: 0.0)
+        self.link, self.now = Link(), 0.0
+        self.local = LocalCounts(lambda: self.now)
         self.tallies = RedisTallies(cast(RedisLink, self.link), self.local)
         self.counts = SharedCounts(self.tallies, self.local)
         self.found: list[Permit | LimitReached] = []
@@ -83,6 +84,29 @@ def test_money_that_redis_may_not_have_heard_of_is_told_again() -> None:
     assert host.link.said[-1] == (*told[:1], *told[5:]), "the same, without what is in flight"
     host.tallies.came_up()
     assert len(host.link.said) == 3
+
+
+def test_a_period_that_is_over_is_not_remembered_until_redis_is_back() -> None:
+    host, rows = Host(), (Allowance(BUDGET, 100),)
+    host.link.is_up = False
+    for day in range(3):
+        host.now = day * 86_400.0
+        permit = host.counts.begin(HOLDER, rows)
+        assert isinstance(permit, Permit)
+        host.counts.end(permit, Taken(nanodollars=9))
+    host.link.is_up = True
+    host.tallies.came_up()
+    assert host.link.said == [("a", "day", "", 9, 3 * 86_400_000)]
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_what_a_worker_has_admitted_alone_is_told_to_redis(is_up: bool) -> None:
+    host = Host()
+    host.link.is_up = is_up
+    host.counts.add(HOLDER, (Allowance(BUDGET, 100), *limits(requests_per_minute=9)), Taken(nanodollars=9))
+    host.link.is_up = True
+    host.tallies.came_up()
+    assert host.link.said == [("a", "day", "", 9, 86_400_000)], "and nothing of what is in flight"
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Workers:
         self.local = LocalCounts(seconds, LimitStore(self.path, AtOnce(), Clock()))
         supervisor = SupervisorCounts(self.local)
         self.workers = [
-            SharedCounts(SupervisorTallies(Channel(supervisor, number), Clock(), 2), LocalCounts(seconds))
+            SharedCounts(SupervisorTallies(Channel(supervisor, number), 2), LocalCounts(seconds))
             for number in range(2)
         ]
 

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import NOTHING, LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import NOTHING, Allowance, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.realtime.sessions import SESSIONS
@@ -16,6 +16,7 @@ from mgw.workers.channel import ChannelError
 from mgw.workers.counts import ANSWER_SECONDS, SupervisorCounts, SupervisorTallies
 from mgw.workers.messages import (
     AcquirePermit,
+    AddTaken,
     ChannelMessage,
     Done,
     Failed,
@@ -25,6 +26,7 @@ from mgw.workers.messages import (
     ReleasePermit,
 )
 from tests.support.counting import HOLDER, LateCounts, limits
+from tests.support.counting_law import BUDGET
 
 DONE = Taken()
 LIMITS = limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
@@ -73,6 +75,9 @@ class Wire:
             case ReleasePermit():
                 self.supervisor.release_permit(self.worker, message)
                 return None
+            case AddTaken():
+                self.supervisor.add_taken(message)
+                return None
             case Ping():
                 return Done()
             case _:
@@ -89,7 +94,7 @@ class Fleet:
         self.local = LocalCounts(self.clock.seconds)
         self.supervisor = SupervisorCounts(self.local)
         self.wires = [Wire(self.supervisor, name, self.clock) for name in ("a", "b")]
-        self.tallies = [SupervisorTallies(wire, self.clock, 2) for wire in self.wires]
+        self.tallies = [SupervisorTallies(wire, 2) for wire in self.wires]
         self.counts = [SharedCounts(tallies, LocalCounts(self.clock.seconds)) for tallies in self.tallies]
         self.use(limits)
 
@@ -279,6 +284,20 @@ def test_without_an_answer_a_worker_keeps_to_its_share_with_what_it_has_under_wa
     assert fleet.in_flight == 2
     fleet.release(first)
     fleet.release(second)
+    assert fleet.in_flight == 0
+
+
+def test_what_a_worker_has_admitted_alone_counts_for_all_once_it_has_ended() -> None:
+    fleet = Fleet((Allowance(BUDGET, 10),))
+    wire = fleet.wires[0]
+    wire.hangs = True
+    waiting = fleet.begin()
+    fleet.clock.advance(ANSWER_SECONDS)
+    fleet.release(result(waiting), taken=Taken(nanodollars=10))
+    wire.wake()
+    reached = fleet.acquire(1)
+    assert isinstance(reached, LimitReached)
+    assert reached.limit == BUDGET.name
     assert fleet.in_flight == 0
 
 
