@@ -7,7 +7,7 @@ belongs to the process and keeps the counts by the names of the keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from fnmatch import translate
 from functools import lru_cache
 from math import ceil
@@ -103,6 +103,8 @@ class ClientRegistry:
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._limited: dict[str, Limits] = {}
+        self._removed: Set[str] = frozenset()
+        """Those that the latest configuration has no more: the next one may restore them."""
 
     def clients_of(self, settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
         """Return the clients of a configuration by the digests of their keys; its limits hold from now on."""
@@ -112,8 +114,9 @@ class ClientRegistry:
             if client.limits:
                 self._limited[client.name] = client.limits
                 self._counts.use(client.holder, client.limits)
-        for name in before.keys() - self._limited.keys():
+        for name in self._removed - self._limited.keys():
             self._counts.use(holder_of(name), ())
+        self._removed = before.keys() - self._limited.keys()
         return clients
 
     def refusals(self) -> list[tuple[str, str, int]]:

@@ -349,6 +349,20 @@ def test_windows_survive_a_reload_by_the_name_of_the_key() -> None:
     assert status(serve(harness, ask("key-slow"))) == 200
 
 
+def test_a_key_that_a_reload_removes_and_the_next_one_restores_has_lost_nothing() -> None:
+    harness, renamed = server(), TEXT.replace("name: slow", "name: quick")
+    for _ in range(2):
+        serve(harness, ask("key-slow"))
+    reload(harness, renamed)
+    assert status(serve(harness, ask("key-slow"))) == 200
+    reload(harness, TEXT)
+    assert retry_after(serve(harness, ask("key-slow"))) == 60
+    reload(harness, renamed)
+    reload(harness, renamed)  # by now nobody knows it any more
+    reload(harness, TEXT)
+    assert status(serve(harness, ask("key-slow"))) == 200
+
+
 def calls_of(harness: WebServerHarness, key: str) -> int:
     """Return how many Python functions a request calls whose head and target are known."""
     for _ in range(3):
