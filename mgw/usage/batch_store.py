@@ -67,8 +67,6 @@ class BatchStore:
     """The keys of batches that are to be deleted."""
     _is_removing: bool = False
     """Whether some are being deleted; others are deleted together afterwards."""
-    _at_once: int = MAX_STORED_BATCHES
-    """How many may be: a disk that had no room for many may have some for one."""
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
 
     def save(self, batch: Batch) -> None:
@@ -97,8 +95,8 @@ class BatchStore:
                 self._remove_all()
         batch.reserved = 0
 
-    def take_over(self, then: Callable[[list[Batch], int], None]) -> None:
-        """Tell which batches of others, who have died, are ours now, and how many events nobody can read."""
+    def take_over(self, then: Callable[[list[Batch]], None]) -> None:
+        """Tell which batches of others, who have died, are ours now."""
 
         def on_taken(result: TakenOver | Exception) -> None:
             if isinstance(result, Exception):
@@ -110,10 +108,9 @@ class BatchStore:
                 Batch(each.key, each.count, each.size, stored=each.size, reserved=each.size, tried=True)
                 for each in result.batches
             ]
-            if found or result.lost:
-                then(found, result.lost)
-            if not result.is_all:
-                self.take_over(then)
+            if found:
+                then(found)
+                self.take_over(then)  # there may be more than one is told of at once
 
         self._run(self.spool.take_over, on_taken)
 
@@ -137,7 +134,7 @@ class BatchStore:
         if self.saving:
             return
         pieces, size = list[Piece](), 0
-        while self._queue and len(pieces) < self._at_once:
+        while self._queue and len(pieces) < MAX_STORED_BATCHES:
             size += self._queue[0].size - self._queue[0].stored
             if pieces and size > MAX_STORED_BYTES:
                 break
@@ -165,7 +162,7 @@ class BatchStore:
         saved, self.saving = self.saving, []
         self._note(result)
         for batch, piece in zip(saved, pieces, strict=True):
-            size = len(piece.lines or b"")
+            size = len(piece.lines)
             if result is None and not batch.over:
                 lines, batch.unsaved = batch.unsaved[: piece.count], batch.unsaved[piece.count :]
                 batch.stored += size
@@ -174,7 +171,6 @@ class BatchStore:
             elif not batch.over:  # else its room has been given back, and its removal follows
                 batch.reserved -= size
                 self.room.release(size)
-        self._at_once = MAX_STORED_BATCHES if result is None else 1
         if result is not None:  # the others would fail as well; the next failed try comes back to them
             for other in self._queue:
                 other.queued = False

@@ -357,8 +357,7 @@ class Outbox:
         self._take_over_timer = self.clock.callLater(TAKE_OVER_SECONDS, self._take_over)
         self._store.take_over(self._on_taken_over)
 
-    def _on_taken_over(self, found: list[Batch], lost: int) -> None:
-        self.dropped += lost
+    def _on_taken_over(self, found: list[Batch]) -> None:
         if self._ended:
             return
         self._batches = deque(sorted([*self._batches, *found], key=lambda batch: batch.key))

@@ -10,10 +10,9 @@ and says how many bytes of the batch stand before it.
   and has its space beforehand.  With a write-ahead log, a batch would be in the log of a full disk, which has
   no room in the file for it, nor in the log for its removal.
 * ``synchronous = NORMAL``: a power failure harms at most what was stored just before.
+* SQLite has no checksums, so each row has one: nobody gets an event that the disk has changed.
 
-A damaged file is read as far as it can be; of each row a checksum is stored.
-
-Sources: sqlite.org/lockingv3.html, sqlite.org/pragma.html, sqlite.org/rescode.html.
+Sources: sqlite.org/lockingv3.html, sqlite.org/atomiccommit.html (several files), sqlite.org/rescode.html.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -37,7 +36,18 @@ _CREATE: Final = (
     "events INTEGER NOT NULL, checksum INTEGER NOT NULL, lines BLOB NOT NULL, PRIMARY KEY (key, start))"
 )
 """The lines come last, so that what stands before them is read without them."""
-_ADD: Final = "INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?)"
+_ADD: Final = "INSERT OR REPLACE INTO main.batches VALUES (?, ?, ?, ?, ?, ?)"
+_READ: Final = "SELECT start, checksum, lines FROM batches WHERE key = ? ORDER BY start"
+_REMOVE: Final = "DELETE FROM batches WHERE key = ?"
+_FIND: Final = (
+    "SELECT key, sum(events), sum(length(lines)) FROM batches WHERE sink = ? GROUP BY key ORDER BY key"
+)
+_HEAD: Final = "SELECT rowid, key, start, sink, events, checksum FROM batches NOT INDEXED WHERE rowid"
+_FROM_BOTH_ENDS: Final = (
+    (f"{_HEAD} > ? ORDER BY rowid LIMIT 1", -1),
+    (f"{_HEAD} < ? ORDER BY rowid DESC LIMIT 1", 2**63 - 1),
+)
+"""One row at a time: a cursor that meets damage does not return the row before it."""
 _JOURNAL_BYTES: Final = 1024 * 1024
 """The space of the journal; the largest batch takes half of it to be removed, in rows of one event each."""
 _PRAGMAS: Final = (
@@ -47,29 +57,16 @@ _PRAGMAS: Final = (
     "secure_delete = OFF",
     f"journal_size_limit = {_JOURNAL_BYTES}",
 )
-_HEAD: Final = (
-    "SELECT rowid, key, start, sink, events FROM batches NOT INDEXED WHERE typeof(key) = 'text' "
-    "AND typeof(start) = 'integer' AND typeof(sink) = 'text' AND typeof(events) = 'integer' AND rowid"
-)
-_NEXT: Final = f"{_HEAD} > ? ORDER BY rowid LIMIT 1"
-_BEFORE: Final = f"{_HEAD} < ? ORDER BY rowid DESC LIMIT 1"
-"""One row at a time: a cursor that meets damage does not return the row before it."""
-_LINES: Final = "SELECT checksum, lines FROM batches WHERE rowid = ?"
-_LAST_ROW: Final = 2**63 - 1
 _NOT_OURS: Final = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_PERM,
-    }
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
 )
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-_SHRUNK_PAGES: Final = 4096
-"""A file below this size, 16 MiB, is left as large as it is."""
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT})
+_KEPT_PAGES: Final = 4096
+"""So many free pages, 16 MiB, are kept for the next batches."""
 _MOVED_PAGES: Final = 2048
 """The most that is moved in order to make a file smaller, 8 MiB."""
+
+Row = tuple[str, int, str, int, int, bytes]
 
 
 class StoredBatch(Struct, frozen=True):
@@ -82,15 +79,14 @@ class StoredBatch(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """Lines of a batch that were stored together."""
+    """Lines of a batch that are stored together."""
 
     key: str
     start: int
     """How many bytes of the batch come before."""
     sink: str
     count: int
-    lines: bytes | None
-    """``None``: they cannot be read any more."""
+    lines: bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -99,29 +95,18 @@ class SpoolDatabase:
 
     path: str
     _connection: sqlite3.Connection = field(repr=False)
-    _identity: tuple[int, int]
+    _identity: os.stat_result = field(repr=False)
 
-    def add(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Store all that can be read, or nothing at all; return what cannot be read."""
-        lost = []
-        with self._transaction():
-            for piece in pieces:
-                if piece.lines is None:
-                    lost.append(piece)
-                    continue
-                key, start, sink, count, lines = astuple(piece)
-                self._connection.execute(_ADD, (key, start, sink, count, _checksum(key, start, lines), lines))
-        return lost
+    def add(self, pieces: Iterable[Piece]) -> None:
+        """Store lines of batches: all, or none."""
+        self._add_rows(map(_row_of, pieces))
 
     def read(self, key: str) -> list[bytes]:
         """Return the lines of a batch, without those that were damaged."""
-        found = self._connection.execute(
-            "SELECT start, checksum, lines FROM batches WHERE key = ? ORDER BY start", (key,)
-        )
         return [
             line
-            for start, checksum, lines in found
-            if _is_whole(key, start, checksum, lines)
+            for start, checksum, lines in self._connection.execute(_READ, (key,))
+            if isinstance(lines, bytes) and _checksum(key, start, lines) == checksum
             for line in lines.splitlines(keepends=True)
         ]
 
@@ -132,66 +117,79 @@ class SpoolDatabase:
         except sqlite3.OperationalError:
             for key in keys:  # the journal of a full disk has room for one at a time
                 self._remove((key,))
-        with suppress(sqlite3.Error):
-            self._shrink()
+        ((pages,),) = self._connection.execute("PRAGMA page_count")
+        ((free,),) = self._connection.execute("PRAGMA freelist_count")
+        if free >= _KEPT_PAGES and pages - free <= _MOVED_PAGES:
+            with suppress(sqlite3.Error):  # a full disk has no room for it
+                self._connection.execute("VACUUM")
 
     def find(self, sink: str) -> list[StoredBatch]:
-        """Return the batches of a sink."""
-        found = self._connection.execute(
-            "SELECT key, sum(events), sum(length(lines)) FROM batches "
-            "WHERE sink = ? AND typeof(key) = 'text' AND typeof(events) = 'integer' GROUP BY key",
-            (sink,),
-        )
-        return [StoredBatch(*row) for row in found]
+        """Return the batches of a sink, the oldest first."""
+        found = self._connection.execute(_FIND, (sink,))
+        return [StoredBatch(*row) for row in found if _types(row) == (str, int, int)]
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no batches."""
-        return self._connection.execute("SELECT 1 FROM batches LIMIT 1").fetchone() is None
+    def take_from(self, path: str) -> None:
+        """Move all batches of another file here at once, unless it is somebody else's.
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing is damaged; all of it is read."""
+        :raises sqlite3.DatabaseError: one of the two is damaged (:func:`is_damaged`).
+        """
+        execute = self._connection.execute
         try:
-            ((found,),) = self._connection.execute("PRAGMA quick_check(1)")
-        except sqlite3.DatabaseError:
-            return False
-        return bool(found == "ok")
+            execute("ATTACH ? AS other", (path,))
+            with self._connection:
+                execute("BEGIN EXCLUSIVE")
+                if execute("PRAGMA other.user_version").fetchone() == (_FORMAT,):
+                    execute("INSERT OR REPLACE INTO main.batches SELECT * FROM other.batches")
+                    execute("DELETE FROM other.batches")
+            if execute("PRAGMA other.freelist_count").fetchone() != (0,):
+                execute("VACUUM other")
+        except sqlite3.Error as error:
+            if _code_of(error) not in _NOT_OURS:
+                raise
+        finally:
+            with suppress(sqlite3.Error):  # it may not even be attached
+                execute("DETACH other")
+
+    def rescue(self, path: str) -> bool:
+        """Keep all that a damaged file still has, and move it aside; return whether nobody else is at it.
+
+        A row whose lines cannot be read is kept too, so that its events are counted when they are missing.
+        Only one damaged file of a name is left, the latest.
+        """
+        identity = os.stat(path)
+        with closing(_connect(path)) as other:
+            try:
+                other.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
+                other.execute("PRAGMA writable_schema = ON")  # it is read although its end is missing
+                other.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                if not is_damaged(error):
+                    return False
+            self._add_rows(_readable(other))
+            if not _is_same(path, identity):
+                return False
+            for ending in ("-journal", ""):  # the journal first: it must not be taken for the next file's
+                with suppress(FileNotFoundError):
+                    os.replace(path + ending, f"{path}.damaged{ending}")
+        return True
 
     @property
     def is_in_place(self) -> bool:
         """Whether the file is where it was, and nobody has renamed or deleted it."""
-        with suppress(FileNotFoundError):
-            return self._identity == _identity_of(self.path)
-        return False
+        return _is_same(self.path, self._identity)
 
     def close(self) -> None:
         """Close the file, and let go of its batches."""
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def _remove(self, keys: Iterable[str]) -> None:
-        with self._transaction():
-            for key in keys:
-                self._connection.execute("DELETE FROM batches WHERE key = ?", (key,))
+    def _add_rows(self, rows: Iterable[Row]) -> None:
+        with self._connection:
+            self._connection.executemany(_ADD, rows)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN")
-        try:
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
-
-    def _shrink(self) -> None:
-        """Give space back where most of a large file is free."""
-        ((pages,),) = self._connection.execute("PRAGMA page_count")
-        ((free,),) = self._connection.execute("PRAGMA freelist_count")
-        if pages >= _SHRUNK_PAGES and free >= pages * 3 // 4 and pages - free <= _MOVED_PAGES:
-            self._connection.execute("VACUUM")
+    def _remove(self, keys: Sequence[str]) -> None:
+        with self._connection:
+            self._connection.executemany(_REMOVE, [(key,) for key in keys])
 
 
 def open_spool(path: str) -> SpoolDatabase | None:
@@ -201,24 +199,24 @@ def open_spool(path: str) -> SpoolDatabase | None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    if not stat.S_ISREG(os.lstat(path).st_mode):
+    identity = os.lstat(path)
+    if not stat.S_ISREG(identity.st_mode):
         return None
     connection = _connect(path)
     try:
-        if not _begin(connection):
+        if _begin(connection) and _is_same(path, identity):
+            _reserve_journal(path)
+            return SpoolDatabase(path, connection, identity)
+    except sqlite3.Error as error:
+        if _code_of(error) not in _NOT_OURS:
             connection.close()
-            return None
-        _reserve_journal(path)
-        return SpoolDatabase(path, connection, _identity_of(path))
-    except BaseException as error:
-        connection.close()
-        if isinstance(error, sqlite3.Error) and _code_of(error) in _NOT_OURS:
-            return None
-        raise
+            raise
+    connection.close()
+    return None
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=0, isolation_level="IMMEDIATE")
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")  # damaged text is no error
     return connection
 
@@ -227,12 +225,12 @@ def _begin(connection: sqlite3.Connection) -> bool:
     """Lock a file, and make its table; return whether its format is known."""
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}").fetchone()
-    connection.execute("BEGIN EXCLUSIVE")
-    ((version,),) = connection.execute("PRAGMA user_version")
-    if version == 0:
-        connection.execute(_CREATE)
-        connection.execute(f"PRAGMA user_version = {_FORMAT}")
-    connection.execute("COMMIT")
+    with connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        ((version,),) = connection.execute("PRAGMA user_version")
+        if version in (0, _FORMAT):
+            connection.execute(_CREATE)
+            connection.execute(f"PRAGMA user_version = {_FORMAT}")
     return version in (0, _FORMAT)
 
 
@@ -242,51 +240,39 @@ def _reserve_journal(path: str) -> None:
         os.posix_fallocate(journal.fileno(), 0, _JOURNAL_BYTES)
 
 
-def rescue(path: str, keep: Callable[[Iterator[Piece]], list[Piece]]) -> list[Piece] | None:
-    """Have all kept that a damaged file still has, and move the file aside; return what cannot be read.
-
-    ``None``: somebody else is at it.  Only one damaged file of a name is left, the latest.
-    """
-    connection = _connect(path)
-    with closing(connection):
-        try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchone()
-            connection.execute("PRAGMA writable_schema = ON")  # it is read although its end is missing
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.Error as error:
-            if not is_damaged(error):
-                return None
-        lost = keep(_readable(connection))
-        for ending in ("-journal", ""):  # the journal first: it must not be taken for the next file's
-            with suppress(FileNotFoundError):
-                os.replace(path + ending, f"{path}.damaged{ending}")
-    return lost
-
-
-def _readable(connection: sqlite3.Connection) -> Iterator[Piece]:
+def _readable(connection: sqlite3.Connection) -> Iterator[Row]:
     """Yield all rows of a damaged file that can be found: from the beginning on, and from the end back."""
-    heads: dict[int, tuple[str, int, str, int]] = {}
-    for statement, at in ((_NEXT, -1), (_BEFORE, _LAST_ROW)):
+    seen = set[int]()
+    for statement, end in _FROM_BOTH_ENDS:
         with suppress(sqlite3.DatabaseError):
-            found = connection.execute(statement, (at,)).fetchone()
-            while found is not None and found[0] not in heads:
-                heads[found[0]] = found[1:]
+            found = connection.execute(statement, (end,)).fetchone()
+            while found is not None and found[0] not in seen:
+                seen.add(found[0])
+                if _types(found) == (int, str, int, str, int, int):
+                    yield (*found[1:], _lines_of(connection, found[0]))
                 found = connection.execute(statement, found[:1]).fetchone()
-    for row, (key, start, sink, count) in sorted(heads.items()):
-        lines = None
-        with suppress(sqlite3.DatabaseError):
-            checksum, text = connection.execute(_LINES, (row,)).fetchone()
-            lines = text if _is_whole(key, start, checksum, text) else None
-        yield Piece(key, start, sink, count, lines)
+
+
+def _lines_of(connection: sqlite3.Connection, row: int) -> bytes:
+    with suppress(sqlite3.DatabaseError):
+        ((lines,),) = connection.execute("SELECT lines FROM batches WHERE rowid = ?", (row,))
+        if isinstance(lines, bytes):
+            return lines
+    return b"?"  # to which no checksum belongs
+
+
+def _row_of(piece: Piece) -> Row:
+    key, start, sink, count, lines = astuple(piece)
+    return key, start, sink, count, _checksum(key, start, lines), lines
+
+
+def _types(row: Iterable[object]) -> tuple[type, ...]:
+    """Return the types of a row's values: other ones where a damaged page was read without an error."""
+    return tuple(map(type, row))
 
 
 def _checksum(key: str, start: int, lines: bytes) -> int:
     return crc32(lines, crc32(f"{key} {start}".encode()))
-
-
-def _is_whole(key: str, start: int, checksum: object, lines: object) -> bool:
-    """Whether a row is as it was stored."""
-    return isinstance(lines, bytes) and _checksum(key, start, lines) == checksum
 
 
 def is_damaged(error: BaseException) -> bool:
@@ -305,6 +291,8 @@ def _code_of(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def _identity_of(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+def _is_same(path: str, identity: os.stat_result) -> bool:
+    """Whether a file is still at its place."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.lstat(path), identity)
+    return False

@@ -126,8 +126,7 @@ class OutboxHarness:
         """End as a process that is killed: its locks are free, and nothing else happens."""
         for call in list(self.clock.getDelayedCalls()):
             call.cancel()
-        for file in self.outbox.spool.files._files:
-            file.close()
+        self.outbox.spool.files.close()
 
     def restart(self) -> None:
         """Start anew over the same directory."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +19,10 @@ from twisted.logger import capturedLogs
 from mgw.usage import outbox as outbox_module
 from mgw.usage.batch_store import MAX_STORED_BATCHES
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
-from mgw.usage.spool_database import Piece
-from mgw.usage.spool_files import SinkSpool, SpoolFiles
 from tests.support.laws import examples
 from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
-from tests.support.stored_events import MIB, stored_lines
-from tests.support.usage import AtOnce, OnDemand
+from tests.support.stored_events import MIB
+from tests.support.usage import OnDemand
 
 T = TypeVar("T")
 
@@ -406,22 +403,6 @@ def test_all_batches_are_taken_over_though_they_come_in_pieces(
     assert harness.receiver.lines == lines(0, 70)
 
 
-class FailingDisk(OnDemand):
-    """A disk that tells whoever waits what failed."""
-
-    def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
-        self.waiting.append(lambda: AtOnce().run(work, then))
-
-
-class SmallDisk(SpoolFiles):
-    """A disk with room for one batch at a time until one was stored."""
-
-    def add(self, owner: SinkSpool, pieces: Sequence[Piece]) -> None:
-        if len(pieces) > 1 and not self._files:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        super().add(owner, pieces)
-
-
 def waiting_batches(disk: OnDemand, folder: Path, *batches: list[bytes]) -> OutboxHarness:
     """An outbox whose batches wait for the disk, behind one that is being stored."""
     harness = OutboxHarness(
@@ -456,18 +437,6 @@ def test_no_more_bytes_are_stored_together_than_allowed(tmp_path: Path, more: in
     assert len(harness.stored()) == 1 + together
     finish(disk)
     assert len(harness.stored()) == 3
-
-
-def test_a_disk_that_has_no_room_for_many_batches_gets_one_at_a_time(tmp_path: Path) -> None:
-    disk = FailingDisk()
-    harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(5)))
-    harness.outbox.spool.files = SmallDisk(str(tmp_path / "small"))
-    finish(disk)
-    assert harness.outbox.errors == 1
-    harness.receiver.verdict = Verdict.RETRY
-    harness.receiver.go_on()  # it is tried again later, so all of them are stored
-    finish(disk)
-    assert len(stored_lines(tmp_path / "small")) == 50
 
 
 def test_a_batch_that_is_being_tried_does_not_give_way(tmp_path: Path) -> None:
