@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.spool_database import Piece, reason_of
@@ -25,6 +25,8 @@ MAX_STORED_BYTES: Final = 4 * 1024 * 1024
 """How much is stored at once; a batch is never larger."""
 MAX_STORED_BATCHES: Final = 64
 """How many batches are stored at once."""
+REMOVAL_SECONDS: Final = 0.1
+"""The interval at which delivered batches are deleted; a killed process delivers those of one again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +67,8 @@ class BatchStore:
     """The batches that are being stored."""
     _removed: list[str] = field(default_factory=list, repr=False)
     """The keys of batches that are to be deleted."""
-    _is_removing: bool = False
-    """Whether some are being deleted; others are deleted together afterwards."""
+    _removal: IDelayedCall | None = field(default=None, repr=False)
+    """The next time that batches are deleted, after some were."""
     _queue: deque[Batch] = field(default_factory=deque, repr=False)
 
     def save(self, batch: Batch) -> None:
@@ -91,7 +93,7 @@ class BatchStore:
         self.room.release(batch.reserved)
         if batch.reserved:
             self._removed.append(batch.key)
-            if not self._is_removing:
+            if self._removal is None:
                 self._remove_all()
         batch.reserved = 0
 
@@ -117,18 +119,20 @@ class BatchStore:
     def close(self) -> None:
         """Let go of the batches when all is done that was asked for."""
         self._remove_all()
+        if self._removal is not None:
+            self._removal.cancel()
+            self._removal = None
         self._run(self.spool.close, lambda _: None)
 
     def _remove_all(self) -> None:
+        """Delete what is to be deleted, and what comes soon after it together: each time costs two waits."""
+        if self._removal is not None and self._removal.active():
+            self._removal.cancel()
+        self._removal = None
         if self._removed:
             keys, self._removed = self._removed, []
-            self._is_removing = True
-            self._run(partial(self.spool.remove, keys), self._on_removed)
-
-    def _on_removed(self, result: Exception | None) -> None:
-        self._note(result)
-        self._is_removing = False
-        self._remove_all()
+            self._removal = self.clock.callLater(REMOVAL_SECONDS, self._remove_all)
+            self._run(partial(self.spool.remove, keys), self._note)
 
     def _save_next(self) -> None:
         if self.saving:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +17,9 @@ from twisted.internet.defer import fail
 from twisted.logger import capturedLogs
 
 from mgw.usage import outbox as outbox_module
-from mgw.usage.batch_store import MAX_STORED_BATCHES
+from mgw.usage.batch_store import MAX_STORED_BATCHES, REMOVAL_SECONDS
 from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
+from mgw.usage.spool_files import SinkSpool
 from tests.support.laws import examples
 from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
 from tests.support.stored_events import MIB
@@ -179,6 +180,7 @@ def test_a_killed_process_loses_no_batch_and_its_successor_uses_the_same_keys(tm
     harness.turn()
     assert harness.receiver.lines == lines(0, 20)
     assert harness.receiver.delivered[0] == before
+    harness.turn(REMOVAL_SECONDS)
     assert not harness.stored()
 
 
@@ -376,7 +378,7 @@ def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: 
     assert harness.outbox.dropped == 0
 
 
-def test_batches_that_go_while_the_disk_is_busy_are_deleted_together(tmp_path: Path) -> None:
+def test_batches_that_go_soon_after_another_are_deleted_together(tmp_path: Path) -> None:
     disk = OnDemand()
     harness = waiting_batches(disk, tmp_path, *(lines(10 * number, 10) for number in range(20)))
     disk.go_on()
@@ -384,9 +386,34 @@ def test_batches_that_go_while_the_disk_is_busy_are_deleted_together(tmp_path: P
         harness.outbox.drop_oldest_stored()
     assert len(disk.waiting) == 1
     disk.go_on()
+    assert not disk.waiting
+    assert harness.stored() == [b"first\n", *lines(10, 190)]
+    harness.turn(REMOVAL_SECONDS)
     assert len(disk.waiting) == 1
     disk.go_on()
     assert harness.stored() == [b"first\n", *lines(150, 50)]
+
+
+def test_a_backlog_is_delivered_without_a_removal_for_each_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removals = list[int]()
+    remove = SinkSpool.remove
+
+    def count(spool: SinkSpool, keys: Sequence[str]) -> None:
+        removals.append(len(keys))
+        remove(spool, keys)
+
+    monkeypatch.setattr(SinkSpool, "remove", count)
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 200)
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(1)
+    harness.turn(REMOVAL_SECONDS)
+    assert harness.receiver.lines == lines(0, 200)
+    assert removals == [1, 19]
+    assert not harness.stored()
 
 
 def test_all_batches_are_taken_over_though_they_come_in_pieces(
@@ -591,7 +618,7 @@ def play(harness: OutboxHarness, steps: list[tuple[str, float | Verdict]]) -> No
                 harness.stop()
                 harness.restart()
             case "crash", _:
-                harness.turn()
+                harness.turn(REMOVAL_SECONDS)  # else what was delivered just before comes once more
                 harness.lost += harness.outbox.dropped
                 killed += harness.outbox.waiting - len(harness.stored())
                 assert harness.outbox.waiting - len(harness.stored()) <= 9  # no full batch
