@@ -158,12 +158,14 @@ def crowd(folder: str) -> dict[str, object]:
     spool = Spool(folder)
     for number in FEW_AT_ONCE:
         spool.append({KEYS[0]: range(number, number + 1)})
+    small = [f"{number:024x}" for number in range(1000, 2200)]
+    spool.append(dict.fromkeys(small, range(1)))
     for key in KEYS[1:]:
         spool.append({key: FULL})
     with Path(folder, "other").open("wb", buffering=0) as other, suppress(OSError):
         while other.write(bytes(4096)) == 4096:
             pass
-    spool.remove(*KEYS[:-1])
+    spool.remove(*KEYS[:-1], *small)
     return {"stored": len(KEYS), "before": True, "after": KEYS[-1:]}
 
 
@@ -186,6 +188,15 @@ def leave_batches(folder: str) -> None:
     """Be killed behind the last step."""
     for _ in killed_at_each_call(partial(play, folder), range(sys.maxsize - 1, sys.maxsize)):
         pass
+
+
+def leave_another_file(folder: str) -> None:
+    """Leave batches in a file that is not the one of the next process."""
+    leave_batches(folder)
+    file = Path(folder, "events/outbox.db")
+    for ending in ("", "-journal"):
+        os.rename(f"{file}{ending}", f"{file.parent}/outbox-1.db{ending}")
+    file.touch()
 
 
 def leave_old_files(folder: str) -> None:
@@ -229,6 +240,8 @@ if __name__ == "__main__":
             be_killed(lambda _: None, play, len(STEPS))
         case ["take over", _]:
             be_killed(leave_batches, take_over, 1)
+        case ["move", _]:
+            be_killed(leave_another_file, take_over, 1)
         case ["import", _]:
             be_killed(leave_old_files, take_over, 1)
         case ["rescue", _]:

@@ -24,12 +24,20 @@ def stored_batches(folder: Path, sink: str = "test") -> list[list[bytes]]:
     """Return the lines of each batch of a sink, the oldest batch first."""
     found: dict[str, list[bytes]] = {}
     for file in folder.glob("events/outbox*.db"):
-        uri = f"file:{file}?immutable=1"
-        with closing(sqlite3.connect(uri, uri=True)) as connection, suppress(sqlite3.Error):  # half written
-            rows = connection.execute("SELECT key, lines FROM batches WHERE sink = ? ORDER BY start", (sink,))
-            for key, lines in rows:
-                found.setdefault(key, []).extend(lines.splitlines(keepends=True))
+        for key, lines in _rows(file, sink):
+            found.setdefault(key, []).extend(lines.splitlines(keepends=True))
     return [found[key] for key in sorted(found)]
+
+
+def _rows(file: Path, sink: str) -> list[tuple[str, bytes]]:
+    """Return the rows of a file; none while they are being written, since a kill would undo that."""
+    uri, journal = f"file:{file}?immutable=1", Path(f"{file}-journal")
+    with closing(sqlite3.connect(uri, uri=True)) as connection, suppress(sqlite3.Error):  # half written
+        rows = connection.execute("SELECT key, lines FROM batches WHERE sink = ? ORDER BY start", (sink,))
+        found = rows.fetchall()
+        if not journal.exists() or not any(journal.read_bytes()[:8]):
+            return found
+    return []
 
 
 def stored_lines(folder: Path, sink: str = "test") -> list[bytes]:

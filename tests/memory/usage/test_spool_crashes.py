@@ -45,7 +45,7 @@ def test_a_kill_at_any_call_loses_no_batch_that_was_stored_and_leaves_none_in_pa
 
 
 @EACH_CALL
-@pytest.mark.parametrize("scenario", ["take over", "import", "rescue"])
+@pytest.mark.parametrize("scenario", ["take over", "move", "import", "rescue"])
 def test_a_kill_at_any_call_of_a_take_over_loses_no_batch_and_doubles_none(
     scenario: str, stride: int
 ) -> None:

@@ -10,6 +10,7 @@ from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -138,6 +139,37 @@ def test_a_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
     assert spool.take_over().problems == []
     assert (tmp_path / "events/outbox.db").read_bytes() == before
     assert names(tmp_path) == ["outbox-1.db", "outbox.db"]
+
+
+def test_a_file_without_its_table_gets_one(tmp_path: Path) -> None:
+    (tmp_path / "events").mkdir()
+    with closing(sqlite3.connect(tmp_path / "events/outbox.db")) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    spool = spool_in(tmp_path)
+    store(spool, KEYS[0], b"a")
+    assert spool.read(KEYS[0]) == [b"a\n"]
+
+
+def test_a_file_that_is_renamed_while_it_is_opened_gets_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, file = sqlite3.connect, tmp_path / "events/outbox.db"
+
+    def rename(path: str, **options: Any) -> Any:  # Any: as SQLite has it
+        found = connect(path, **options)
+        if path == str(file) and not file.with_suffix(".old").exists():
+            file.rename(file.with_suffix(".old"))
+            file.touch()
+        return found
+
+    monkeypatch.setattr(sqlite3, "connect", rename)
+    spool = spool_in(tmp_path)
+    store(spool, KEYS[0], b"a")
+    assert spool.read(KEYS[0]) == [b"a\n"]
+    spool.close()
+    monkeypatch.undo()
+    again = spool_in(tmp_path)
+    assert lines_of(again, again.take_over()) == {KEYS[0]: [b"a\n"]}
 
 
 def make_link(path: Path) -> None:
