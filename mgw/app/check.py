@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mgw.config.advice import advice
+from mgw.config.auths import CREDENTIALS, AuthMode
 from mgw.config.file_faults import unreadable, unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
@@ -20,12 +21,12 @@ from mgw.config.listen import EndpointText
 from mgw.config.load import parse, read_text
 from mgw.config.location import describe_unreadable
 from mgw.config.problems import ConfigError, dotted_path
-from mgw.config.provider import AuthMode, Provider
+from mgw.config.provider import Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.dashboard.address import describe_dashboard, listening_urls
 from mgw.nouns.kinds import KINDS
-from mgw.nouns.secret import MIN_HIDDEN
+from mgw.nouns.secret import MIN_HIDDEN, Secret
 from mgw.nouns.vocabulary import Family
 from mgw.reactor.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
@@ -353,8 +354,9 @@ def _of_key(provider: Provider) -> list[str]:
     """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
     where = dotted_path(("providers", provider.name))
     oauth = provider.oauth
-    keys = [provider.key] if oauth is None else [provider.key, oauth.client_secret, oauth.refresh_token]
-    if any(key is not None and len(key.reveal()) < MIN_HIDDEN for key in keys):
+    keys = [getattr(provider, name) for name in CREDENTIALS]
+    keys += [] if oauth is None else [oauth.client_secret, oauth.refresh_token]
+    if any(isinstance(key, Secret) and len(key.reveal()) < MIN_HIDDEN for key in keys):
         return [f"{where}: its key has {_TOO_SHORT}"]
     if KINDS[provider.kind].base_url is None and provider.auth is None and not provider.subscriptions:
         return [f"{where}: {_KEYLESS}"]

@@ -8,47 +8,36 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from mgw.config.auths import (
+    AUTHS,
+    CREDENTIALS,
+    GOOGLE_FILE_VARIABLE,
+    AuthMode,
+    GooglePlaces,
+    forms,
+    keys_of,
+)
 from mgw.config.checks import checked_header_name
 from mgw.config.environment import LoadContext
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.problems import Path
-from mgw.config.provider import AuthMode, GooglePlaces, Provider
-from mgw.config.settings_base import set_keys
+from mgw.config.provider import Provider
+from mgw.config.settings_base import block_in, set_keys
 from mgw.nouns.kinds import KINDS, KindRow
+from mgw.nouns.secret import Secret
 
-GOOGLE_FILE_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 METADATA_VARIABLE: Final = "GCE_METADATA_HOST"
 METADATA_HOST: Final = "169.254.169.254"
 """Where Google's machines find their metadata server, without a name to resolve."""
 
-CREDENTIALS: Final = MappingProxyType(
-    {
-        "api_key": AuthMode.API_KEY,
-        "token_file": AuthMode.TOKEN_FILE,
-        "oauth": AuthMode.OAUTH2,
-        "service_account_file": AuthMode.SERVICE_ACCOUNT,
-    }
-)
-"""What a provider's credential comes from, and the mode that uses it."""
 GOOGLE_MODES: Final = frozenset({AuthMode.SERVICE_ACCOUNT, AuthMode.ADC})
 
 _OF_ACCOUNTS: Final = frozenset({"credentials", "profile"})
 """Settings of ``oauth`` for the account of a subscription."""
-_USED: Final = MappingProxyType(
-    {
-        AuthMode.API_KEY: {"api_key"},
-        AuthMode.BEARER: {"api_key"},
-        AuthMode.TOKEN_FILE: {"token_file"},
-        AuthMode.OAUTH2: {"oauth"},
-        AuthMode.SERVICE_ACCOUNT: {"service_account_file", "oauth"},
-        AuthMode.ADC: {"service_account_file", "oauth"},
-        AuthMode.CLIENT_BEARER: set[str](),
-        AuthMode.NONE: set[str](),
-    }
-)
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(?::[0-9]{1,5})?")
 
 
@@ -58,16 +47,14 @@ def settle_authentication(provider: Provider, path: Path, context: LoadContext) 
     The values are those of its fields: any type.
     """
     stated = _stated(provider, path, context)
-    key = provider.api_key
-    if provider.api_key_env is not None and not context.is_set(provider.api_key, (*path, "api_key")):
-        key = context.key_from(provider.api_key_env, (*path, "api_key_env"))
+    keys = _keys(provider, path, context)
     auth = provider.auth
     if not context.report.has_problem_below((*path, "auth")):
         if auth is None and provider.pool is None:  # a pool brings its own, and says so
             auth = _implied(stated, path, context)
         elif auth is not None and (auth is not AuthMode.OAUTH2 or provider.pool is None):
             _check_mode(auth, stated, path, context)
-    found: dict[str, Any] = {"auth": auth, "api_key": key}
+    found: dict[str, Any] = {"auth": auth, **keys}
     if provider.oauth is not None:
         found["oauth"] = _settle_oauth(provider.oauth, auth, (*path, "oauth"), context)
     if auth in GOOGLE_MODES:
@@ -76,66 +63,83 @@ def settle_authentication(provider: Provider, path: Path, context: LoadContext) 
     return found
 
 
-def _stated(provider: Provider, path: Path, context: LoadContext) -> set[str]:
-    """Return which credentials the operator set, be it wrongly."""
-    literal = context.is_set(provider.api_key, (*path, "api_key"))
-    by_name = context.is_set(provider.api_key_env, (*path, "api_key_env"))
-    if literal and by_name:
-        context.report.add((*path, "api_key_env"), "api_key is also set: keep only one of them")
-    found = {"api_key"} if literal or by_name else set()
-    for name in ("token_file", "oauth", "service_account_file"):
-        if context.is_set(getattr(provider, name), (*path, name)):
-            found.add(name)
+def _stated(provider: Provider, path: Path, context: LoadContext) -> dict[str, str]:
+    """Return which credentials the operator set, be it wrongly, and the key of each."""
+    found: dict[str, str] = {}
+    for name in CREDENTIALS:
+        keys = [key for key in forms(name) if context.is_set(getattr(provider, key), (*path, key))]
+        for other in keys[1:]:
+            context.report.add((*path, other), f"{keys[0]} is also set: keep only one of them")
+        if keys:
+            found[name] = keys[0]
     return found
 
 
-def _implied(stated: set[str], path: Path, context: LoadContext) -> AuthMode | None:
+def _keys(provider: Provider, path: Path, context: LoadContext) -> dict[str, Secret | None]:
+    """Return the credentials that variables hold."""
+    found: dict[str, Secret | None] = {}
+    for name in CREDENTIALS:
+        by_name = f"{name}_env"
+        variable = getattr(provider, by_name, None)
+        if variable is not None and not context.is_set(getattr(provider, name), (*path, name)):
+            found[name] = context.key_from(variable, (*path, by_name))
+    return found
+
+
+def _implied(stated: Mapping[str, str], path: Path, context: LoadContext) -> AuthMode | None:
     """Return the mode that the credentials imply; the newer ones are said in words."""
-    if "api_key" in stated and "token_file" in stated:
-        message = "a provider has one credential: keep either token_file or api_key"
-        context.report.add((*path, "token_file"), message)
-    elif "oauth" in stated:
-        context.report.add((*path, "oauth"), "add auth: oauth2, which uses this block")
-    elif "service_account_file" in stated:
-        message = "add auth: service_account or adc, which use this file"
-        context.report.add((*path, "service_account_file"), message)
-    elif "token_file" in stated:
-        return AuthMode.TOKEN_FILE
-    return AuthMode.API_KEY if "api_key" in stated else None
+    implied = [name for name in stated if AUTHS[CREDENTIALS[name]].is_implied]
+    newer = next((name for name in stated if name not in implied), None)
+    if len(implied) > 1:
+        message = f"a provider has one credential: keep either {implied[1]} or {implied[0]}"
+        context.report.add((*path, stated[implied[1]]), message)
+    elif newer is not None:
+        context.report.add((*path, stated[newer]), _asks_for_auth(newer))
+    return CREDENTIALS[implied[0]] if implied else None
 
 
-def _check_mode(auth: AuthMode, stated: set[str], path: Path, context: LoadContext) -> None:
-    fault = _fault(auth, stated, context)
+def _asks_for_auth(name: str) -> str:
+    """Say which values of ``auth`` use a credential that stands without one."""
+    modes = [mode for mode, row in AUTHS.items() if name in row.uses]
+    is_block = block_in(Provider.model_fields[name].annotation) is not None
+    noun = "block" if is_block else "file" if name.endswith("_file") else "setting"
+    return f"add auth: {' or '.join(modes)}, which use{'s' if len(modes) == 1 else ''} this {noun}"
+
+
+def _check_mode(auth: AuthMode, stated: Mapping[str, str], path: Path, context: LoadContext) -> None:
+    row = AUTHS[auth]
+    others = [name for name in stated if name not in (*row.uses, *row.takes)]
+    fault = _superfluous(auth, others[0]) if others else _missing(auth, stated, context)
     if fault is not None:
         context.report.add((*path, "auth"), fault)
 
 
-def _fault(auth: AuthMode, stated: set[str], context: LoadContext) -> str | None:
-    """Say what keeps a mode and the credentials beside it from working together."""
-    others = [name for name in CREDENTIALS if name in stated - _USED[auth]]
-    missing = not stated & _USED[auth]
-    match auth:
-        case AuthMode.CLIENT_BEARER if others:
-            return "auth client_bearer sends the client's own token: remove the provider's credential"
-        case AuthMode.NONE if others:
-            return "auth none sends no credential: remove the provider's key or token"
-        case AuthMode.API_KEY | AuthMode.BEARER if others:
-            instead = CREDENTIALS[others[0]]
-            return f"auth {auth} takes api_key or api_key_env, found {others[0]} (to use it: auth: {instead})"
-        case AuthMode.API_KEY | AuthMode.BEARER if missing:
-            return f"auth {auth} requires api_key or api_key_env, found neither"
-        case AuthMode.SERVICE_ACCOUNT if "service_account_file" not in stated and not others:
-            named = context.environ.get(GOOGLE_FILE_VARIABLE)
-            needs = f"service_account_file, or the variable {GOOGLE_FILE_VARIABLE}, found neither"
-            return None if named else f"auth {auth} requires {needs}"
-        case AuthMode.TOKEN_FILE | AuthMode.OAUTH2 if missing and not others:
-            (name,) = _USED[auth]
-            return f"auth {auth} requires {name}"
-    if others:
-        used = "service_account_file" if auth in GOOGLE_MODES else next(iter(_USED[auth]))
-        other = "the api_key" if others[0] == "api_key" else others[0]
-        return f"auth {auth} uses only {used}: remove {other}"
-    return None
+def _superfluous(auth: AuthMode, other: str) -> str:
+    """Say that a mode cannot use a credential beside it."""
+    row = AUTHS[auth]
+    if row.alone:
+        return f"auth {auth} {row.alone}"
+    used = keys_of(row.uses)
+    if len(row.uses) == 1 < len(used):
+        instead = CREDENTIALS[other]
+        return f"auth {auth} takes {' or '.join(used)}, found {forms(other)[0]} (to use it: auth: {instead})"
+    article = "the " if len(forms(other)) > 1 else ""
+    only = " and ".join(" or ".join(forms(name)) for name in row.uses)
+    return f"auth {auth} uses only {only}: remove {article}{forms(other)[0]}"
+
+
+def _missing(auth: AuthMode, stated: Mapping[str, str], context: LoadContext) -> str | None:
+    """Say what a mode cannot do without."""
+    row = AUTHS[auth]
+    missing = next((name for name in row.uses if name not in stated), None)
+    if missing is None or not row.is_needed:
+        return None
+    wanted = " or ".join(forms(missing))
+    if row.variable is not None:
+        if context.environ.get(row.variable):
+            return None
+        wanted += f", or the variable {row.variable}"
+    return f"auth {auth} requires {wanted}{', found neither' if ' or ' in wanted else ''}"
 
 
 def _settle_oauth(

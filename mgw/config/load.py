@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mgw.config.authentication import GOOGLE_FILE_VARIABLE
+from mgw.config.auths import GOOGLE_FILE_VARIABLE
 from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext
 from mgw.config.examples import BLOCKS, LISTS, example_of
 from mgw.config.misplaced import without_misplaced

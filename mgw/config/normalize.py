@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from mgw.config.authentication import settle_authentication
+from mgw.config.auths import CREDENTIALS, AuthMode, keys_of
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.dashboard import settle_dashboard
 from mgw.config.edge_auth import settle_edge_auth
@@ -24,7 +25,7 @@ from mgw.config.hooks import settle_hooks
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
-from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
+from mgw.config.provider import CapabilitiesSettings, Provider
 from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import listed, quote, shown, suggestion
 from mgw.config.settings import (
@@ -289,7 +290,7 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
             report.add((*path, "cloak"), message)
         return
     here = (*path, "pool")
-    own = {"api_key", "api_key_env", "token_file", "oauth", "service_account_file"} & set_keys(provider)
+    own = set(keys_of(CREDENTIALS)) & set_keys(provider)
     if provider.auth not in (None, AuthMode.OAUTH2):
         own.add("auth")
     if own:

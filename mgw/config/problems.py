@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from mgw.config.auths import SECRET_KEYS
 from mgw.config.quoting import HIDDEN, is_quotable, quote
 
 S = TypeVar("S")
@@ -31,8 +32,7 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("edge_auth", "keys_env"),
     ("dashboard", "keys"),
     ("dashboard", "keys_env"),
-    ("providers", ANY, "api_key"),
-    ("providers", ANY, "api_key_env"),
+    *(("providers", ANY, key) for key in SECRET_KEYS),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "oauth", "client_id"),
     ("providers", ANY, "oauth", "client_id_env"),

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Final
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from pydantic import ConfigDict, Field
 
+from mgw.config.auths import AuthSettings
 from mgw.config.field_types import (
     BaseUrl,
     Connections,
-    EntryName,
     HeaderName,
     HeaderValue,
-    Key,
     KindName,
     Name,
-    OneOf,
     OnOff,
     ProxyUrl,
     Seconds,
     Text,
     Variable,
 )
-from mgw.config.oauth import OAuthSettings
 from mgw.config.profile import CloakModeName
 from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import (
@@ -43,47 +38,10 @@ from mgw.config.settings_base import (
 )
 from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFieldName, SpokenApis
 from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
-from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Capability, ChatTemplate, DialectName, Kind, MaxTokensField, TextApi
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
 """A part of the path of an address of Gemini on Vertex AI."""
-
-
-class AuthMode(StrEnum):
-    """How the gateway shows itself to a provider (contract 3.7)."""
-
-    API_KEY = "api_key"
-    """A static key in the kind's own header."""
-    BEARER = "bearer"
-    """A static token as ``Authorization: Bearer``."""
-    CLIENT_BEARER = "client_bearer"
-    """The client's own bearer token."""
-    TOKEN_FILE = "token_file"  # noqa: S105 (the name of a mode)
-    """A bearer token read from a file that somebody else renews."""
-    OAUTH2 = "oauth2"
-    """A token from a token endpoint, which the ``oauth`` block describes."""
-    SERVICE_ACCOUNT = "service_account"
-    """A token that a key of a Google service account signs for."""
-    ADC = "adc"
-    """A token from Google's application default credentials."""
-    NONE = "none"
-    """The provider wants no credential, and none is sent."""
-
-
-AuthName = Annotated[AuthMode, OneOf()]
-
-
-class GooglePlaces(Struct, frozen=True):
-    """Where Google's credentials may be, in this order."""
-
-    key_file: str | None
-    """A key of a service account, or what else Google's tools write as credentials."""
-    setting: str
-    """The setting or variable that names that file."""
-    well_known_file: str
-    """Where ``gcloud auth application-default login`` puts its own; may be missing."""
-    metadata_host: str
 
 
 class UpstreamTimeoutsSettings(Settings):
@@ -161,26 +119,8 @@ def _code(words: Iterable[str]) -> list[str]:
     return [f"``{word}``" for word in words]
 
 
-class PoolSettings(Settings):
-    """Several subscription accounts that are used in turn."""
-
-    model_config = ConfigDict(json_schema_extra={"required": ["credentials", "profile"]})
-
-    credentials: UniqueList[EntryName] = required(
-        "Entries of the credential store, one per account",
-        "Requests use the accounts in turn. After a 429, an account is in cooldown for that model "
-        "for as long as the provider says, after a 403 for a while, and the request is sent with "
-        "another account. If none is left, the client gets 429 with ``Retry-After``, and nothing "
-        "is sent. An entry that does not exist is not an error at startup; ``mgw auth login`` "
-        "creates it.",
-    )
-    profile: Name = required("Profile of these entries, a name from ``profiles``")
-
-
-class Provider(Settings):
-    """One provider."""
-
-    model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
+class _Hosts(Settings):
+    """What a provider is, and where."""
 
     name: NotInFile[str] = ""
     """The key of its block."""
@@ -203,33 +143,13 @@ class Provider(Settings):
         "``/deployments/``, and optional for Azure's ``v1`` API. For all other kinds, the version is part of "
         "``base_url``.",
     )
-    auth: Omittable[AuthName] = setting(
-        "How the gateway authenticates to the provider",
-        "If it is not set, a key implies ``api_key`` and a ``token_file`` implies ``token_file``. "
-        "With neither, the client's own credential is sent, but only for clients of the provider's "
-        "own family.",
-    )
-    """``None``: the client's own credential."""
-    api_key: Omittable[Key] = setting(
-        "The key itself; use ``api_key_env`` to keep it out of this file",
-        "Cannot be combined with ``api_key_env``. A placeholder (``${NAME}``, ``$NAME``, "
-        "``os.environ/NAME``, ``<…>``) is an error, because placeholders are not filled in. The "
-        "key is hidden in log lines and provider errors wherever it appears as a whole word. A key "
-        "of fewer than 8 characters could be an ordinary word, so it is not hidden, and the "
-        "gateway warns about it.",
-    )
-    api_key_env: Omittable[Variable] = setting("Environment variable that contains the key")
-    token_file: Omittable[Text] = setting("File with an access token that another program renews")
-    oauth: Omittable[OAuthSettings] = setting("Where tokens come from, for ``auth: oauth2``")
-    service_account_file: Omittable[Text] = setting(
-        "Key file of a Google service account, for ``service_account`` and ``adc``",
-        "For ``adc``, it may be any credential file that Google's tools write. It is read at "
-        "startup and at each reload. If it is not set, the file named by the environment variable "
-        "``GOOGLE_APPLICATION_CREDENTIALS`` is used.",
-    )
-    google: NotInFile[GooglePlaces | None] = None
-    """Where the credentials of ``SERVICE_ACCOUNT`` and ``ADC`` may be."""
-    pool: PoolSettings | None = setting("Several subscription accounts that are used in turn")
+
+
+class Provider(AuthSettings, _Hosts):  # the settings of the last base come first
+    """One provider."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
+
     cloak: Omittable[CloakModeName] = setting(
         "When to make requests look like those of the vendor's own client, as the profile describes",
         "``auto``: unless they come from it. Only for subscription credentials.",
@@ -324,11 +244,6 @@ class Provider(Settings):
         if self.pool is not None:
             return self.pool.profile
         return None if self.oauth is None else self.oauth.profile
-
-    @property
-    def key(self) -> Secret | None:
-        """The static key or token of ``API_KEY`` and ``BEARER``."""
-        return self.api_key
 
     @cached_property
     def capabilities(self) -> frozenset[Capability]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import combinations
+from itertools import combinations, product
 from types import MappingProxyType
 from typing import Final
 
@@ -17,19 +17,19 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
+from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, forms, keys_of
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
-from mgw.config.provider import AuthMode
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
-_KEYS: Final = ("api_key", "api_key_env")
-_FILES: Final = ("token_file", "oauth", "service_account_file")
-_CREDENTIALS: Final = (*_KEYS, *_FILES)
+_CREDENTIALS: Final = keys_of(CREDENTIALS)
+_IMPLIED: Final = tuple(name for name, mode in CREDENTIALS.items() if AUTHS[mode].is_implied)
+_NEWER: Final = tuple(name for name in CREDENTIALS if name not in _IMPLIED)
 
 
 class _Generator(GenerateJsonSchema):
@@ -161,35 +161,53 @@ _OF_OAUTH: Final = {
     "then": {"required": _OF_ACCOUNTS, "propertyNames": {"enum": _OF_ACCOUNTS}},
     "else": {"allOf": _TOKEN_RULES},
 }
+_INSIDE: Final = MappingProxyType(
+    {
+        AuthMode.OAUTH2: {"oauth": _OF_OAUTH},
+        **{mode: {"oauth": {"propertyNames": {"const": "scopes"}}} for mode in GOOGLE_MODES},
+    }
+)
+"""What a value of ``auth`` asks of the blocks that it uses."""
+_IN_PLACE: Final = MappingProxyType({"oauth": ("pool",)})
+"""What may stand in place of a credential."""
+
+
+def _of_auths() -> list[Schema]:
+    """Return what each value of ``auth`` needs, and what it excludes; neighbors that agree share a rule."""
+    found: list[tuple[list[str], Schema]] = []
+    for mode in AUTHS:
+        rule = _of_auth(mode)
+        if found and found[-1][1] == rule:
+            found[-1][0].append(mode)
+        else:
+            found.append(([mode], rule))
+    return [{"if": _where("auth", sorted(modes)), "then": rule} for modes, rule in found]
+
+
+def _of_auth(mode: AuthMode) -> Schema:
+    row = AUTHS[mode]
+    others = _has_none(keys_of(name for name in CREDENTIALS if name not in (*row.uses, *row.takes)))
+    if not row.uses:
+        return others
+    is_needed = row.is_needed and row.variable is None
+    needed = [_needs_any((*forms(name), *_IN_PLACE.get(name, ()))) for name in row.uses if is_needed]
+    inside = {"properties": _INSIDE[mode]} if mode in _INSIDE else {}
+    return {"allOf": [*needed, others], **inside}
+
+
+def _implied_pairs() -> Iterable[tuple[str, str]]:
+    """Return which keys may not stand together where no ``auth`` says which of them is meant."""
+    for one, other in combinations(_IMPLIED, 2):
+        yield from product(forms(one), forms(other))
+
+
 _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
         "Provider": [
-            _none_of_all(_KEYS),
+            *(_none_of_all(forms(name)) for name in CREDENTIALS if len(forms(name)) > 1),
             _none_of_all(["proxy", "proxy_env"]),
-            {
-                "if": _where("auth", [AuthMode.API_KEY, AuthMode.BEARER]),
-                "then": {"allOf": [_needs_any(_KEYS), _has_none(_FILES)]},
-            },
-            {
-                "if": _where("auth", [AuthMode.TOKEN_FILE]),
-                "then": {"allOf": [_needs_any(["token_file"]), _has_none([*_KEYS, *_FILES[1:]])]},
-            },
-            {
-                "if": _where("auth", [AuthMode.OAUTH2]),
-                "then": {
-                    "allOf": [_needs_any(["oauth", "pool"]), _has_none([*_KEYS, _FILES[0], _FILES[2]])],
-                    "properties": {"oauth": _OF_OAUTH},
-                },
-            },
-            {
-                "if": _where("auth", _OF_GOOGLE),
-                "then": {
-                    "allOf": [_has_none([*_KEYS, "token_file"])],
-                    "properties": {"oauth": {"propertyNames": {"const": "scopes"}}},
-                },
-            },
-            {"if": _where("auth", [AuthMode.CLIENT_BEARER, AuthMode.NONE]), "then": _has_none(_CREDENTIALS)},
-            *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
+            *_of_auths(),
+            *({"if": _has_none(["auth"]), "then": _none_of_all(pair)} for pair in _implied_pairs()),
             {
                 "if": {"required": ["cloak"]},
                 "then": {
@@ -203,7 +221,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 "if": {"required": ["pool"]},
                 "then": {**_has_none(_CREDENTIALS), "properties": {"auth": {"const": AuthMode.OAUTH2}}},
             },
-            {"if": _has_none(["auth"]), "then": _has_none(_FILES[1:])},
+            {"if": _has_none(["auth"]), "then": _has_none(keys_of(_NEWER))},
             {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
             {
                 "if": {"allOf": [_spelled(*kinds_where(refuses_google)), _where("auth", _OF_GOOGLE)]},

@@ -1,14 +1,23 @@
-"""Authentication to providers: one line per method."""
+"""Authentication to providers: a module for each method, which the row of its ``auth`` names.
+
+A new method is a module of this package with its ``make_credentials``, and its settings and row in
+:mod:`mgw.config.auths`.  A module that no configuration asks for is not imported.
+"""
 
 from __future__ import annotations
 
-from mgw.config.provider import AuthMode, Provider
-from mgw.credentials.google_sources import GoogleCredentials, find_google_credentials, google_source
-from mgw.credentials.oauth2 import grant_of, oauth_source
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from mgw.config.auths import AUTHS
+from mgw.config.provider import Provider
+from mgw.credentials.google_sources import GoogleCredentials, google_source
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources
-from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
-from mgw.credentials.token_file import TokenFile
+
+_OF_CLIENTS: Final = "static"
+"""The module for providers without ``auth``."""
 
 
 def credentials_of(
@@ -19,22 +28,9 @@ def credentials_of(
     :param google: what its ``auth`` leads to at Google; ``None``: that is found out now, where it is needed.
     :raises ValueError: a file that it names cannot be read, or holds something else.
     """
-    row = provider.row
-    match provider.auth:
-        case AuthMode.NONE:
-            return NoCredential()
-        case AuthMode.CLIENT_BEARER:
-            return ClientBearer(provider.name)
-        case AuthMode.TOKEN_FILE:
-            assert provider.token_file is not None
-            return TokenFile(provider.name, provider.token_file, sources.clock, sources.run, sources.recent)
-        case AuthMode.OAUTH2:
-            assert provider.oauth is not None
-            return oauth_source(grant_of(provider.oauth), sources, provider.proxy)
-        case AuthMode.SERVICE_ACCOUNT | AuthMode.ADC:
-            return google_source(provider, sources, google or find_google_credentials(provider))
-    if provider.key is None:
-        return ClientCredential(provider.name, row)
-    if provider.auth is AuthMode.BEARER:
-        return StaticCredential.bearer(provider.key)
-    return StaticCredential.of_kind(provider.key, row)
+    if google is not None:
+        return google_source(provider, sources, google)
+    name = _OF_CLIENTS if provider.auth is None else AUTHS[provider.auth].module
+    module = import_module(f"{__name__}.{name}")
+    make: Callable[[Provider, CredentialSources], CredentialProvider] = module.make_credentials
+    return make(provider, sources)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from mgw.config.auths import AuthMode
 from mgw.config.file_faults import unreadable
 from mgw.config.oauth import Grant
 from mgw.config.problems import dotted_path
-from mgw.config.provider import AuthMode, Provider
+from mgw.config.provider import Provider
 from mgw.config.quoting import redact
 from mgw.credentials.google_files import (
     CLOUD_PLATFORM,
@@ -73,6 +74,14 @@ def _read(file: str, setting: str) -> GoogleFile:
     except ValueError as error:
         reason = f"{redact(file)} {error}"
     raise ValueError(f"{setting}: {reason}")
+
+
+def make_credentials(provider: Provider, sources: CredentialSources) -> RenewedToken:
+    """Return the source of a provider's tokens, wherever its credentials are; this blocks.
+
+    :raises ValueError: they cannot be used; the text names the setting.
+    """
+    return google_source(provider, sources, find_google_credentials(provider))
 
 
 def google_source(provider: Provider, sources: CredentialSources, found: GoogleCredentials) -> RenewedToken:

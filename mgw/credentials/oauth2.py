@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.config.oauth import JWT_TYPE, BodyFormat, ClientAuth, Grant, OAuthSettings
+from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress
 from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken
@@ -161,6 +162,12 @@ def oauth_source(
     tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens, sources.run)
     single_use = grant.grant is Grant.REFRESH_TOKEN
     return sources.use_token((grant, proxy), grant.identity, tokens.fetch, single_use=single_use)
+
+
+def make_credentials(provider: Provider, sources: CredentialSources) -> RenewedToken:
+    """Return the source of the tokens that a provider's ``oauth`` block describes."""
+    assert provider.oauth is not None
+    return oauth_source(grant_of(provider.oauth), sources, provider.proxy)
 
 
 def read_token(file: str | None, what: str) -> Secret:

@@ -6,6 +6,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.config.auths import AuthMode
+from mgw.config.provider import Provider
 from mgw.credentials.provider import (
     NO_CREDENTIAL,
     ClientKey,
@@ -13,6 +15,7 @@ from mgw.credentials.provider import (
     CredentialProvider,
     CredentialRefusal,
 )
+from mgw.credentials.sources import CredentialSources
 from mgw.credentials.state import CredentialState, State
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.kinds import KindRow
@@ -167,6 +170,20 @@ def _as_authorization(token: Secret, scheme: bytes) -> Credential:
 
 def _in_kinds_header(key: Secret, row: KindRow) -> Credential:
     return Credential(row.key_header, Secret(row.key_prefix.decode("ascii") + key.reveal()), key_hash(key))
+
+
+def make_credentials(provider: Provider, sources: CredentialSources) -> CredentialProvider:  # noqa: ARG001
+    """Return what sends a provider's key or token, the client's own, or nothing."""
+    match provider.auth:
+        case AuthMode.NONE:
+            return NoCredential()
+        case AuthMode.CLIENT_BEARER:
+            return ClientBearer(provider.name)
+    if provider.api_key is None:
+        return ClientCredential(provider.name, provider.row)
+    if provider.auth is AuthMode.BEARER:
+        return StaticCredential.bearer(provider.api_key)
+    return StaticCredential.of_kind(provider.api_key, provider.row)
 
 
 class OptionalCredential:

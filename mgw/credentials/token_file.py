@@ -9,8 +9,10 @@ from typing import ClassVar, Final
 
 from twisted.internet.interfaces import IReactorTime
 
+from mgw.config.provider import Provider
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
+from mgw.credentials.sources import CredentialSources
 from mgw.credentials.state import CredentialState, State
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret, key_hash
@@ -117,6 +119,12 @@ class TokenFile:
         value = Secret(f"Bearer {token.decode('ascii')}")
         self.recent.note(value)
         return Credential(b"Authorization", value, key_hash(self.path))
+
+
+def make_credentials(provider: Provider, sources: CredentialSources) -> TokenFile:
+    """Return what reads a provider's token."""
+    assert provider.token_file is not None
+    return TokenFile(provider.name, provider.token_file, sources.clock, sources.run, sources.recent)
 
 
 def _read_if_changed(path: str, known: FileId | None) -> tuple[FileId, bytes | None]:

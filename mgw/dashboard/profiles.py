@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from mgw import __version__
-from mgw.config.provider import AuthMode, Provider
+from mgw.config.auths import AuthMode
+from mgw.config.provider import Provider
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.dashboard.responses import Query
@@ -181,7 +182,7 @@ def _mode(provider: Provider) -> str:
     if provider.subscriptions:
         return "pool" if provider.pool is not None else "oauth2"
     if provider.auth is None:
-        return "client" if provider.key is None else "api_key"
+        return "client" if provider.api_key is None else "api_key"
     return provider.auth.value
 
 

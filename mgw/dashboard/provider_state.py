@@ -19,7 +19,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.provider import AuthMode, Provider
+from mgw.config.auths import AuthMode
+from mgw.config.provider import Provider
 from mgw.nouns.errors import Cause
 from mgw.usage.event import Outcome, SettledExchange, timestamp
 

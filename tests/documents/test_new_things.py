@@ -63,16 +63,12 @@ NAMED_IN: Final = {
         # The second is where it is used.
         {"config/settings.py", "exchange/translation.py"},
     ),
-    "a type of credential": (
-        r"TOKEN_FILE|TokenFile\w*",
-        {
-            "credentials/token_file.py",
-            "credentials/__init__.py",
-            # Its value of `auth`, what this needs beside it, and the same for editors.
-            "config/provider.py",
-            "config/authentication.py",
-            "config/schema.py",
-        },
+    # Its module, and its value of `auth` with its row: checks and schema follow from that.
+    "a type of credential": (r"TOKEN_FILE|TokenFile\w*", {"credentials/token_file.py", "config/auths.py"}),
+    "a setting of a credential": (
+        r"service_account_file",
+        # The second says where Google's own libraries look, the third what to do where nothing is there.
+        {"config/auths.py", "config/authentication.py", "credentials/google.py"},
     ),
 }
 

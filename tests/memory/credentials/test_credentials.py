@@ -11,8 +11,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from mgw.config.auths import AuthMode
 from mgw.config.problems import ConfigError
-from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken

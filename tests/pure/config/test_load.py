@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from mgw.config.auths import AuthMode
 from mgw.config.dashboard import DashboardSettings
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
-from mgw.config.provider import AuthMode, Provider, UpstreamTimeoutsSettings
+from mgw.config.provider import Provider, UpstreamTimeoutsSettings
 from mgw.config.settings import Config, HealthChecksSettings, RoutesSettings, TimeoutsSettings, TlsSettings
 from mgw.config.translation import AutoBreakpointsSettings, CacheTarget, TranslationSettings
 from mgw.nouns.kinds import KINDS
@@ -120,7 +121,7 @@ def test_a_provider_made_by_hand_has_the_capabilities_of_its_kind() -> None:
 def test_each_way_to_show_oneself_is_read(settings: str, auth: AuthMode | None, key: str | None) -> None:
     provider = provider_of(f"kind: anthropic, {settings}", KEY="from-env")
     assert provider.auth is auth
-    assert provider.key == (None if key is None else Secret(key))
+    assert provider.api_key == (None if key is None else Secret(key))
 
 
 def test_a_providers_time_limits_stand_over_the_general_ones() -> None:
@@ -179,5 +180,5 @@ def test_providers_and_models_keep_the_order_of_the_file() -> None:
 
 def test_a_provider_may_be_used_twice_by_a_yaml_alias() -> None:
     config = config_of("providers: {a: &a {kind: openai, api_key: k}, b: *a}")
-    assert config.providers["b"].key == Secret("k")
+    assert config.providers["b"].api_key == Secret("k")
     assert config.providers["b"].name == "b"

@@ -133,7 +133,7 @@ def test_the_demo_reaches_the_simulator_in_three_dialects() -> None:
         "main-anthropic": "http://127.0.0.1:8788/v1",
         "main-gemini": "http://127.0.0.1:8788/v1beta",
     }
-    assert {provider.key for provider in config.providers.values()} == {Secret("demo-key")}
+    assert {provider.api_key for provider in config.providers.values()} == {Secret("demo-key")}
     assert set(config.aliases) == {"fast", "smart"}
     assert set(config.defaults) == set(Family)
     assert config.hooks.jsonl is None, "its events would hide what make run prints"
