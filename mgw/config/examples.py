@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from mgw.config.hooks import SINKS
 from mgw.config.problems import ANY, Path
 
 _PROVIDER: Final = "{kind: openai, api_key_env: OPENAI_API_KEY}"
@@ -37,11 +38,8 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("fleet", "redis"): _REDIS,
         ("health_checks",): "{enabled: true}",
         ("hooks",): "{jsonl: {output: stdout}}",
-        ("hooks", "jsonl"): "{output: stdout}",
-        ("hooks", "otlp"): '{endpoint: "http://127.0.0.1:4318"}',
+        **{("hooks", name): sink.example for name, sink in SINKS.items()},
         ("hooks", "otlp", "headers"): "{Authorization: {env: OTLP_AUTHORIZATION}}",
-        ("hooks", "sqlite"): "{path: /var/lib/mgw/usage.db}",
-        ("hooks", "webhook"): '{url: "https://example.com/usage"}',
         ("hooks", "webhook", "headers"): "{Authorization: {env: WEBHOOK_AUTHORIZATION}}",
         ("log",): "{format: json, requests: one}",
         ("prices",): "{file: prices.yaml}",

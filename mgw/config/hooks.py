@@ -5,9 +5,10 @@ Source: contract 9.5, 9.7, 9.9 and 9.10.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from typing import Annotated, Any, Final
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Struct
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
@@ -37,6 +38,7 @@ from mgw.config.settings_base import (
     EmptyIfNull,
     Omittable,
     Settings,
+    block_in,
     check_with,
     documentation_of,
     expect,
@@ -124,9 +126,17 @@ Events = Annotated[int, Field(gt=0, le=10_000), expect("a whole number from 1 to
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of days above 0")]
 
 
-class JsonlSettings(Settings):
+class SinkSettings(Settings):
+    """Settings of a sink: one block of ``hooks``."""
+
+    example: ClassVar[str]
+    """What a message shows where something else stands in its place, in the notation of YAML for one line."""
+
+
+class JsonlSettings(SinkSettings):
     """Usage events as JSON lines."""
 
+    example = "{output: stdout}"
     model_config = ConfigDict(json_schema_extra={"required": ["output"]})
 
     output: Text = required(
@@ -143,9 +153,10 @@ class JsonlSettings(Settings):
     )
 
 
-class WebhookSettings(Settings):
+class WebhookSettings(SinkSettings):
     """Usage events to an HTTP endpoint."""
 
+    example = '{url: "https://example.com/usage"}'
     model_config = ConfigDict(json_schema_extra={"required": ["url"]})
 
     url: WebhookUrl = Field(
@@ -181,9 +192,10 @@ class WebhookSettings(Settings):
     timeout_seconds: Seconds = setting("Time limit for each request, in seconds", default=10.0)
 
 
-class SqliteSettings(Settings):
+class SqliteSettings(SinkSettings):
     """Usage events in an SQLite file."""
 
+    example = "{path: /var/lib/mgw/usage.db}"
     model_config = ConfigDict(json_schema_extra={"required": ["path"]})
 
     path: Text = required(
@@ -198,9 +210,10 @@ class SqliteSettings(Settings):
     )
 
 
-class OtlpSettings(Settings):
+class OtlpSettings(SinkSettings):
     """Usage events to an OpenTelemetry collector."""
 
+    example = '{endpoint: "http://127.0.0.1:4318"}'
     model_config = ConfigDict(json_schema_extra={"required": ["endpoint"]})
 
     endpoint: OtlpEndpoint = Field(
@@ -246,20 +259,25 @@ class HooksSettings(Settings):
     )
 
 
-SINKS: Final = tuple(
-    name for name, field in HooksSettings.model_fields.items() if field.annotation is not bool
-)
-"""The names of the settings that are sinks."""
+def _sinks() -> Iterator[tuple[str, type[SinkSettings]]]:
+    for name, field in HooksSettings.model_fields.items():
+        found = block_in(field.annotation)
+        if found is not None and issubclass(found[1], SinkSettings):
+            yield name, found[1]
+
+
+SINKS: Final = MappingProxyType(dict(_sinks()))
+"""The blocks that are sinks, by their names."""
 
 
 def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
     """Read what is left to the environment, and note what is missing or cannot be combined."""
-    for name in SINKS:
+    for name, block in SINKS.items():
         hook = getattr(hooks, name)
-        for key in () if hook is None else required_keys(type(hook)):
+        for key in () if hook is None else required_keys(block):
             path = ("hooks", name, key)
             if getattr(hook, key) is None and not context.report.has_problem_below(path):
-                words = documentation_of(type(hook).model_fields[key]).summary.replace("``", "")
+                words = documentation_of(block.model_fields[key]).summary.replace("``", "")
                 context.report.add(path, f"missing, expected {words[0].lower()}{words[1:]}")
     if hooks.jsonl is not None:
         _check_rotation(hooks.jsonl, ("hooks", "jsonl"), context)
