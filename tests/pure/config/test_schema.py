@@ -17,6 +17,7 @@ from mgw.config.schema import schema_text
 from mgw.config.yaml_document import read
 from mgw.routing.routes import DENIABLE
 from tests.pure.config.test_operator_files import ENVIRON, ETC, uncommented
+from tests.support.known_keys import fill_in_keys
 
 FILE: Final = Path(__file__).parents[2] / "golden" / "configuration-mistakes.txt"
 EDITOR: Final = Draft202012Validator(json.loads(schema_text()))
@@ -25,7 +26,7 @@ EDITOR: Final = Draft202012Validator(json.loads(schema_text()))
 def mistakes() -> list[tuple[str, str, list[str]]]:
     """The schema's verdict, the file and the problems of each."""
     found = []
-    for entry in FILE.read_text(encoding="utf-8").split("\n=== ")[1:]:
+    for entry in fill_in_keys(FILE.read_text(encoding="utf-8")).split("\n=== ")[1:]:
         head, _, problems = entry.partition("\n---\n")
         verdict, _, text = head.partition("\n")
         found.append((verdict, text + "\n", problems.strip().splitlines()))

@@ -11,9 +11,10 @@ from mgw.config.profile import Profile
 from mgw.config.settings import Config
 from mgw.config.settings_base import known_keys
 from mgw.config.unknown_keys import LITELLM, MOST_LISTED, places_of
+from tests.support.known_keys import fill_in_keys
 
 ONE = "providers: {main: {kind: openai}}\n"
-OF_KEYS = "name, key, key_env, sha256, models, requests_per_minute, tokens_per_minute, max_in_flight"
+OF_KEYS = fill_in_keys("{keys of edge_auth.keys.0}")
 
 
 def said_of(text: str) -> list[str]:
@@ -35,7 +36,7 @@ def said_of(text: str) -> list[str]:
         ),
         (
             "hooks: {file: {}}",
-            "hooks.file: unknown key; allowed keys: jsonl, webhook, sqlite, otlp, error_messages",
+            fill_in_keys("hooks.file: unknown key; allowed keys: {keys of hooks}"),
         ),
         (
             "hooks: {jsonl: {output: stdout, rotate: 1}}",
