@@ -86,8 +86,11 @@ GENERATED: Final = MappingProxyType(
 
 def main(names: Sequence[str]) -> None:
     """Renew the files of these names, or all."""
-    for name in names or GENERATED:
-        GENERATED[name].write()
+    try:
+        for name in names or GENERATED:
+            GENERATED[name].write()
+    except ValueError as error:  # a page lacks something that only a person can place
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

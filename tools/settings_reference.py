@@ -70,7 +70,8 @@ def render(page: str, block: type[BaseModel] = Config, file: str = "docs/configu
 
     text = _PART.sub(part, page)
     if waiting:
-        raise ValueError(f"{file} leaves out {', '.join(map('.'.join, waiting))}")
+        names = ", ".join(map(".".join, waiting))
+        raise ValueError(f"{file} leaves out {names}: name it in one of the lines '.. settings: ...'")
     return text
 
 
