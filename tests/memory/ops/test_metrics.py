@@ -23,7 +23,6 @@ from tests.support.counting import HOLDER, Counting
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
 
-
 SESSION = event(route="realtime_ws", transport="websocket", ttft_ms=None, session_minutes=1.5, bytes_in=3)
 
 
