@@ -149,6 +149,7 @@ class SpoolDatabase:
         finally:
             with suppress(sqlite3.Error):  # it may not even be attached
                 execute("DETACH other")
+            _reserve_journal(self.path)  # a transaction over two files has emptied it
 
     def rescue(self, path: str) -> bool:
         """Keep all that a damaged file still has, and move it aside; return whether nobody else is at it.

@@ -72,6 +72,7 @@ def test_each_process_has_a_file_of_its_own_and_later_those_of_the_dead(tmp_path
     spools[1].close()
     found = lines_of(spools[2], spools[2].take_over())
     assert found == {key: [key.encode() + b"\n"] for key in KEYS[:2]}
+    assert (tmp_path / "events/outbox-2.db-journal").stat().st_size == MIB, "its space is kept for removals"
     for key in KEYS[:3]:
         spools[2].remove([key])
     assert not stored_lines(tmp_path)
