@@ -30,7 +30,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, eventAsText, formatEvent, textFileLogObserver
 from zope.interface import implementer
 
-from mgw.nouns.secret import Secret, redact_patterns, redact_secrets
+from mgw.nouns.secret import CREDENTIAL_STARTS, Secret, redact_patterns, redact_secrets
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import ELLIPSIS, FIELDS, SessionCounts, SettledExchange, timestamp, usd_text
 from mgw.usage.event_field import EventField, FieldType
@@ -68,7 +68,12 @@ _WRITERS: Final[Mapping[FieldType, Callable[[Any], str]]] = MappingProxyType(
         FieldType.NAMES: lambda names: format_value(",".join(names)),
     }
 )
-_is_bare: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
+_is_bare: Final = re.compile(
+    rf"(?!-\Z)(?=.{{1,256}}\Z)(?!{CREDENTIAL_STARTS})"
+    rf"(?:[\w-]++|[!#-&(-<>-~](?!{CREDENTIAL_STARTS}))++\Z",
+    re.ASCII,
+).match
+"""Whether a value is visible ASCII without quotes and ``=``, and no part of it can be a credential."""
 MAX_SHARED_PATH: Final = 256
 """The longest path, in bytes, whose text is kept for requests to come."""
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from mgw.ops.logs import AccessLog, UsageLog, format_value, usage_line
+from mgw.nouns.secret import redact_patterns
+from mgw.ops.logs import AccessLog, UsageLog, format_value, hide_credentials, usage_line
 from mgw.usage.event import ELLIPSIS, Outcome, SettledExchange
 from mgw.usage.line_writer import INTERVAL, LineWriter
 from mgw.usage.record import EndedRequest
@@ -110,6 +111,38 @@ def test_a_long_value_is_cut() -> None:
 
 def test_a_credential_in_a_path_is_not_shown() -> None:
     assert "canary" not in format_value("/v1beta/models/x%3Fkey=canary-1234")
+
+
+@pytest.mark.parametrize("before", ["", "models/", "a:"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sk-proj-CANARY0123456789",
+        "AIzaCANARY0123456789",
+        "ya29.CANARY0123456789",
+        "eyJCANARY0123.CANARY.CANARY",
+        "gsk_CANARY0123456789",
+        "xai-CANARY0123456789",
+        "pplx-CANARY0123456789",
+        "nvapi-CANARY0123456789",
+        "hf_CANARY0123456789",
+        "AKIACANARY0123456789",
+        "ASIACANARY0123456789",
+        "my_key%3dCANARY0123456789",
+        "Proxy-Authorization:CANARY0123456789",
+        "x-goog-api-key:CANARY0123456789",
+        "X-Api-Key:CANARY0123456789",
+    ],
+)
+def test_a_credential_that_is_the_whole_value_is_not_shown(value: str, before: str) -> None:
+    assert "CANARY" not in format_value(before + value)
+    assert "CANARY" not in hide_credentials(before + value)
+    assert "CANARY" not in shown(exchange(model=before + value, upstream_request_id=before + value))
+
+
+@given(value=st.text(st.sampled_from("ask-_/:%3dAIza.xyeJ0123456789"), max_size=40))
+def test_any_bare_value_is_one_that_needs_no_redaction(value: str) -> None:
+    assert hide_credentials(value) == redact_patterns(value)
 
 
 @given(model=st.one_of(st.text(st.sampled_from('a -="\\\n\x9b\u2028\ud800')), st.text()))
