@@ -17,30 +17,32 @@ ROOT: Final = Path(__file__).parents[2]
 ROW: Final = {
     '    NONE = "none"\n': '    NONE = "none"\n    TIMED = "timed"\n',
     "    pool: PoolSettings": (
-        '    key_id: Omittable[Name] = setting("Id of the key that signs")\n'
-        '    signing_key: Omittable[Key] = setting("The key that signs")\n'
-        '    signing_key_env: Omittable[Variable] = setting("Environment variable that contains it")\n'
+        '    timed_id: Omittable[Name] = setting("Id of the key that signs")\n'
+        '    timed_key: Omittable[Key] = setting("The key that signs")\n'
+        '    timed_key_env: Omittable[Variable] = setting("Environment variable that contains it")\n'
         "    pool: PoolSettings"
     ),
     "        AuthMode.CLIENT_BEARER: Auth(": (
-        '        AuthMode.TIMED: Auth(module="timed", uses=("key_id", "signing_key")),\n'
+        '        AuthMode.TIMED: Auth(module="timed", uses=("timed_id", "timed_key")),\n'
         "        AuthMode.CLIENT_BEARER: Auth("
     ),
 }
 """What is added to :mod:`mgw.config.auths`, each before what follows it there."""
 KEY: Final = "timed-canary-0001"
 PROVIDER: Final = "providers: {p: {kind: openai, %s}}"
-WORKS: Final = "auth: timed, key_id: ak-1, signing_key_env: TIMED_KEY"
+WORKS: Final = "auth: timed, timed_id: ak-1, timed_key_env: TIMED_KEY"
 PROBLEMS: Final = (
     "auth: timed",
-    "auth: timed, key_id: ak-1",
-    "key_id: ak-1, signing_key: '0123456789'",
-    "auth: timed, key_id: a, signing_key: b, api_key: c",
-    "auth: none, key_id: a",
-    "auth: bearer, key_id: a",
-    "auth: timed, key_id: a, signing_key: b, signing_key_env: X",
-    "pool: {credentials: [a], profile: p}, key_id: a",
-    "auth: timed, key_id: a, signing_key_env: UNSET",
+    "auth: timed, timed_id: ak-1",
+    "timed_id: ak-1, timed_key: '0123456789'",
+    "auth: timed, timed_id: a, timed_key: b, api_key: c",
+    "auth: none, timed_id: a",
+    "auth: bearer, timed_id: a",
+    "auth: timed, timed_id: a, timed_key: b, timed_key_env: X",
+    "pool: {credentials: [a], profile: p}, timed_id: a",
+    "auth: timed, timed_id: a, timed_key_env: UNSET",
+    "auth: timed, timed_id: a, timed_key: {hidden: 1, hidden: 2}",
+    "auth: timed, timed_id: a, timed_key_env: {hidden: 1, hidden: 2}",
 )
 
 
@@ -64,7 +66,7 @@ def with_module() -> None:
 
     def make_credentials(provider: Provider, sources: CredentialSources) -> TimedKeys:
         settings: Any = provider  # Any: this one has a further setting
-        return TimedKeys(settings.signing_key.reveal())
+        return TimedKeys(settings.timed_key.reveal())
 
     module = ModuleType("mgw.credentials.timed")
     module.make_credentials = make_credentials  # type: ignore[attr-defined]  # as if it had been written there
@@ -102,7 +104,7 @@ def main() -> None:
     loaded = config(PROVIDER % WORKS, {"TIMED_KEY": KEY})
     provider: Any = loaded.providers["p"]  # Any: it has further settings
     found = {
-        "loaded": [provider.auth, provider.key_id, repr(provider.signing_key)],
+        "loaded": [provider.auth, provider.timed_id, repr(provider.timed_key)],
         "signs": credentials_of(provider, TokenHosts().sources).signs,
         "hides_its_key": KEY in [secret.reveal() for secret in secrets_of(loaded)],
         "is_valid_in_an_editor": editor.is_valid(yaml.safe_load(PROVIDER % WORKS)),

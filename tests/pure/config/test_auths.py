@@ -27,7 +27,8 @@ def test_each_setting_of_a_credential_is_in_a_row() -> None:
 
 
 def test_keys_and_their_variables_are_never_quoted() -> None:
-    assert SECRET_KEYS == ("api_key", "api_key_env")
+    assert {"api_key", "api_key_env"} <= set(SECRET_KEYS)
+    assert not {"token_file", "oauth", "service_account_file"} & set(SECRET_KEYS)
 
 
 @pytest.fixture(scope="module")
@@ -48,31 +49,31 @@ def test_a_further_value_is_its_row_and_its_module(further: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ("auth: timed", "auth: auth timed requires key_id"),
+        ("auth: timed", "auth: auth timed requires timed_id"),
         (
-            "auth: timed, key_id: ak-1",
-            "auth: auth timed requires signing_key or signing_key_env, found neither",
+            "auth: timed, timed_id: ak-1",
+            "auth: auth timed requires timed_key or timed_key_env, found neither",
         ),
-        ("key_id: ak-1, signing_key: '0123456789'", "key_id: add auth: timed, which uses this setting"),
+        ("timed_id: ak-1, timed_key: '0123456789'", "timed_id: add auth: timed, which uses this setting"),
         (
-            "auth: timed, key_id: a, signing_key: b, api_key: c",
-            "auth: auth timed uses only key_id and signing_key or signing_key_env: remove the api_key",
+            "auth: timed, timed_id: a, timed_key: b, api_key: c",
+            "auth: auth timed uses only timed_id and timed_key or timed_key_env: remove the api_key",
         ),
         (
-            "auth: none, key_id: a",
+            "auth: none, timed_id: a",
             "auth: auth none sends no credential: remove the provider's key or token",
         ),
         (
-            "auth: bearer, key_id: a",
-            "auth: auth bearer takes api_key or api_key_env, found key_id (to use it: auth: timed)",
+            "auth: bearer, timed_id: a",
+            "auth: auth bearer takes api_key or api_key_env, found timed_id (to use it: auth: timed)",
         ),
         (
-            "auth: timed, key_id: a, signing_key: b, signing_key_env: X",
-            "signing_key_env: signing_key is also set: keep only one of them",
+            "auth: timed, timed_id: a, timed_key: b, timed_key_env: X",
+            "timed_key_env: timed_key is also set: keep only one of them",
         ),
         (
-            "pool: {credentials: [a], profile: p}, key_id: a",
-            "pool: the credentials come from the pool: remove key_id",
+            "pool: {credentials: [a], profile: p}, timed_id: a",
+            "pool: the credentials come from the pool: remove timed_id",
         ),
     ],
 )
@@ -85,5 +86,12 @@ def test_the_loader_and_the_schema_know_what_does_not_go_with_a_further_value(
 
 
 def test_the_variable_of_a_further_value_has_to_be_set(further: dict[str, Any]) -> None:
-    said, _ = further["problems"]["auth: timed, key_id: a, signing_key_env: UNSET"]
-    assert "providers.p.signing_key_env: the environment variable UNSET is not set" in said
+    said, _ = further["problems"]["auth: timed, timed_id: a, timed_key_env: UNSET"]
+    assert "providers.p.timed_key_env: the environment variable UNSET is not set" in said
+
+
+@pytest.mark.parametrize("key", ["timed_key", "timed_key_env"])
+def test_what_stands_in_place_of_a_further_key_is_not_quoted(further: dict[str, Any], key: str) -> None:
+    said, _ = further["problems"][f"auth: timed, timed_id: a, {key}: {{hidden: 1, hidden: 2}}"]
+    assert f"providers.p.{key}.…: duplicate key" in said
+    assert "hidden" not in said
