@@ -265,7 +265,10 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     @cached_property
     def missing_api(self) -> TextApi | None:
         """The one of OpenAI's two APIs for text that it does not serve; ``None``: it serves both."""
-        return next((api for api in TextApi if api not in self.speaks), None)
+        served = self.speaks
+        if of_chat(self.row):
+            served &= {name.text_api for name in self.row.dialects}
+        return next((api for api in TextApi if api not in served), None)
 
     @cached_property
     def is_vertex(self) -> bool:
