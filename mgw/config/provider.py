@@ -202,7 +202,7 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     )
     own_max_tokens_field: Omittable[MaxTokensFieldName] = setting(
         "Name of the field that limits the output in translated chat requests",
-        "Only for these three kinds.",
+        "Only for these kinds.",
         shown=_max_tokens_fields(),
         key="max_tokens_field",
     )
