@@ -2,7 +2,7 @@
 
 A module that begins to name a single kind, route or reason knows what a table should know: the test turns
 red, and either the knowledge moves into the table or the new place is written down here and in
-``CONTRIBUTING.rst``.
+``docs/architecture.rst``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,15 @@ SOURCES: Final = {
 ERRORS: Final = {f"dialects/{name}/errors.py" for name in ("openai", "anthropic", "gemini")}
 
 NAMED_IN: Final = {
+    "a field of a request": (
+        r"image_shape|IMAGE_SHAPE",
+        # What a conversation has, the name of what may be lost, and each dialect that reads or writes it.
+        {
+            *("canonical/conversation.py", "canonical/features.py"),
+            *("dialects/openai/request.py", "dialects/openai/options.py"),
+            *("dialects/gemini/request.py", "dialects/gemini/options.py"),
+        },
+    ),
     "a provider kind": (r"azure_openai|AZURE_OPENAI", {"nouns/kinds.py", "nouns/vocabulary.py"}),
     "a way to call a provider": (r"wires\.azure|wire=\"azure\"", {"nouns/kinds.py"}),
     "a sink of usage events": (

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.config.edge_auth import NamedKeySettings
 from mgw.config.load import parse
 from mgw.config.problems import (
+    OF_NAMED_KEYS,
     ConfigError,
     Problem,
 )
+from mgw.config.settings_base import file_settings
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Capability
 from mgw.routing.resolve import REQUIRED
 from mgw.routing.routes import ROUTES
 
 ONE = "providers: {main: {kind: openai}}\n"
+
+
+def test_every_setting_of_a_named_key_is_known_so_that_its_limits_hold_and_messages_name_it() -> None:
+    assert set(file_settings(NamedKeySettings)) == OF_NAMED_KEYS, "a limit belongs in LIMITS_OF_KEYS"
 
 
 def problems_of(text: str, **environ: str) -> tuple[Problem, ...]:

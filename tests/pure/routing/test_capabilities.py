@@ -54,7 +54,7 @@ def test_the_support_grid(name: str, provider: str, cell: str) -> None:
 
 
 def test_every_text_route_has_its_line_in_the_grid() -> None:
-    assert set(GRID) == set(ROUTE)
+    assert set(GRID) == set(ROUTE), "write a line in GRID, and the route in rules 4.2 and 4.7 of the contract"
 
 
 @pytest.mark.parametrize("name", sorted(ROUTE))
