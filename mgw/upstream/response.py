@@ -22,6 +22,7 @@ from twisted.logger import Logger
 from mgw.http.response_head import ResponseHead
 from mgw.http.upstream_connection import ResponseBody
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.upstream.unframing import Unframing
 from mgw.upstream.wires.wire import Unframer
 from mgw.wire.headers import RawHeaders
 
@@ -79,41 +80,6 @@ class NullReceiver:
 _NULL_RECEIVER: Final = NullReceiver()
 
 
-class _UnframedBody:
-    """Delivers a body without the host's framing."""
-
-    def __init__(self, response: UpstreamResponse, receiver: BodyReceiver, unframer: Unframer) -> None:
-        self._response = response
-        self._receiver = receiver
-        self._unframer = unframer
-        self._is_finished = False
-
-    def on_body_data(self, data: bytes) -> None:
-        self._deliver(data)
-
-    def on_body_end(self) -> None:
-        if self._is_finished or self._deliver(b""):
-            self._receiver.on_body_end()
-
-    def on_body_error(self, error: GatewayError) -> None:
-        self._receiver.on_body_error(error)
-
-    def _deliver(self, data: bytes) -> bool:
-        """Deliver what becomes of some bytes, or of the end; return whether it is in order."""
-        try:
-            unframed = self._unframer.feed(data) if data else b""
-            if not data or self._response.all_delivered:  # with the last piece: nothing may follow it
-                self._is_finished = True
-                unframed += self._unframer.finish()
-        except GatewayError as error:
-            self._response.cancel()
-            self._receiver.on_body_error(error)
-            return False
-        if unframed:
-            self._receiver.on_body_data(unframed)
-        return True
-
-
 class UpstreamResponse:
     """The head of a provider's response, and the handle to its body."""
 
@@ -126,7 +92,7 @@ class UpstreamResponse:
         "_read_ahead",
         "_read_ahead_bytes",
         "_receiver",
-        "_unframer",
+        "_unframing",
         "all_delivered",
         "head",
         "status",
@@ -143,7 +109,7 @@ class UpstreamResponse:
         self._delivering = False
         self._read_ahead: Deferred[None] | None = None
         self._read_ahead_bytes = 0
-        self._unframer: Unframer | None = None
+        self._unframing: Unframing | None = None
         self.all_delivered = False
         """Whether the piece that the receiver is given, or was given last, is the last one of the body."""
 
@@ -213,13 +179,11 @@ class UpstreamResponse:
 
     def unframe(self, head: ResponseHead, unframer: Unframer) -> None:
         """Deliver the body as ``unframer`` makes it, under another head."""
-        self.head, self._unframer = head, unframer
+        self.head, self._unframing = head, Unframing(unframer)
 
     def deliver_body(self, receiver: BodyReceiver) -> None:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
         assert self._receiver is None, "a response has one receiver"
-        if self._unframer is not None:
-            receiver = _UnframedBody(self, receiver, self._unframer)
         self._receiver = receiver
         self._paused = False
         self.deliver_pending()
@@ -229,19 +193,22 @@ class UpstreamResponse:
     def take_whole(self) -> bytes | None:
         """Return all of the body if it has arrived already and nobody reads it; else ``None``.
 
-        The connection is free then.
-
-        :raises GatewayError: ``UPSTREAM_BROKEN``: its framing is broken.
+        The connection is free then.  What has to be unframed is delivered, since its frames may be broken.
         """
         connection, arrived = self._connection, self._body
-        if not arrived.ended or connection is None or self._receiver is not None:
+        if (
+            not arrived.ended
+            or connection is None
+            or self._receiver is not None
+            or self._unframing is not None
+        ):
             return None
         pieces = arrived.pieces
         body = pieces.pop() if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._connection = None
         connection.on_response_end()
-        return body if self._unframer is None else self._unframer.feed(body) + self._unframer.finish()
+        return body
 
     def pause(self) -> None:
         """Deliver nothing, and read nothing, until :meth:`resume`."""
@@ -282,6 +249,7 @@ class UpstreamResponse:
         if self._connection is None:
             return
         self._receiver = _NULL_RECEIVER
+        self._unframing = None
         self._body.pieces.clear()
         if not self._body.ended:
             self._connection.wait_for_end()
@@ -307,6 +275,9 @@ class UpstreamResponse:
             while pieces and not self._paused:
                 assert self._receiver is not None
                 self.all_delivered = self._body.ended
+                if self._unframing is not None:
+                    self._deliver_unframed(self._receiver, self._unframing)
+                    continue
                 if len(pieces) == 1:
                     self._receiver.on_body_data(pieces.pop())
                     continue
@@ -322,7 +293,25 @@ class UpstreamResponse:
         finally:
             self._delivering = False
         if not self._paused and (self._error is not None or self._body.ended):
-            self._finish()
+            if self._error is None and self._unframing is not None:
+                pieces.append(b"")  # the end came alone
+                self.deliver_pending()
+            else:
+                self._finish()
+
+    def _deliver_unframed(self, receiver: BodyReceiver, unframing: Unframing) -> None:
+        """Deliver what the pieces complete; behind that a fault in their frames ends the body."""
+        pieces, ends = self._body.pieces, self._body.ended
+        unframed = unframing.feed(b"".join(pieces), ends=ends)
+        pieces.clear()
+        if ends or unframing.fault is not None:
+            self._unframing = None
+        if unframing.fault is not None:
+            self._error, self.all_delivered = unframing.fault, False
+            if self._connection is not None:
+                self._connection.abort()
+        if unframed:
+            receiver.on_body_data(unframed)
 
     def _finish(self) -> None:
         receiver, connection = self._receiver, self._connection

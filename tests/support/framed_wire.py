@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from mgw.canonical.catalog import ListedModel
@@ -75,19 +76,17 @@ class Frames:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> bytes:
-        """Return the events whose frames are complete."""
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield the events whose frames are complete."""
         self._held += data
-        events: list[bytes] = []
         while len(self._held) >= 4:
             (size,) = struct.unpack_from(">I", self._held)
             if size > _MAX_FRAME:
                 raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent a frame that is too large")
             if len(self._held) < 4 + size:
                 break
-            events.append(self._event(bytes(self._held[4 : 4 + size])))
+            yield self._event(bytes(self._held[4 : 4 + size]))
             del self._held[: 4 + size]
-        return b"".join(events)
 
     def finish(self) -> bytes:
         """Refuse a frame that was cut off."""
@@ -111,10 +110,10 @@ class Count:
     def __init__(self) -> None:
         self._held = b""
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> Iterable[bytes]:
         """Keep it."""
         self._held += data
-        return b""
+        return ()
 
     def finish(self) -> bytes:
         """Return the answer."""

@@ -13,7 +13,7 @@ alone is asked once for each head and target that is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -77,10 +77,10 @@ class Edited(Struct, frozen=True):
 class Unframer(Protocol):
     """Turns what a host sends into what its vendor would have sent."""
 
-    def feed(self, data: bytes) -> bytes:
-        """Return what these bytes complete.
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """Yield what these bytes complete, one frame after the other.
 
-        :raises GatewayError: ``UPSTREAM_BROKEN``.
+        :raises GatewayError: ``UPSTREAM_BROKEN``, behind the frames that are in order.
         """
         ...
 
@@ -126,7 +126,8 @@ class ProviderWire(Struct, frozen=True):
     unframe: Callable[[Asked, bytes], Framing | None] | None = None
     """How the body of a good response of this ``Content-Type`` is unframed; ``None``: not at all."""
     error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = None
-    """What a refusal says, by its status, headers and body, where it is none of the dialect's own."""
+    """What a refusal says, by its status, headers and body, where it is none of the dialect's own; raises
+    nothing, whatever the body is."""
     lister: ModelLister | None = None
     """How models are listed; ``None``: as the dialect has it."""
 
@@ -134,6 +135,10 @@ class ProviderWire(Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether bodies go and come as the dialect has them, so that heads and targets may be remembered."""
         return self.edits is None and self.unframe is None and self.error is None
+
+    def read_error(self, status: int, headers: RawHeaders, body: bytes) -> UpstreamError | None:
+        """Return what a refusal says where it is none of the dialect's own."""
+        return None if self.error is None else self.error(status, headers, body)
 
 
 VENDOR: Final = ProviderWire()

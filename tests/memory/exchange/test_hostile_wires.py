@@ -1,0 +1,107 @@
+"""Hosts that frame their streams, and that break, lie or say too much: what their clients see then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.upstream.wires.wire import Framing
+from mgw.usage.event import Outcome
+from tests.memory.exchange.test_wires import (
+    CHAT,
+    CONFIG,
+    EVENT_STREAM,
+    EVENTS,
+    HEAD,
+    MESSAGE,
+    VERSION,
+    WHOLE,
+    chunk,
+    pipeline_of,
+    streamed,
+)
+from tests.support.deferreds import refusal_of
+from tests.support.framed_kind import ROW
+from tests.support.framed_wire import FRAMES, WIRE, frame
+from tests.support.pipelines import Pipeline, answered
+
+TOO_LARGE: Final = b"\xff\xff\xff\xff"
+GOOD: Final = b"".join(map(frame, EVENTS[:3]))
+GOOD_EVENTS: Final = EVENT_STREAM[: EVENT_STREAM.index(b"event: content_block_stop")]
+
+
+def refusal(body: bytes, *headers: bytes) -> bytes:
+    lines = b"".join(b"%b\r\n" % header for header in headers)
+    return b"HTTP/1.1 400 Bad\r\n%bContent-Length: %d\r\n\r\n%b" % (lines, len(body), body)
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["each frame alone", "at once"])
+@pytest.mark.parametrize("end", [TOO_LARGE, frame(EVENTS[3])[:-3]], ids=["too large", "cut off"])
+@pytest.mark.parametrize("with_head", [True, False])
+def test_what_came_before_a_broken_frame_reaches_the_client(end: bytes, cut: bool, with_head: bool) -> None:
+    pipeline, client = streamed("/v1/messages", MESSAGE, VERSION) if not with_head else (pipeline_of(), None)
+    data = GOOD + end
+    if client is None:
+        client, _ = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+        pipeline.connection.send(answered(data, content_type=FRAMES))
+    else:
+        pieces = [GOOD, end] if cut else [data]
+        pipeline.connection.send(b"".join(map(chunk, pieces[:1])))
+        pipeline.connection.send(b"".join(map(chunk, pieces[1:])) + b"0\r\n\r\n")
+    assert client.body == GOOD_EVENTS
+    assert (client.aborted, client.finished) == (True, False)
+    event = pipeline.event()
+    assert (event.tokens_in, event.tokens_out) == (7, 3)
+    assert event.status is Outcome.UPSTREAM_ERROR
+
+
+class Endless:
+    """Waits for the end of a frame that is said to be very long."""
+
+    def __init__(self) -> None:
+        self.fed = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        self.fed += len(data)
+        return iter(())
+
+    def finish(self) -> bytes:
+        return b""
+
+
+def test_no_frame_takes_more_memory_than_a_limit_whatever_a_wire_lets_pass() -> None:
+    endless = Endless()
+    wire = replace(WIRE, unframe=lambda *_: Framing(endless, b"text/event-stream"))
+    pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": wire})
+    client, _ = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+    pipeline.connection.send(HEAD)
+    piece = chunk(bytes(1024 * 1024))
+    for _ in range(100):
+        if client.aborted:
+            break
+        pipeline.connection.send(piece)
+    assert client.aborted
+    assert endless.fed <= 34 * 1024 * 1024
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+def test_a_body_that_is_nested_too_deeply_is_the_clients_fault(path: str) -> None:
+    deep = b"[" * 5000 + b"]" * 5000
+    pipeline = pipeline_of()
+    _, ended = pipeline.ask(path, WHOLE[:-1] + b', "metadata": %b}' % deep, VERSION)
+    assert refusal_of(ended).reason is Reason.MALFORMED
+
+
+def test_a_wire_that_will_not_have_a_response_breaks_it() -> None:
+    def refuse(*_: object) -> Framing:
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is no stream")
+
+    pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": replace(WIRE, unframe=refuse)})
+    for path, body in (("/v1/messages", WHOLE), ("/v1/chat/completions", CHAT)):
+        _, ended = pipeline.ask(path, body, VERSION)
+        pipeline.connection.send(answered(b"<html>", content_type=b"text/html"))
+        assert refusal_of(ended).message == "the upstream's response is no stream"
