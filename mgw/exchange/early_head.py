@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred
 
 from mgw.dialects import provider_side_of
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.passthrough import Passthrough, is_encoded
+from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.response import (
     SLICE_BYTES,
     BufferedResponse,
@@ -43,7 +43,7 @@ from mgw.exchange.response_translation import MAX_ERROR_BYTES, StreamTranslation
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.silence import Silence
 from mgw.exchange.translation import Translation
-from mgw.http.response_head import ResponseHead
+from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.nouns.secret import without
 from mgw.upstream.client import UpstreamResponse
@@ -116,7 +116,7 @@ class EarlyHead:
         if head.status >= _FIRST_ERROR_STATUS:
             return BufferedResponse(partial(self._read_refusal, plan, head.status), max_bytes=MAX_ERROR_BYTES)
         found = plan.client_response(response, may_try_again=may_try_again)
-        if isinstance(found, BufferedResponse) or not self._follows(head):
+        if isinstance(found, BufferedResponse) or not self._follows(response.head):
             message = (
                 "the upstream's response is not a stream, but the client has already received the head of one"
             )

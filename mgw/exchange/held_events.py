@@ -3,7 +3,10 @@
 Providers tell some of their failures within a stream that began with a good status: as its first event, or
 behind events that announce the answer and hold none of it.  Where a request may be tried again, such a stream
 counts as a response of the status that its error stands for, if it is one of ``retries.statuses``; until then
-nothing of it, not even its head, has gone to the client.  What says nothing is a fact of the dialect
+nothing of it, not even its head, has gone to the client.  A host that frames its streams refuses in the first
+frame what others refuse with a status: there any error counts, whether or not anything is tried again.
+
+What says nothing is a fact of the dialect
 (:class:`~mgw.dialects.stream_end.StreamEvents`), and comments and empty lines say nothing anywhere.
 
 All else passes as it came, from the first event that says something on, and so does a beginning that grows
@@ -16,7 +19,7 @@ Source: contract 2.19.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -38,7 +41,6 @@ from mgw.exchange.response import (
 from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.nouns.secret import Secret, overwritten
-from mgw.routing.resolve import Target
 from mgw.upstream.failure import UpstreamFailure
 from mgw.wire.headers import RawHeaders, response_headers, retry_after_of, value_of
 from mgw.wire.json_array import ElementReader
@@ -76,8 +78,8 @@ class _Elements:
 class HeldEventsFilter:
     """A filter before another, which gets nothing until an event says something that is no error."""
 
-    target: Target
-    """Where the stream comes from."""
+    statuses: Container[int]
+    """Those of errors that count as a response."""
     events: StreamEvents
     inner: BodyFilter
     is_array: bool = False
@@ -172,7 +174,7 @@ class HeldEventsFilter:
             return False
         for event in events:
             error = self.events.find_error(event)
-            if error is not None and error.status in self.target.provider.retries.statuses:
+            if error is not None and error.status in self.statuses:
                 self.error = error
                 body = self.events.error_body(event, error)
                 self.body = b"[%b]" % body if self.is_array else body

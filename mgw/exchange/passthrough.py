@@ -5,7 +5,7 @@ Source: contract 5.1 and 5.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -37,7 +37,7 @@ from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
 from mgw.exchange.upstream_head import asked_of, render_head, request_of, sign_request
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.exchange.wired import WiredRequest
-from mgw.http.response_head import ResponseHead
+from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import Cause, GatewayError
@@ -50,6 +50,8 @@ from mgw.wire.headers import RawHeaders, response_headers
 from mgw.wire.media_types import is_event_stream
 
 _FIRST_ERROR_STATUS: Final = 400
+_REFUSALS: Final = range(400, 600)
+"""A host that frames its streams has a first frame in place of a status, so that any error is a refusal."""
 _MAX_REWRITTEN_BYTES: Final = 16 * 1024 * 1024
 """A page of Anthropic's list has at most 1,000 batches of less than a kilobyte."""
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
@@ -251,7 +253,6 @@ class Passthrough(Struct, eq=False):
             request = request_of(head, credential, body, self.request.values)
         if signing is not None:
             request = sign_request(request, signing, upstream)
-        sink = sink if self.wired is None else self.wired.unframe(sink)
         return upstream.start(request, sink, fresh=fresh)
 
     def _request(self, credential: Credential, upstream: Upstream) -> UpstreamRequest:
@@ -266,6 +267,7 @@ class Passthrough(Struct, eq=False):
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
+        unframed = self.wired is not None and self.wired.unframe(response)
         head, route = response.head, self.route
         stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
         if self.wired is not None and head.status >= _FIRST_ERROR_STATUS:
@@ -281,7 +283,8 @@ class Passthrough(Struct, eq=False):
             secrets = self.secrets()
             reason = overwritten(reason, secrets)
             lines = overwritten(lines, secrets)
-        holds = may_try_again and stream and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
+        holds = (may_try_again or unframed) and stream
+        holds = holds and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
         body = None if holds else response.take_whole()
         if body is not None:
             body, usage, fault = self._meter_whole(head, body, stream=stream)
@@ -297,13 +300,17 @@ class Passthrough(Struct, eq=False):
             lines=lines,
             content_length=head.content_length,
         )
-        return self._held(streaming, head) if holds else streaming
+        if not holds:
+            return streaming
+        statuses = _REFUSALS if unframed else self.target.provider.retries.statuses
+        return self._held(streaming, head, statuses, is_answer=may_try_again and route.has_known_end)
 
-    def _held(self, streaming: StreamingResponse, head: ResponseHead) -> StreamingResponse:
+    def _held(
+        self, streaming: StreamingResponse, head: ResponseHead, statuses: Container[int], *, is_answer: bool
+    ) -> StreamingResponse:
         """Return a stream of which nothing goes out before it says something."""
         events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
-        is_answer = self.route.has_known_end
-        held = HeldEventsFilter(self.target, events, inner, is_array(head), is_answer)
+        held = HeldEventsFilter(statuses, events, inner, is_array(head), is_answer)
         return hold_events(streaming, head, held, self.secrets())
 
     def _meter_whole(
@@ -394,9 +401,3 @@ def _rewrite_body(status: int, headers: RawHeaders, rewriter: UrlRewriter, body:
 
 def _may_be_short(length: int | None) -> bool:
     return length is None or length <= MAX_ERROR_BYTES
-
-
-def is_encoded(head: ResponseHead) -> bool:
-    """Whether the body of a response has a content coding."""
-    encoding = head.content_encoding
-    return encoding is not None and encoding.strip().lower() not in (b"identity", b"")

@@ -97,7 +97,7 @@ def complete_refusal(
 ) -> FullResponse:
     """Return a refusal in the client's dialect if its host has another form for it, else as it came."""
     headers = [pair for pair in response_headers(head.headers) if pair[0].lower() != b"content-length"]
-    error = wired.read_error(head.status, head.headers, body)
+    error = wired.wire.read_error(head.status, head.headers, body)
     if error is None:
         error = error_reader_of(wired.dialect)(head.status, body)
         return FullResponse(head.status, headers, overwritten(body, secrets), error=error)

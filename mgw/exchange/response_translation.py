@@ -75,11 +75,6 @@ def _do_nothing() -> None:
     """Nothing was found."""
 
 
-def _is_dialects(status: int, headers: RawHeaders, body: bytes) -> UpstreamError | None:  # noqa: ARG001
-    """The refusal is in the provider's dialect."""
-    return None
-
-
 @dataclass(slots=True)
 class ResponseTranslation(ABC):
     """How the response to one request is translated; what all ways of it share."""
@@ -93,10 +88,10 @@ class ResponseTranslation(ABC):
     """What was sent, and no error may repeat."""
     _renamed: tuple[ToolPlaces, ToolNameMap] | None = field(init=False, default=None, repr=False)
     """Where the provider's response names tools, and what its names are."""
-    read_host_error: Callable[[int, RawHeaders, bytes], UpstreamError | None] = field(
-        init=False, default=_is_dialects, repr=False
+    read_host_error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = field(
+        init=False, default=None, repr=False
     )
-    """Reads a refusal that the host has in another form than the provider's dialect."""
+    """Reads a refusal that the host has in another form than the provider's dialect, where there are any."""
     on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
@@ -179,9 +174,12 @@ class ResponseTranslation(ABC):
         if status < 400:
             message = f"the upstream returned status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        error = self.read_host_error(status, head.headers, body)
+        if len(body) > MAX_ERROR_BYTES:
+            body = b""
+        read = self.read_host_error
+        error = None if read is None else read(status, head.headers, body)
         if error is None:
-            error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
+            error = self.provider.parse_error(status, body)
         return self.render_refusal(error, _retry_headers(head))
 
 

@@ -20,7 +20,7 @@ from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.exchange.passthrough import Passthrough, is_encoded
+from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.received import Fault
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
@@ -30,7 +30,7 @@ from mgw.exchange.response import (
     StreamingResponse,
     WholeResponse,
 )
-from mgw.http.response_head import ResponseHead
+from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
@@ -135,8 +135,8 @@ class RenamedPassthrough:
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Return the response that the client gets, with its own names."""
-        head = response.head
         found = self.plan.client_response(response, may_try_again=may_try_again)
+        head = response.head
         if head.status >= _FIRST_OTHER_STATUS or is_encoded(head) or isinstance(found, BufferedResponse):
             return found
         is_stream = is_event_stream(head.content_type)

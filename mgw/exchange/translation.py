@@ -123,7 +123,6 @@ class Translation:
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
-        sink = sink if self.wired is None else self.wired.unframe(sink)
         if signing is not None:
             request = request_of(self.head, credential, self.body, self.request.values)
             return upstream.start(sign_request(request, signing, upstream), sink, fresh=fresh)
@@ -138,6 +137,8 @@ class Translation:
         :param may_try_again: whether a stream is held back until it says something, not just until it begins.
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
+        if self.wired is not None:
+            self.wired.unframe(response)
         return self.response.client_response(response, may_try_again=may_try_again)
 
 
@@ -338,7 +339,7 @@ class TranslationBuilder:
             head = translated_head(*sent)
         else:
             head, wired, body = wired_head(*sent)
-            response.read_host_error = wired.read_error
+            response.read_host_error = wire.error
         self._rendered_bytes = len(body)
         retry = self if rendered.thoughts else None
         early = None

@@ -88,6 +88,12 @@ class ResponseHead(Struct):
         self.raw, self._pairs, self.relayed_lines = HEAD_END, None, b""
 
 
+def is_encoded(head: ResponseHead) -> bool:
+    """Whether the body of a response has a content coding."""
+    encoding = head.content_encoding
+    return encoding is not None and encoding.strip().lower() not in (b"identity", b"")
+
+
 HeaderLine = tuple[bytes, bytes, str | None, bool]
 """Name and value of a line, the attribute that takes note of the value, and whether the line is relayed."""
 

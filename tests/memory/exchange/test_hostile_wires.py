@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.wires.wire import Framing
 from mgw.usage.event import Outcome
+from mgw.wire.headers import value_of
 from tests.memory.exchange.test_wires import (
     CHAT,
     CONFIG,
@@ -18,6 +21,7 @@ from tests.memory.exchange.test_wires import (
     EVENTS,
     HEAD,
     MESSAGE,
+    STREAM,
     VERSION,
     WHOLE,
     chunk,
@@ -59,6 +63,16 @@ def test_what_came_before_a_broken_frame_reaches_the_client(end: bytes, cut: boo
     assert event.status is Outcome.UPSTREAM_ERROR
 
 
+def test_a_stream_in_a_coding_is_refused_before_its_frames_are_looked_for() -> None:
+    pipeline = pipeline_of()
+    client, ended = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+    head = HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+    pipeline.connection.send(head + chunk(gzip.compress(STREAM)) + b"0\r\n\r\n")
+    refused = refusal_of(ended)
+    assert (client.started, refused.reason) == (False, Reason.UPSTREAM_BROKEN)
+    assert "compressed" in refused.message
+
+
 class Endless:
     """Waits for the end of a frame that is said to be very long."""
 
@@ -77,14 +91,14 @@ def test_no_frame_takes_more_memory_than_a_limit_whatever_a_wire_lets_pass() -> 
     endless = Endless()
     wire = replace(WIRE, unframe=lambda *_: Framing(endless, b"text/event-stream"))
     pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": wire})
-    client, _ = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+    _, ended = pipeline.ask("/v1/messages", MESSAGE, VERSION)
     pipeline.connection.send(HEAD)
     piece = chunk(bytes(1024 * 1024))
     for _ in range(100):
-        if client.aborted:
+        if ended.called:
             break
         pipeline.connection.send(piece)
-    assert client.aborted
+    assert refusal_of(ended).reason is Reason.UPSTREAM_BROKEN
     assert endless.fed <= 34 * 1024 * 1024
 
 
@@ -94,6 +108,38 @@ def test_a_body_that_is_nested_too_deeply_is_the_clients_fault(path: str) -> Non
     pipeline = pipeline_of()
     _, ended = pipeline.ask(path, WHOLE[:-1] + b', "metadata": %b}' % deep, VERSION)
     assert refusal_of(ended).reason is Reason.MALFORMED
+
+
+def test_the_body_of_a_response_that_has_none_is_not_unframed() -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask("/v1/messages/count_tokens", WHOLE, VERSION)
+    pipeline.connection.send(b"HTTP/1.1 304 Not Modified\r\n\r\n")
+    assert (client.status, client.body, client.finished) == (304, b"", True)
+
+
+@pytest.mark.parametrize(
+    "retries", ["", "retries: {attempts: 1, statuses: [503]}"], ids=["none", "of others"]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_fault_in_the_first_frame_is_a_response_of_its_own_status(retries: str, whole: bool) -> None:
+    pipeline = pipeline_of(text=CONFIG + retries)
+    client, _ = pipeline.ask("/v1/messages", MESSAGE, VERSION)
+    fault = frame({"fault": "Busy", "said": "later, framed-canary"})
+    if whole:
+        pipeline.connection.send(answered(fault, content_type=FRAMES))
+    else:
+        pipeline.connection.send(HEAD)
+        pipeline.connection.send(chunk(fault) + b"0\r\n\r\n")
+    assert (client.status, value_of(client.headers, b"content-type")) == (529, b"application/json")
+    assert json.loads(client.body)["error"]["message"] == "later, *************"
+    assert pipeline.event().http_status == 529
+
+
+def test_a_stream_without_a_fault_goes_on_with_its_first_frame() -> None:
+    pipeline, client = streamed("/v1/messages", MESSAGE, VERSION)
+    assert not client.started
+    pipeline.connection.send(chunk(frame(EVENTS[0])))
+    assert client.body == EVENT_STREAM[: len(client.body)] != b""
 
 
 def test_a_wire_that_will_not_have_a_response_breaks_it() -> None:
