@@ -114,7 +114,7 @@ class EarlyHead:
             return plan.client_response(response, may_try_again=may_try_again)
         head = response.head
         if head.status >= _FIRST_ERROR_STATUS:
-            return BufferedResponse(partial(self._read_refusal, plan, head.status), max_bytes=MAX_ERROR_BYTES)
+            return BufferedResponse(partial(self._read_refusal, plan, head), max_bytes=MAX_ERROR_BYTES)
         found = plan.client_response(response, may_try_again=may_try_again)
         if isinstance(found, BufferedResponse) or not self._follows(response.head):
             message = (
@@ -173,13 +173,16 @@ class EarlyHead:
         announced = media_type(self._last_translation.writer.content_type)
         return media_type(head.content_type or b"") == announced and not is_encoded(head)
 
-    def _read_refusal(self, plan: Plan, status: int, body: bytes) -> FullResponse:
+    def _read_refusal(self, plan: Plan, head: ResponseHead, body: bytes) -> FullResponse:
         """Return the refusal of a provider of the client's own family, for an error event."""
-        error = provider_side_of(self._exchange.route.dialect).parse_error(status, body)
+        wire = self._exchange.generation.upstreams[plan.target.provider.name].wire
+        error = wire.read_error(head.status, head.headers, body)
+        if error is None:
+            error = provider_side_of(self._exchange.route.dialect).parse_error(head.status, body)
         passing = plan.plan if isinstance(plan, RenamedPassthrough) else plan
         if isinstance(passing, Passthrough):
             error = replace(error, message=without(error.message, passing.secrets(), lambda _: "[key]"))
-        return FullResponse(status, [], b"", error=error)
+        return FullResponse(head.status, [], b"", error=error)
 
 
 def silence_for(early: EarlyHead | None, exchange: Exchange, streaming: StreamingResponse) -> Silence | None:

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec.structs import replace
 from twisted.python.failure import Failure
 
-from mgw.canonical.reply import TokenUsage
+from mgw.canonical.reply import TokenUsage, UpstreamError
 from mgw.dialects import client_side_of, error_reader_of
 from mgw.dialects.dialect import Meter
 from mgw.dialects.refusal import word_of
@@ -32,14 +32,17 @@ from mgw.nouns.secret import Secret, overwritten, without
 from mgw.nouns.vocabulary import DialectName
 from mgw.routing.resolve import Target
 from mgw.upstream.client import UpstreamResponse
+from mgw.upstream.wires.wire import ProviderWire
 from mgw.usage.error_message import format_error_message
 from mgw.usage.journal import ProviderFailure
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import response_headers, values_of
+from mgw.wire.headers import RawHeaders, response_headers, values_of
 from mgw.wire.media_types import JSON
 
 MAX_BYTES: Final = 64 * 1024
 """A longer body is no error's."""
+_LENGTH: Final = frozenset({b"content-length"})
+_OF_BODY: Final = OF_BODY | {b"content-encoding"}
 ARRIVAL_SECONDS: Final = 0.25
 """How long the body of a response that nobody gets may take: no pause before a repetition is shorter."""
 
@@ -87,23 +90,35 @@ class RefusalMeter:
         return Fault(refusal_error(self._dialect, self._status, body), self._status)
 
 
-def refusal_error(dialect: DialectName, status: int, body: bytes) -> GatewayError:
-    """Return the error that a refusal is, with what it says itself."""
-    return status_error(status, error_reader_of(dialect)(status, body).own_message if body else None)
+def refusal_error(
+    dialect: DialectName, status: int, body: bytes, host_error: UpstreamError | None = None
+) -> GatewayError:
+    """Return the error that a refusal is, with what it says itself.
+
+    :param host_error: what the host says in a form of its own.
+    """
+    if host_error is None and body:
+        host_error = error_reader_of(dialect)(status, body)
+    return status_error(status, None if host_error is None else host_error.own_message)
 
 
 def complete_refusal(
     wired: WiredRequest, head: ResponseHead, secrets: Sequence[Secret], body: bytes
 ) -> FullResponse:
     """Return a refusal in the client's dialect if its host has another form for it, else as it came."""
-    headers = [pair for pair in response_headers(head.headers) if pair[0].lower() != b"content-length"]
-    error = wired.wire.read_error(head.status, head.headers, body)
+    text = _readable(head.headers, body)
+    error = wired.wire.read_error(head.status, head.headers, text)
+    dropped = _LENGTH if error is None else _OF_BODY
+    headers = [
+        (name, overwritten(value, secrets))
+        for name, value in response_headers(head.headers)
+        if name.lower() not in dropped
+    ]
     if error is None:
-        error = error_reader_of(wired.dialect)(head.status, body)
+        error = error_reader_of(wired.dialect)(head.status, text)
         return FullResponse(head.status, headers, overwritten(body, secrets), error=error)
     error = replace(error, message=without(error.message, secrets, lambda _: "[key]"))
     status, body = client_side_of(wired.client).render_error(error, wired.request_id)
-    headers = [pair for pair in headers if pair[0].lower() not in OF_BODY]
     return FullResponse(status, [*headers, (b"Content-Type", JSON)], body, error=error)
 
 
@@ -137,9 +152,9 @@ def report_refusal(exchange: Exchange, target: Target, response: UpstreamRespons
         response.cancel()
         generation.failures.write(failure, suppressed)
         return
-    codings = b",".join(values_of(response.headers, b"content-encoding"))
     write = partial(generation.failures.write, suppressed=suppressed)
-    warning = _Warning(failure, target.provider.row.dialect, status, codings, exchange.secrets(), write)
+    wire, dialect = generation.upstreams[name].wire, target.provider.row.dialect
+    warning = _Warning(failure, dialect, wire, exchange.secrets(), write)
     reading = response.read_ahead(MAX_BYTES)
     _ = reading.addTimeout(ARRIVAL_SECONDS, exchange.clock).addBoth(warning.write_of, response)
 
@@ -150,24 +165,26 @@ class _Warning:
 
     failure: ProviderFailure
     dialect: DialectName
-    status: int
-    codings: bytes
+    wire: ProviderWire
     secrets: Sequence[Secret] = field(repr=False)
     write: Callable[[ProviderFailure], None]
 
     def write_of(self, _: Failure | None, response: UpstreamResponse) -> None:
         """Warn, with what has arrived."""
-        body = response.arrived
+        status, headers, body = response.status, response.headers, response.arrived
         response.cancel()
-        error = refusal_error(self.dialect, self.status, self._decoded(body))
-        said = error.provider_message
+        body = _readable(headers, body)
+        host_error = self.wire.read_error(status, headers, body)
+        said = refusal_error(self.dialect, status, body, host_error).provider_message
         message = None if said is None else format_error_message(said, self.secrets)
         self.write(replace(self.failure, message=message))
 
-    def _decoded(self, body: bytes) -> bytes:
-        if len(body) > MAX_BYTES:
-            return b""
-        try:
-            return decode_content(body, self.codings, MAX_BYTES)
-        except GatewayError:
-            return b""
+
+def _readable(headers: RawHeaders, body: bytes) -> bytes:
+    """Return the body of a refusal without its coding; empty where it is too long, or cannot be decoded."""
+    if len(body) > MAX_BYTES:
+        return b""
+    try:
+        return decode_content(body, b",".join(values_of(headers, b"content-encoding")), MAX_BYTES)
+    except GatewayError:
+        return b""

@@ -14,6 +14,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.wires.wire import Framing
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
+from tests.memory.exchange.test_failures import warnings
 from tests.memory.exchange.test_wires import (
     CHAT,
     CONFIG,
@@ -41,6 +42,35 @@ GOOD_EVENTS: Final = EVENT_STREAM[: EVENT_STREAM.index(b"event: content_block_st
 def refusal(body: bytes, *headers: bytes) -> bytes:
     lines = b"".join(b"%b\r\n" % header for header in headers)
     return b"HTTP/1.1 400 Bad\r\n%bContent-Length: %d\r\n\r\n%b" % (lines, len(body), body)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["in another form", "as it came"])
+def test_no_header_of_a_refusal_repeats_the_operators_key(named: bool) -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask("/v1/messages", WHOLE, VERSION)
+    name = [b"X-Framed-Error: Throttled"] if named else []
+    pipeline.connection.send(refusal(b'{"said": "no"}', b"X-Sent: key framed-canary", *name))
+    assert client.status == (429 if named else 400)
+    assert value_of(client.headers, b"x-sent") == b"key *************"
+
+
+def test_a_warning_of_another_attempt_has_what_a_refusal_says_in_its_own_form() -> None:
+    pipeline = pipeline_of(text=CONFIG + "retries: {attempts: 1, statuses: [400]}")
+    with warnings() as heard:
+        _ = pipeline.ask("/v1/messages", WHOLE, VERSION)
+        pipeline.connection.send(refusal(b'{"said": "slower, framed-canary"}', b"X-Framed-Error: Throttled"))
+        pipeline.clock.advance(1)
+    [warning] = heard
+    assert warning.startswith('the provider returned status 400: "slower, [redacted]" (provider=host')
+
+
+def test_a_refusal_with_a_coding_is_read() -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask("/v1/messages", WHOLE, VERSION)
+    body = gzip.compress(b'{"said": "slower, framed-canary"}')
+    pipeline.connection.send(refusal(body, b"Content-Encoding: gzip", b"X-Framed-Error: Throttled"))
+    assert (client.status, value_of(client.headers, b"content-encoding")) == (429, None)
+    assert json.loads(client.body)["error"]["message"] == "slower, [key]"
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["each frame alone", "at once"])
