@@ -143,9 +143,16 @@ class RenamedPassthrough:
         if isinstance(found, WholeResponse):
             return self._whole(found, is_stream=is_stream)
         if is_stream:
-            body_filter = RestoredFilter(found.body_filter, RestoredStream(self.places, self.names))
-            lines = None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines)
-            return replace(found, body_filter=body_filter, lines=lines, content_length=None)
+            stream, early = RestoredStream(self.places, self.names), found.early_failure
+            if early is not None and early.body_filter is not None:
+                early = replace(early, body_filter=RestoredFilter(early.body_filter, stream))
+            return replace(
+                found,
+                body_filter=RestoredFilter(found.body_filter, stream),
+                lines=None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines),
+                content_length=None,
+                early_failure=early,
+            )
         return BufferedResponse(partial(self._complete, head, found))
 
     def _whole(self, whole: WholeResponse, *, is_stream: bool) -> WholeResponse:

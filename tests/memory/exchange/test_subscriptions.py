@@ -106,6 +106,18 @@ def test_a_whole_answer_has_the_clients_names_and_is_metered() -> None:
     assert (pipeline.event().tokens_in, pipeline.event().tokens_out) == (7, 5)
 
 
+def test_a_stream_that_was_held_for_another_attempt_has_the_clients_names() -> None:
+    pipeline = Pipeline(PROVIDERS + "retries: {attempts: 1}")
+    pipeline.generation.rewrites = {"claude": BodyRewrite(profile(PROFILE + NAMES), CloakMode.AUTO)}
+    client = ask_messages(pipeline)
+    pipeline.connection.send(STREAM_HEAD)
+    pieces = [*EVENTS[:4], *EVENTS[1:]]  # two calls, the first of which ends the waiting
+    for piece in pieces:
+        pipeline.connection.send(piece)
+    pipeline.connection.close()
+    assert client.body == b"".join(pieces).replace(b'"name":"Bash","input"', b'"name":"shell","input"')
+
+
 def test_a_whole_answer_that_comes_in_pieces_has_them_as_well() -> None:
     pipeline = rewriting()
     client = ask_messages(pipeline)
