@@ -241,36 +241,37 @@ async def _passthrough(
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
     rewriter = url_rewriter_for(exchange, request, target)
     plan = _passthrough_of(exchange, request, target, body, rewriter=rewriter)
-    if not wire.is_plain:
-        await _put_on_wire(exchange, plan, wire)
+    await _put_on_wire(exchange, plan)
     return plan
 
 
-async def _put_on_wire(exchange: Exchange, plan: Passthrough, wire: ProviderWire) -> None:
-    """Change a request into what the hosts of its provider take.
+async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
+    """Change a request into what the hosts of its provider take, where that is not as the dialect has it.
 
     :raises GatewayError: they cannot take it.
     """
-    route, request, target, body = plan.route, plan.request, plan.target, plan.body
+    request, body = plan.request, plan.body
+    wire = exchange.generation.upstreams[plan.target.provider.name].wire
+    if wire.is_plain:
+        return
     text = body if isinstance(body, bytes) else b""
     if text and request.content_codings and not plan.reencoded:
         text = await decode_body(exchange, request, text)
         plan.reencoded = True
-    stream = route.in_pieces or asks_for_stream(text)
-    asked = asked_of(route, target, request, stream=stream)
-    wired = WiredRequest(
-        wire,
-        asked,
-        wire.call(target.provider, asked),
-        forwarded_headers(request.headers, route.family, target),
-        route.dialect,
-        target.provider.row.dialect,
-        exchange.request_id,
-    )
-    edit = partial(wired.edit, text)
-    plan.wired, edited = await maybe_offload(exchange.offload, edit, large=len(text) > SMALL_BYTES)
+    wired_by = partial(_wired, exchange, plan, wire, text)
+    plan.wired, edited = await maybe_offload(exchange.offload, wired_by, large=len(text) > SMALL_BYTES)
     if isinstance(body, bytes):
         plan.body = edited
+
+
+def _wired(
+    exchange: Exchange, plan: Passthrough, wire: ProviderWire, text: bytes
+) -> tuple[WiredRequest, bytes]:
+    route, request, target = plan.route, plan.request, plan.target
+    asked = asked_of(route, target, request, stream=route.in_pieces or asks_for_stream(text))
+    headers = forwarded_headers(request.headers, route.family, target)
+    names = route.dialect, target.provider.row.dialect, exchange.request_id
+    return WiredRequest(wire, asked, wire.call(target.provider, asked), headers, *names).edit(text)
 
 
 def _is_rewritable(route: Route) -> bool:
@@ -292,6 +293,7 @@ async def _rewritten(
     find = partial(rewrite.edits, rewriting, text, value_of(request.headers, b"user-agent"))
     body.edits += await maybe_offload(exchange.offload, find, large=len(text) > SMALL_BYTES)
     plan = _passthrough_of(exchange, request, target, body)
+    await _put_on_wire(exchange, plan)
     if rewrite.names is None:
         return plan
     plan.readable = True

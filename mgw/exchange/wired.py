@@ -71,5 +71,5 @@ def asks_for_stream(body: bytes) -> bool:
     """Whether a JSON body asks for an answer in pieces, as it does in OpenAI's and Anthropic's wire."""
     try:
         return decode(body, type=_StreamField).stream
-    except MsgspecError:  # the provider's to refuse
+    except (MsgspecError, RecursionError):  # the provider's to refuse
         return False

@@ -5,16 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
 
+from mgw.config.profile import CloakMode
+from mgw.credentials.subscription.rewrite import BodyRewrite
+from mgw.exchange.wired import asks_for_stream
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.wires.wire import Framing
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.memory.exchange.test_failures import warnings
+from tests.memory.exchange.test_subscriptions import NAMES
 from tests.memory.exchange.test_wires import (
     CHAT,
     CONFIG,
@@ -27,12 +31,14 @@ from tests.memory.exchange.test_wires import (
     WHOLE,
     chunk,
     pipeline_of,
+    sent,
     streamed,
 )
 from tests.support.deferreds import refusal_of
 from tests.support.framed_kind import ROW
 from tests.support.framed_wire import FRAMES, WIRE, frame
 from tests.support.pipelines import Pipeline, answered
+from tests.support.subscriptions import PROFILE, profile
 
 TOO_LARGE: Final = b"\xff\xff\xff\xff"
 GOOD: Final = b"".join(map(frame, EVENTS[:3]))
@@ -140,6 +146,10 @@ def test_a_body_that_is_nested_too_deeply_is_the_clients_fault(path: str) -> Non
     assert refusal_of(ended).reason is Reason.MALFORMED
 
 
+def test_whether_a_stream_is_wanted_is_no_question_of_depth() -> None:
+    assert not asks_for_stream(b'{"metadata":' + b"[" * 100_000)
+
+
 def test_the_body_of_a_response_that_has_none_is_not_unframed() -> None:
     pipeline = pipeline_of()
     client, _ = pipeline.ask("/v1/messages/count_tokens", WHOLE, VERSION)
@@ -181,3 +191,41 @@ def test_a_wire_that_will_not_have_a_response_breaks_it() -> None:
         _, ended = pipeline.ask(path, body, VERSION)
         pipeline.connection.send(answered(b"<html>", content_type=b"text/html"))
         assert refusal_of(ended).message == "the upstream's response is no stream"
+
+
+TOOLS: Final = (
+    b'{"model":"host/m","max_tokens":9,"messages":[],"stream":true,'
+    b'"tools":[{"name":"shell","input_schema":{}}]}'
+)
+TOOL_EVENTS: Final[list[dict[str, Any]]] = [
+    EVENTS[0],
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "tool_use", "id": "t", "name": "Bash", "input": {}},
+    },
+    *EVENTS[3:],
+]
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+def test_a_profile_changes_a_request_that_goes_by_a_wire(path: str) -> None:
+    pipeline = pipeline_of()
+    pipeline.generation.rewrites = {"host": BodyRewrite(profile(PROFILE + NAMES), CloakMode.AUTO)}
+    body = TOOLS
+    if "chat" in path:
+        tools = [{"type": "function", "function": {"name": "shell", "parameters": {}}}]
+        asked = {"model": "host/m", "stream": True, "tools": tools}
+        body = json.dumps({**asked, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    client, _ = pipeline.ask(path, body, VERSION)
+    target, _, up = sent(pipeline)
+    assert target == b"/api/model/m/ask-in-frames"
+    assert json.loads(up)["tools"][0]["name"] == "Bash"
+    assert json.loads(up).keys() & {"model", "stream"} == set()
+    pipeline.connection.send(HEAD)
+    for event in TOOL_EVENTS:
+        pipeline.connection.send(chunk(frame(event)))
+    pipeline.connection.send(b"0\r\n\r\n")
+    assert client.finished
+    assert b'"shell"' in client.body
+    assert b"Bash" not in client.body
