@@ -69,6 +69,8 @@ class Credential(Struct, frozen=True):
     """The edits that the account's profile makes to all other headers."""
     signer: Signer | None = None
     """Signs each request that is sent with it; ``None``: heads may be kept with it."""
+    added: tuple[Secret, ...] = ()
+    """What its signer sends besides that no text may repeat, such as the token of a session."""
 
     @property
     def key(self) -> Secret:

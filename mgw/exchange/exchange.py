@@ -225,7 +225,8 @@ class Exchange(Struct, eq=False):
     def secrets(self) -> list[Secret]:
         """Return what nothing that is recorded may repeat."""
         sent = self.credential
-        return self.generation.known_secrets() + ([] if sent is None else [sent.value, sent.key])
+        of_sent = [] if sent is None else [sent.value, sent.key, *sent.added]
+        return self.generation.known_secrets() + of_sent
 
     def retarget(self, target: Target) -> None:
         """Go to another target, about which nothing is known yet."""

@@ -51,7 +51,7 @@ def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ..
     """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
     of_account = () if credential.headers is None else credential.headers.secrets
-    return *key, *of_account, *credentials_in(provider.headers.set)
+    return *key, *credential.added, *of_account, *credentials_in(provider.headers.set)
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

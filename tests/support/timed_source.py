@@ -13,23 +13,23 @@ class TimedKeys:
     signs = True
 
     def __init__(self, *keys: str) -> None:
-        self._credentials = [
+        self.credentials = [
             Credential(b"", Secret(key), f"hash-{number}", signer=TimedSigner(key.encode()))
             for number, key in enumerate(keys)
         ]
 
     def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         """Return the first key."""
-        return self._credentials[0]
+        return self.credentials[0]
 
     async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         """Return the first key."""
-        return self._credentials[0]
+        return self.credentials[0]
 
     async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         """Return the next key."""
-        index = self._credentials.index(credential) + 1
-        return self._credentials[index] if index < len(self._credentials) else None
+        index = self.credentials.index(credential) + 1
+        return self.credentials[index] if index < len(self.credentials) else None
 
     def refusable(self, status: int) -> bool:
         """Whether another key may help."""

@@ -14,6 +14,7 @@ from mgw.config.profile import CloakMode
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.exchange.wired import asks_for_stream
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.nouns.secret import Secret
 from mgw.upstream.wires.wire import Framing
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
@@ -39,6 +40,7 @@ from tests.support.framed_kind import ROW
 from tests.support.framed_wire import FRAMES, WIRE, frame
 from tests.support.pipelines import Pipeline, answered
 from tests.support.subscriptions import PROFILE, profile
+from tests.support.timed_source import TimedKeys
 
 TOO_LARGE: Final = b"\xff\xff\xff\xff"
 GOOD: Final = b"".join(map(frame, EVENTS[:3]))
@@ -229,3 +231,17 @@ def test_a_profile_changes_a_request_that_goes_by_a_wire(path: str) -> None:
     assert client.finished
     assert b'"shell"' in client.body
     assert b"Bash" not in client.body
+
+
+def test_what_a_signer_sends_besides_is_repeated_by_no_refusal() -> None:
+    keys = TimedKeys("timed-canary")
+    keys.credentials[0] = replace(keys.credentials[0], added=(Secret("session-canary"),))
+    pipeline = Pipeline(CONFIG, sources={"main": keys})
+    said = b'{"error": {"message": "you sent session-canary, signed by timed-canary"}}'
+    client, _ = pipeline.ask("/v1/chat/completions", CHAT.replace(b'"m"', b'"main/g"'))
+    pipeline.connection.send(refusal(said, b"X-Sent: session-canary"))
+    assert b"canary" not in client.body
+    assert value_of(client.headers, b"x-sent") == b"*" * len("session-canary")
+    message = pipeline.event().error_message
+    assert message is not None
+    assert "canary" not in message
