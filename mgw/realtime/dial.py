@@ -177,7 +177,8 @@ def _headers(
     headers = provider_headers(headers, target.provider, credential)
     if credential.signer is None:
         return headers
-    host = exchange.generation.upstreams[target.provider.name].address.host_header
+    address = exchange.generation.upstreams[target.provider.name].address
+    host = f"{address.host}:{address.port}".encode()  # a handshake always says the port
     return Signing(credential.signer, NO_BODY, exchange.now()).signed(b"GET", path, headers, host)
 
 
