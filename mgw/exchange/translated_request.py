@@ -10,6 +10,7 @@ from typing import Final
 from mgw.dialects.dialect import Rendered
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.upstream_head import headers_for
+from mgw.exchange.upstream_headers import forwarded_headers
 from mgw.exchange.wired import WiredRequest
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
@@ -50,7 +51,7 @@ def translated_head(
     if known is not None:
         return known
     wire = exchange.generation.upstreams[target.provider.name].wire
-    headers = _headers(exchange, request, target, rendered, accept)
+    headers = _headers(headers_for(request, exchange.route.family, target), rendered, accept)
     call = wire.call(target.provider, _asked(exchange, target, rendered, accept))
     found = UpstreamHead(call.method, target.provider, call.target, headers)
     memo.keep_translated(request, key, found)
@@ -68,7 +69,8 @@ def wired_head(
     wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
     asked = _asked(exchange, target, rendered, accept)
     call = wire.call(target.provider, asked)
-    headers = _headers(exchange, request, target, rendered, accept)
+    # no marks: a wire may move what stands in a header
+    headers = _headers(forwarded_headers(request.headers, exchange.route.family, target), rendered, accept)
     names = exchange.route.dialect, row.dialect, exchange.request_id
     wired, body = WiredRequest(wire, asked, call, headers, *names).edit(rendered.body)
     return UpstreamHead(call.method, target.provider, call.target, wired.headers), wired, body
@@ -80,12 +82,12 @@ def _asked(exchange: Exchange, target: Target, rendered: Rendered, accept: bytes
     return Asked(operation, b"POST", path, query, target.upstream_model, stream)
 
 
-def _headers(
-    exchange: Exchange, request: ClientRequest, target: Target, rendered: Rendered, accept: bytes
-) -> RawHeaders:
-    """Return the headers to send, with marks in place of the values that vary."""
+def _headers(forwarded: RawHeaders, rendered: Rendered, accept: bytes) -> RawHeaders:
+    """Return the headers to send.
+
+    :param forwarded: those of the client's.
+    """
     replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
-    forwarded = headers_for(request, exchange.route.family, target)
     return [
         *[pair for pair in forwarded if pair[0].lower() not in replaced],
         (b"Content-Type", JSON),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from mgw.upstream.wires.wire import Asked, Edited, ProviderWire
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.bodies import patterned
 from tests.support.channels import post
@@ -86,3 +87,20 @@ def test_bodies_are_hashed_only_while_some_provider_gets_signed_requests() -> No
     assert not plain.server.spool.hashes
     harness.server.use(plain.generation)
     assert not harness.server.spool.hashes
+
+
+def test_a_wire_sees_what_varies_between_requests_of_one_head() -> None:
+    def edits(_: Asked, body: bytes, headers: RawHeaders) -> Edited:
+        name = value_of(headers, b"idempotency-key") or b""
+        return Edited([((1, 1), b'"name":"%b",' % name)], headers)
+
+    harness = harness_of()
+    harness.generation.upstreams["main"].wire = ProviderWire(edits=edits)
+    for number in range(4):
+        body = b'{"model":"main/gpt-x","messages":[{"role":"user","content":"Hi"}],"max_tokens":9}'
+        lines = "x-api-key: edge", f"Idempotency-Key: name-{number}", JSON
+        harness.send(post(body, *lines, path="/v1/messages"))
+        _, headers, up = heard(harness)
+        assert up.startswith(b'{"name":"name-%d",' % number)
+        assert value_of(headers, b"idempotency-key") == b"name-%d" % number
+        harness.connection.send(answered())
