@@ -57,7 +57,8 @@ _LONGEST_PAUSE: Final = 8.0
 _NOT_BEGUN: Final = frozenset({429, 503, 529})
 """Statuses that say that nothing was done."""
 _UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
+_WITH_REASON: Final = frozenset({400, 403})
+"""Statuses whose reason stands in the body, where a source asks about them at all."""
 MAX_REASON_BYTES: Final = 16 * 1024
 """The most bytes of a body that are searched for the reason."""
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
@@ -66,12 +67,12 @@ _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, R
 async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
     """Return what a source of credentials is told of a response; a count uses up nothing of a model.
 
-    Why something is forbidden is said in the body, the beginning of which is waited for.
+    Why something is forbidden, or a signature refused, is said in the body, whose beginning is waited for.
     """
     counts = exchange.route.treatment is Treatment.COUNT
     model = None if counts or exchange.target is None else exchange.target.upstream_model
     body = b""
-    if response.status == _FORBIDDEN:
+    if response.status in _WITH_REASON:
         await response.read_ahead(MAX_REASON_BYTES)
         body = response.arrived
     attempts = exchange.attempts - exchange.given_up

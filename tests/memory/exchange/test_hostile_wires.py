@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mgw.config.profile import CloakMode
+from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.exchange.wired import asks_for_stream
 from mgw.nouns.errors import GatewayError, Reason
@@ -245,3 +246,47 @@ def test_what_a_signer_sends_besides_is_repeated_by_no_refusal() -> None:
     message = pipeline.event().error_message
     assert message is not None
     assert "canary" not in message
+
+
+class ExpiringKeys(TimedKeys):
+    """Another key for a refusal that says so, whatever its status is."""
+
+    def __init__(self) -> None:
+        super().__init__("first-canary", "second-canary")
+        self.bodies: list[bytes] = []
+
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
+        self.bodies.append(refusal.body)
+        return await super().refused(credential, refusal) if b"Expired" in refusal.body else None
+
+    def refusable(self, status: int) -> bool:
+        return status in {400, 403}
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_a_source_reads_why_a_signature_is_refused(status: int) -> None:
+    keys = ExpiringKeys()
+    pipeline = Pipeline(CONFIG, sources={"main": keys})
+    body = CHAT.replace(b'"m"', b'"main/g"')
+    _, _ = pipeline.ask("/v1/chat/completions", body)
+    said = b'{"__type": "ExpiredTokenException"}'
+    pipeline.connection.send(b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n" % (status, len(said)))
+    pipeline.connection.send(said)
+    assert keys.bodies == [said]
+    assert sum(connection.received.count(b"POST ") for connection in pipeline.endpoint.connections) == 2
+
+
+def test_each_repetition_is_signed_at_its_time_and_the_next_target_in_its_own_way() -> None:
+    text = CONFIG.replace("[host/m, main/gpt]", "[main/gpt, host/m]") + "retries: {attempts: 1}"
+    pipeline = Pipeline(text, rows={"host": ROW}, wires={"framed": WIRE}, sources={"main": TimedKeys("key")})
+    _ = pipeline.ask("/v1/chat/completions", CHAT.replace(b'"m"', b'"several"'))
+    times = []
+    for _ in range(2):
+        times.append(float(pipeline.connection.received.rpartition(b"X-Timed-At: ")[2].split(b"\r")[0]))
+        pipeline.connection.send(answered(b"{}", b"503 Busy"))
+        pipeline.clock.advance(2)
+    assert times == [0.0, 2.0]
+    target, headers, _body = sent(pipeline)
+    assert target == b"/api/model/m/ask"
+    assert value_of(headers, b"x-framed-key") == b"framed-canary"
+    assert [name for name, _ in headers if name.lower().startswith(b"x-timed")] == []
