@@ -1,6 +1,6 @@
-"""The gateway's own request to a provider: its list of models.
+"""The gateway's own requests to a provider: for its list of models, or for a sign of life.
 
-Live model lists and the providers' health are both made of it.  It goes over the provider's own connections
+Live model lists and the providers' health are made of them.  It goes over the provider's own connections
 and carries what a relayed request would carry, and nothing of a client's but a key that may be sent.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from time import time
 from typing import Final
 
@@ -19,14 +20,15 @@ from twisted.web.client import ResponseFailed
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.signing import NO_BODY, Signing
+from mgw.credentials.signing import Signing
 from mgw.dialects.dialect import ModelLister
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
 from mgw.upstream.agent import UpstreamAgent, client_over
-from mgw.upstream.wires.wire import list_call, lister_of
+from mgw.upstream.wires.wire import Call, ProviderWire, list_call, lister_of, probe_call
 from mgw.wire.headers import RawHeaders
+from mgw.wire.media_types import JSON
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 UNAUTHORIZED: Final = 401
@@ -83,17 +85,28 @@ class ModelListRequest:
     @property
     def lister(self) -> ModelLister:
         """How the provider lists its models."""
-        return lister_of(self.provider, self.generation.upstreams[self.provider.name].wire)
+        return lister_of(self.provider, self._wire)
 
     async def send(self, query: str) -> ProbeResult:
-        """Return the response for one page; a credential that is refused with 401 is renewed once.
+        """Return the response for one page, as :meth:`probe_provider` does."""
+        return await self._ask(list_call(self.provider, self._wire, query))
+
+    async def probe_provider(self) -> ProbeResult:
+        """Return the response to a probe; a credential that is refused with 401 is renewed once.
 
         Cancelling closes the connection.
 
         :raises GatewayError: the provider cannot be reached, or its response not be read.
         :raises ResponseFailed: the response breaks off.
         """
-        result = await self._get(query)
+        return await self._ask(probe_call(self.provider, self._wire))
+
+    @property
+    def _wire(self) -> ProviderWire:
+        return self.generation.upstreams[self.provider.name].wire
+
+    async def _ask(self, call: Call) -> ProbeResult:
+        result = await self._send(call)
         if result.status != UNAUTHORIZED or self._renewed:
             return result
         self._renewed = True
@@ -102,20 +115,21 @@ class ModelListRequest:
         if another is None:
             return result
         self.credential = another
-        return await self._get(query)
+        return await self._send(call)
 
-    async def _get(self, query: str) -> ProbeResult:
+    async def _send(self, call: Call) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
-        call = list_call(self.provider, upstream.wire, query)
-        headers = self.probe.build_headers(list(_HEADERS), self.provider, self.credential)
+        own = [*_HEADERS, (b"Content-Type", JSON)] if call.body else list(_HEADERS)
+        headers = self.probe.build_headers(own, self.provider, self.credential)
         if self.credential.signer is not None:
-            signing = Signing(self.credential.signer, NO_BODY, self.probe.wall())
+            signing = Signing(self.credential.signer, sha256(call.body).digest(), self.probe.wall())
             headers = signing.signed(call.method, call.target, headers, upstream.address.host_header)
         response = await http.request(
             call.method.decode("ascii"),
             ExactURL(upstream.origin + call.target.decode("ascii")),
             headers=headers_of(headers),
+            data=call.body or None,
             reactor=as_reactor(self.probe.clock),
             allow_redirects=False,
         )

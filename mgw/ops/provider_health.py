@@ -1,8 +1,8 @@
 """Whether providers respond, for ``GET /v1/health/providers`` (contract 4.5, 9.4).
 
-All are asked at once for a small page of their models.  The result serves for five seconds, and whoever asks
-while it is being made waits for the same, so that a poller costs providers next to nothing.  It holds no
-word of a provider's, no key and no address.
+All are asked at once, for a small page of their models unless their wire knows a better question.  The result
+serves for five seconds, and whoever asks while it is being made waits for the same, so that a poller costs
+providers next to nothing.  It holds no word of a provider's, no key and no address.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class ProviderHealth:
         credential = await OptionalCredential(generation.credentials[name]).obtain(None)
         request = self.probe.request(generation, name, credential)
         began = self._now()
-        result = await request.send(request.lister.query(1, None))
+        result = await request.probe_provider()
         latency_ms = round((self._now() - began) * 1000, 1)
         return _Measurement(
             result.status, latency_ms, _error_of_status(result.status, own=credential is not NO_CREDENTIAL)

@@ -38,6 +38,11 @@ class Call(Struct, frozen=True):
     """The whole path, as the request line has it."""
     query: bytes | None = None
     """``None``: without a question mark."""
+    body: bytes = b""
+    """What a probe sends along, as JSON; the bodies of clients' calls stand elsewhere."""
+
+    def __repr__(self) -> str:  # queries may hold keys
+        return f"Call({self.method!r}, {self.path!r})"
 
     @property
     def target(self) -> bytes:
@@ -130,6 +135,8 @@ class ProviderWire(Struct, frozen=True):
     nothing, whatever the body is."""
     lister: ModelLister | None = None
     """How models are listed; ``None``: as the dialect has it."""
+    probe: Callable[[Provider], Call] | None = None
+    """What shows whether the hosts respond; ``None``: a small page of models."""
 
     @property
     def is_plain(self) -> bool:
@@ -156,6 +163,13 @@ def list_call(provider: Provider, wire: ProviderWire, query: str) -> Call:
     :param query: as its :class:`~mgw.dialects.dialect.ModelLister` wants it.
     """
     return wire.call(provider, Asked(Operation.MODELS, b"GET", _MODELS, query.encode() or None))
+
+
+def probe_call(provider: Provider, wire: ProviderWire) -> Call:
+    """Return the call that shows whether a provider responds."""
+    if wire.probe is not None:
+        return wire.probe(provider)
+    return list_call(provider, wire, lister_of(provider, wire).query(1, None))
 
 
 def chat_call(provider: Provider, wire: ProviderWire, model: str) -> Call:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.provider import Credential, CredentialRefusal
@@ -16,7 +18,8 @@ from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.exchange.wired import asks_for_stream
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
-from mgw.upstream.wires.wire import Framing
+from mgw.ops.provider_health import ProviderHealth
+from mgw.upstream.wires.wire import Call, Framing
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.memory.exchange.test_failures import warnings
@@ -36,11 +39,13 @@ from tests.memory.exchange.test_wires import (
     sent,
     streamed,
 )
-from tests.support.deferreds import refusal_of
+from tests.support.deferreds import refusal_of, result_of
 from tests.support.framed_kind import ROW
 from tests.support.framed_wire import FRAMES, WIRE, frame
 from tests.support.pipelines import Pipeline, answered
+from tests.support.probes import Providers
 from tests.support.subscriptions import PROFILE, profile
+from tests.support.timed_auth import SIGNATURE, TIME, signature
 from tests.support.timed_source import TimedKeys
 
 TOO_LARGE: Final = b"\xff\xff\xff\xff"
@@ -290,3 +295,23 @@ def test_each_repetition_is_signed_at_its_time_and_the_next_target_in_its_own_wa
     assert target == b"/api/model/m/ask"
     assert value_of(headers, b"x-framed-key") == b"framed-canary"
     assert [name for name, _ in headers if name.lower().startswith(b"x-timed")] == []
+
+
+def test_a_probe_may_be_a_call_with_a_body_and_is_signed_with_it() -> None:
+    body = b'{"messages":[{"role":"user","content":"hi"}]}'
+    wire = replace(WIRE, probe=lambda _: Call(b"POST", b"/api/model/m/count", b"x=1", body))
+    keys = TimedKeys("timed-canary")
+    pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": wire}, sources={"host": keys})
+    providers = Providers(pipeline=pipeline)
+    health = Deferred.fromCoroutine(ProviderHealth(providers.probe).report(providers.generation))
+    head, _, up = providers.connection("host").received.partition(b"\r\n\r\n")
+    line, *rows = head.split(b"\r\n")
+    headers = [(name, value) for name, _, value in (row.partition(b": ") for row in rows)]
+    assert (line, up) == (b"POST /api/model/m/count?x=1 HTTP/1.1", body)
+    when = value_of(headers, TIME.lower()) or b""
+    target = b"/api/model/m/count?x=1"
+    signed = signature(b"timed-canary", b"POST", target, headers, sha256(body).digest(), when)
+    assert value_of(headers, SIGNATURE.lower()) == signed
+    providers.respond("host", {"inputTokens": 1})
+    providers.respond("main", {"data": []})
+    assert [status["error"] for status in json.loads(result_of(health))["providers"]] == [None, None]
