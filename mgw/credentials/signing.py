@@ -27,6 +27,9 @@ class Signing(Struct, frozen=True):
     now: float
     """Unix seconds."""
 
+    def __repr__(self) -> str:  # signers hold keys
+        return f"Signing(at {self.now})"
+
     def signed(self, method: bytes, target: bytes, headers: RawHeaders, host: bytes) -> RawHeaders:
         """Return the headers of a request with those that sign it.
 

@@ -69,6 +69,9 @@ class Asked(Struct, frozen=True):
     from_origin: bool = False
     """The path is below the origin of the base address."""
 
+    def __repr__(self) -> str:  # as above
+        return f"Asked({self.operation!r}, {self.method!r}, {self.path!r})"
+
 
 class Edited(Struct, frozen=True):
     """What becomes of a request."""
@@ -77,6 +80,9 @@ class Edited(Struct, frozen=True):
     """Splices of the body, which do not overlap."""
     headers: RawHeaders
     """The headers that are sent before those of the operator and the credential."""
+
+    def __repr__(self) -> str:  # splices hold bodies, and headers anything
+        return f"Edited({len(self.edits)} splices)"
 
 
 class Unframer(Protocol):

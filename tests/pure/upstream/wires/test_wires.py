@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
 from mgw.config.provider import Provider
+from mgw.credentials.signing import Signing
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Kind, Operation
 from mgw.upstream.address import shown_address
 from mgw.upstream.wires import wire_of
-from mgw.upstream.wires.wire import Asked, Call, chat_call, list_call, lister_of
+from mgw.upstream.wires.wire import Asked, Call, Edited, chat_call, list_call, lister_of
 
 MGW: Final = Path(__file__).resolve().parents[4] / "mgw"
 JOINS: Final = re.compile(r"base_path\(|base_url\s*\+|\+\s*\w*\.?base_url|\{\w*\.?base_url\}")
@@ -112,3 +114,14 @@ def test_nothing_but_a_wire_puts_an_address_together() -> None:
         if JOINS.search(file.read_text(encoding="utf-8"))
     }
     assert found == MAY_JOIN
+
+
+def test_no_repr_shows_what_was_asked_or_how_it_is_signed() -> None:
+    query = b"key=canary"
+    values = [
+        Call(b"GET", b"/models", query, b"canary"),
+        Asked(Operation.MODELS, b"GET", b"/models", query),
+        Edited([((0, 0), b"canary")], [(b"X-Key", b"canary")]),
+        Signing(SimpleNamespace(key="canary"), b"canary", 1.0),  # type: ignore[arg-type]  # no signer
+    ]
+    assert "canary" not in repr(values)
