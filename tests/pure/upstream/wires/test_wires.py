@@ -122,6 +122,6 @@ def test_no_repr_shows_what_was_asked_or_how_it_is_signed() -> None:
         Call(b"GET", b"/models", query, b"canary"),
         Asked(Operation.MODELS, b"GET", b"/models", query),
         Edited([((0, 0), b"canary")], [(b"X-Key", b"canary")]),
-        Signing(SimpleNamespace(key="canary"), b"canary", 1.0),  # type: ignore[arg-type]  # no signer
+        Signing(SimpleNamespace(key="canary"), b"canary", 1.0),
     ]
     assert "canary" not in repr(values)
