@@ -315,3 +315,15 @@ def test_a_probe_may_be_a_call_with_a_body_and_is_signed_with_it() -> None:
     providers.respond("host", {"inputTokens": 1})
     providers.respond("main", {"data": []})
     assert [status["error"] for status in json.loads(result_of(health))["providers"]] == [None, None]
+
+
+def test_a_refusal_behind_an_early_head_says_what_the_host_says() -> None:
+    text = CONFIG.replace("[host/m, main/gpt]", "[main/gpt, host/m]")
+    pipeline = pipeline_of(text=text + "stream_keepalive: {interval: 5}")
+    client, _ = pipeline.ask("/v1/messages", MESSAGE.replace(b'"m"', b'"several"'), VERSION)
+    pipeline.clock.pump([1.0] * 8)
+    assert client.started
+    pipeline.connection.send(answered(b"{}", b"503 Busy"))
+    assert sent(pipeline)[0] == b"/api/model/m/ask-in-frames"
+    pipeline.connection.send(refusal(b'{"said": "slower, framed-canary"}', b"X-Framed-Error: Throttled"))
+    assert b'"type":"rate_limit_error","message":"slower, [key]"' in client.body
