@@ -40,7 +40,10 @@ _CREDENTIAL_PATTERNS: Final = tuple(
     )
 )
 """The first group of each stays."""
-CREDENTIAL_STARTS: Final = r"(?i:sk-|aiza|ya29|eyj|gsk_|xai-|pplx-|nvapi-|hf_|a[ks]ia|(?:proxy-)?authorization|x-(?:goog-)?api-key|3d)"
+CREDENTIAL_STARTS: Final = (
+    r"(?i:sk-|aiza|ya29|eyj|gsk_|xai-|pplx-|nvapi-|hf_|a[ks]ia|3d"
+    r"|(?:proxy-)?authorization|x-(?:goog-)?api-key)"
+)
 """How such a text goes on behind a character that no word has, unless a blank or a ``=`` stands in it."""
 _NEVER_ESCAPED: Final = re.compile(r"[A-Za-z0-9]+")
 """Characters that no encoding spells in another way."""
