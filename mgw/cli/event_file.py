@@ -17,6 +17,7 @@ from mgw.config.location import AS_WHOM, describe_unreadable
 from mgw.config.problems import ConfigError, Report
 from mgw.config.yaml_document import read
 from mgw.reactor.regular_file import open_regular_file, read_up_to
+from mgw.usage.usage_sums import columns_of
 from mgw.usage.usage_table import TABLE
 
 _SQLITE: Final = b"SQLite format 3"
@@ -70,7 +71,7 @@ def open_events(path: Path, *, is_named: bool) -> Iterator[tuple[sqlite3.Connect
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)) as connection:
-            known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
+            known = columns_of(connection, TABLE)
             if not known and is_named:
                 raise EventFileError(f"{path} has no table {TABLE}: it does not come from hooks.sqlite")
             yield connection, known

@@ -21,7 +21,7 @@ from msgspec.json import Encoder, decode
 
 from mgw.usage.event import FIELDS, Outcome, nanodollars_of, usd_text
 from mgw.usage.event_field import EventField, FieldType
-from mgw.usage.usage_sums import time_condition
+from mgw.usage.usage_sums import columns_of, time_condition
 from mgw.usage.usage_table import SEARCH_INDEX, TABLE, UPSTREAM_INDEX
 
 FILTERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -77,7 +77,7 @@ def find_events(
 
     :raises sqlite3.Error: the file cannot be read.
     """
-    known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
+    known = columns_of(connection, TABLE)
     if "time" not in known or "request_id" not in known:
         return
     indexes = {row[1] for row in connection.execute(f"PRAGMA index_list({TABLE})")}

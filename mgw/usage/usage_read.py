@@ -22,7 +22,15 @@ from msgspec import Struct
 
 from mgw.usage.buckets import number_of, percentiles
 from mgw.usage.usage_rollup import CLOSED, COLUMN_NAMES, FORMAT, HOURS, LABELS, TIMES, time_sums
-from mgw.usage.usage_sums import EVENTS, SUMS, THOUSANDTHS, is_overflow, sum_expression, time_value
+from mgw.usage.usage_sums import (
+    EVENTS,
+    SUMS,
+    THOUSANDTHS,
+    columns_of,
+    is_overflow,
+    sum_expression,
+    time_value,
+)
 
 T = TypeVar("T")
 
@@ -265,11 +273,6 @@ def shown_row(row: Row) -> list[int | float | None]:
             number, found = percentiles(counts, _SHARES)
             values += [round(value, 3) for value in (total / number / THOUSANDTHS, *found)]
     return values
-
-
-def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """Return the columns that a table has; none where there is no such table."""
-    return frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({table})"))
 
 
 def _in_one_step(start: int, step: int | None) -> bool:

@@ -118,6 +118,11 @@ def if_timed(value: str) -> str:
     return f"CASE WHEN {IS_TIMED} THEN {value} END"
 
 
+def columns_of(connection: sqlite3.Connection, table: str) -> frozenset[str]:
+    """Return the columns that a table has, in small letters: SQL takes all letters for these."""
+    return frozenset(row[1].lower() for row in connection.execute(f"PRAGMA table_info({table})"))
+
+
 def is_overflow(error: sqlite3.Error) -> bool:
     """Whether a query failed since an exact sum is too large."""
     return str(error) == "integer overflow"

@@ -25,7 +25,7 @@ from msgspec.json import Decoder
 from mgw.usage.event import FIELDS, timestamp
 from mgw.usage.event_field import EventField
 from mgw.usage.usage_rollup import HourRollup, extend_rollup
-from mgw.usage.usage_sums import EVENTS
+from mgw.usage.usage_sums import EVENTS, columns_of
 
 TABLE: Final = EVENTS
 BUSY_SECONDS: Final = 0.5
@@ -204,7 +204,7 @@ def create_table(connection: sqlite3.Connection, schema: EventSchema = SCHEMA) -
         for name, kind in schema.columns.items()
     )
     connection.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns})")
-    known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
+    known = columns_of(connection, TABLE)
     for name, kind in schema.columns.items():
         if name not in known:
             connection.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {kind}")

@@ -15,6 +15,7 @@ from twisted.logger import capturedLogs
 
 from mgw.config.hooks import SqliteSettings
 from mgw.usage.event import UsageEvent, timestamp
+from mgw.usage.event_search import EventSearch, find_events
 from mgw.usage.record import encode
 from mgw.usage.sinks import SinkTools
 from mgw.usage.sinks.sqlite import (
@@ -122,6 +123,21 @@ def test_columns_that_an_older_file_lacks_are_added_and_its_rows_stay(tmp_path: 
     turn(clock, FLUSH_SECONDS)
     assert rows(tmp_path, "own") == ["kept", None]
     assert rows(tmp_path, "tokens_in") == [None, 12]
+
+
+def test_a_column_that_somebody_has_added_in_other_letters_is_the_fields(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "usage.db")
+    connection.execute("CREATE TABLE usage_events (request_id TEXT PRIMARY KEY, TIME TEXT, Error TEXT)")
+    connection.close()
+    clock = Clock()
+    sink = sink_on(clock, tmp_path)
+    sink.record_lines(lines(1, 1, error="dns"))
+    turn(clock, FLUSH_SECONDS)
+    assert (rows(tmp_path, "error"), sink.errors) == (["dns"], 0)
+    connection = sqlite3.connect(tmp_path / "usage.db")
+    (found,) = find_events(connection, EventSearch(limit=9))
+    connection.close()
+    assert found == json.loads(lines(1, 1, error="dns")[0])
 
 
 def test_a_file_that_is_locked_is_waited_for_and_no_event_is_lost(tmp_path: Path) -> None:
