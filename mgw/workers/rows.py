@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar, get_type_hints
 
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
+from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, SettledExchange
@@ -83,7 +84,11 @@ class RowWriter:
         except (OverflowError, UnicodeEncodeError):  # a number or a text that msgpack does not have
             self._numbers.clear()
             if len(batch) == 1:
-                self.dropped += 1
+                whole = _with_whole_characters(batch[0])
+                if whole == batch[0]:
+                    self.dropped += 1
+                else:
+                    self._send([whole], message_of)
                 return
         else:
             if len(batch) == 1 or len(message.settled) + len(message.ended) <= MAX_MESSAGE_BYTES:
@@ -165,6 +170,12 @@ def _row_decoder(settled_type: type[SettledExchange]) -> Decoder[Any]:
     hints = get_type_hints(settled_type)
     types = tuple(_SENT.get(name, hints[name]) for name in settled_type.__struct_fields__)
     return Decoder(GenericAlias(list, GenericAlias(tuple, types)))
+
+
+def _with_whole_characters(record: Record) -> Record:
+    """Return a record without halves of surrogate pairs: a line has the same in their place."""
+    texts = {name: text for name in record.__struct_fields__ if type(text := getattr(record, name)) is str}
+    return replace(record, **{name: text.encode("utf-8", "replace").decode() for name, text in texts.items()})
 
 
 def _ended_message(batch: Sequence[EndedRequest]) -> Rows:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.msgpack import Decoder, Encoder
@@ -13,7 +14,8 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.ops.logs import usage_line
-from mgw.usage.event import MAX_LINE_BYTES, Outcome, SessionCounts, SettledExchange
+from mgw.usage.event import FIELDS, MAX_LINE_BYTES, Outcome, SessionCounts, SettledExchange
+from mgw.usage.event_field import FieldType
 from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
 from mgw.usage.price_row import Unpriced
 from mgw.usage.record import EndedRequest, encode_settled
@@ -219,6 +221,20 @@ def test_a_record_that_msgpack_does_not_have_costs_no_other_one() -> None:
     writer = RowWriter(wire)
     writer.record_settled([good, bad, settled_with(shared), replace(good, error="\ud800"), good])
     writer.record_settled([settled_with(shared)])
-    assert writer.dropped == 2
-    models = [one.labels.model for one in wire.read if isinstance(one, SettledExchange)]
-    assert models == ["a", "b", "a", "b"]
+    assert writer.dropped == 1
+    read = [one for one in wire.read if isinstance(one, SettledExchange)]
+    assert [one.labels.model for one in read] == ["a", "b", "a", "a", "b"]
+    assert [one.error for one in read] == [None, None, "?", None, None]
+
+
+@pytest.mark.parametrize(
+    "name", [field.source for field in FIELDS if field.type is FieldType.TEXT and "." not in field.source]
+)
+def test_half_a_surrogate_pair_gives_the_same_line_as_in_one_process(name: str) -> None:
+    half = replace(settled_with(labels_of("a")), **{name: "a\ud800b"})
+    wire = Wire()
+    writer = RowWriter(wire)
+    writer.record_settled([half])
+    (read,) = (one for one in wire.read if isinstance(one, SettledExchange))
+    assert writer.dropped == 0
+    assert encode_settled(read) == encode_settled(half)
