@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from json import dumps
 from threading import RLock
 from types import MappingProxyType
@@ -122,7 +122,11 @@ def hide_credentials(value: str) -> str:
     return redact_patterns(value if len(value) <= MAX_VALUE else value[:MAX_VALUE] + ELLIPSIS)
 
 
-def _placed_line(settled: SettledExchange) -> bytes:
+_Further = Sequence[tuple[str, Callable[[SettledExchange], Any], Callable[[Any], str]]]  # Any: any field's
+"""Fields without a place of their own: how a line names each, what reads it, and what writes it."""
+
+
+def _line_with(further: _Further, settled: SettledExchange) -> bytes:
     """Return the line of an exchange; what comes after its id, which is ours, is left out where unknown."""
     names, keys = settled.labels.log_text or _render_labels(settled.labels)
     status, error, ttft_ms, attempts = settled.http_status, settled.error, settled.ttft_ms, settled.attempts
@@ -133,14 +137,14 @@ def _placed_line(settled: SettledExchange) -> bytes:
         more += f" ttft_ms={ttft_ms:.1f}"
     if settled.stream:
         more += " stream=true"
-    if usage.cache_read is not None:
-        more += f" cache_read_tokens={usage.cache_read}"
-    if usage.cache_write is not None:
-        more += f" cache_write_tokens={usage.cache_write}"
-    if usage.reasoning is not None:
-        more += f" reasoning_tokens={usage.reasoning}"
-    if attempts is not None:
-        more += f" attempts={attempts}"
+    for name, count in (
+        ("cache_read_tokens", usage.cache_read),
+        ("cache_write_tokens", usage.cache_write),
+        ("reasoning_tokens", usage.reasoning),
+        ("attempts", attempts),
+    ):
+        if count is not None:
+            more += f" {name}={count}"
     if session is not None:
         more += _session_fields(session)
     more += keys if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{keys}"
@@ -148,6 +152,10 @@ def _placed_line(settled: SettledExchange) -> bytes:
         more += f" upstream_request_id={upstream_id if _is_bare(upstream_id) else format_value(upstream_id)}"
     if dropped:
         more += f" dropped_fields={format_value(','.join(dropped))}"
+    for name, read, write_value in further:  # a generator would cost each request some calls
+        value = read(settled)
+        if value is not None:
+            more += name + write_value(value)
     return (
         f"usage time={timestamp(settled.time)} status={UNKNOWN if status is None else status} "
         f"outcome={settled.outcome!s} {names} "
@@ -164,13 +172,7 @@ def usage_writer(fields: Sequence[EventField]) -> Callable[[SettledExchange], by
         for field in fields
         if field.name not in _PLACED and field.log_name is not None
     ]
-
-    def write(settled: SettledExchange) -> bytes:
-        values = [(name, read(settled), write_value) for name, read, write_value in further]
-        more = "".join(name + write_value(value) for name, value, write_value in values if value is not None)
-        return _placed_line(settled)[:-1] + f"{more}\n".encode()
-
-    return write if further else _placed_line
+    return partial(_line_with, further)
 
 
 usage_line: Final = usage_writer(FIELDS)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -111,6 +114,31 @@ def test_the_plain_line_ends_with_them() -> None:
         b' region="eu west" checked=true retries_saved=3 waited_ms=12.346 saved_usd=0.00000125 '
         b"until=2025-11-24T16:00:00.250Z tags=a,b grade=low\n"
     )
+
+
+def count_calls(write: Callable[[SettledExchange], bytes], settled: SettledExchange) -> int:
+    """How many functions in Python one line calls."""
+    called: list[str] = []
+
+    def on_event(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            called.append(frame.f_code.co_qualname)
+
+    write(settled)  # labels are rendered once
+    before = sys.getprofile()
+    sys.setprofile(on_event)
+    try:
+        write(settled)
+    finally:
+        sys.setprofile(before)
+    return len(called)
+
+
+def test_a_count_that_every_exchange_has_costs_a_line_no_call() -> None:
+    counted = WiderExchange(**asdict(exchange()), retries_saved=3)
+    further = [field for field in WIDER if field.name == "retries_saved"]
+    for writer in (usage_writer, settled_encoder):
+        assert count_calls(writer([*FIELDS, *further]), counted) == count_calls(writer(FIELDS), counted)
 
 
 def test_the_log_shows_no_credential_in_them() -> None:
