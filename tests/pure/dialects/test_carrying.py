@@ -226,8 +226,8 @@ def structs(kind: object) -> set[type[Struct]]:
 
 def test_every_field_of_a_conversation_has_its_place_here() -> None:
     held = {(one, field.name) for one in structs(Conversation) for field in fields(one)}
-    assert held == FEATURES.keys() | ESSENTIAL | HOLDERS | OF_ANSWERS
-    assert PAIRS.keys() == FEATURES.keys() | ESSENTIAL
+    assert held == FEATURES.keys() | ESSENTIAL | HOLDERS | OF_ANSWERS, "name the feature of it in FEATURES"
+    assert PAIRS.keys() == FEATURES.keys() | ESSENTIAL, "write a conversation without it and one with it"
 
 
 @pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
@@ -261,7 +261,7 @@ def test_every_feature_is_said_by_some_client() -> None:
                         encode(body), RequestContext("a-model")
                     )
                     found |= parsed.said.keys()
-    assert found == set(Feature)
+    assert found == set(Feature), "declare a field that no SDK has in tools/translation/sdk_types.py"
 
 
 @pytest.mark.parametrize("target", WAYS, ids=lambda target: target.name)
