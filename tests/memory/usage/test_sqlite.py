@@ -14,6 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.config.hooks import SqliteSettings
+from mgw.usage.batch_store import REMOVAL_SECONDS
 from mgw.usage.event import UsageEvent, timestamp
 from mgw.usage.event_search import EventSearch, find_events
 from mgw.usage.record import encode
@@ -156,6 +157,7 @@ def test_a_file_that_is_locked_is_waited_for_and_no_event_is_lost(tmp_path: Path
     turn(clock, 1)
     assert len(rows(tmp_path)) == 10
     assert (sink.dropped, sink.errors) == (0, 1)
+    turn(clock, REMOVAL_SECONDS)
     assert not stored_batches(tmp_path / "spool", "sqlite")
 
 
