@@ -618,7 +618,9 @@ def play(harness: OutboxHarness, steps: list[tuple[str, float | Verdict]]) -> No
                 harness.stop()
                 harness.restart()
             case "crash", _:
-                harness.turn(REMOVAL_SECONDS)  # else what was delivered just before comes once more
+                # Else what was delivered just before, or is in the first turn, comes once more.
+                harness.turn(REMOVAL_SECONDS)
+                harness.turn(REMOVAL_SECONDS)
                 harness.lost += harness.outbox.dropped
                 killed += harness.outbox.waiting - len(harness.stored())
                 assert harness.outbox.waiting - len(harness.stored()) <= 9  # no full batch
