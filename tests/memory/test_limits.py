@@ -66,6 +66,7 @@ from mgw.ops.logs import RedactingObserver
 from mgw.realtime.messages import find_message_models
 from mgw.routing.resolve import Resolver
 from mgw.upstream.agent import _BufferConsumer
+from mgw.upstream.unframing import Unframing
 from mgw.usage.journal import UnknownStopLog
 from mgw.usage.record import encode
 from mgw.usage.trace_context import trace_context_of
@@ -78,6 +79,7 @@ from mgw.wire.sse import EventReader
 from mgw.wire.whole_frames import PING, render_frame
 from tests.support.chat_streams import chunk
 from tests.support.configs import config
+from tests.support.endless_frame import Endless
 from tests.support.hostile_json import WAYS
 from tests.support.limits import HELD, NOBODY_SEES, NOT_TRIED
 from tests.support.pipelines import Pipeline, answered
@@ -112,6 +114,13 @@ def takes_element(element: bytes) -> bool:
 
 def takes_event(data: bytes) -> bool:
     return is_taken(lambda: EventReader().feed(b"data: " + data + b"\n\n"))
+
+
+def takes_frame(size: int) -> bool:
+    """Whether so much is taken for one frame of a host that is not complete yet."""
+    unframing = Unframing(Endless())
+    unframing.feed(bytes(size), ends=False)
+    return unframing.fault is None
 
 
 def takes_bare_document(size: int) -> bool:
@@ -493,6 +502,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.exchange.response_translation.MAX_HEADER_BYTES": names_fields,
     "mgw.realtime.messages._MAX_VALUES": names_message_model,
     "mgw.upstream.agent.MAX_BODY_BYTES": buffers,
+    "mgw.upstream.unframing.MAX_FRAME_BYTES": takes_frame,
     "mgw.credentials.subscription.limits.MAX_REST_SECONDS": rests,
     "mgw.dashboard.event_ring.MAX_EVENTS": holds_events,
     "mgw.dashboard.log_lines.MAX_CHARS": holds_chars,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -40,6 +39,7 @@ from tests.memory.exchange.test_wires import (
     streamed,
 )
 from tests.support.deferreds import refusal_of, result_of
+from tests.support.endless_frame import Endless
 from tests.support.framed_kind import ROW
 from tests.support.framed_wire import FRAMES, WIRE, frame
 from tests.support.pipelines import Pipeline, answered
@@ -115,20 +115,6 @@ def test_a_stream_in_a_coding_is_refused_before_its_frames_are_looked_for() -> N
     refused = refusal_of(ended)
     assert (client.started, refused.reason) == (False, Reason.UPSTREAM_BROKEN)
     assert "compressed" in refused.message
-
-
-class Endless:
-    """Waits for the end of a frame that is said to be very long."""
-
-    def __init__(self) -> None:
-        self.fed = 0
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        self.fed += len(data)
-        return iter(())
-
-    def finish(self) -> bytes:
-        return b""
 
 
 def test_no_frame_takes_more_memory_than_a_limit_whatever_a_wire_lets_pass() -> None:
