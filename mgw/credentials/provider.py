@@ -88,11 +88,10 @@ class CredentialRefusal(Struct, frozen=True):
     status: int
     headers: RawHeaders = []
     model: str | None = None
-    """The model that was asked for, by the provider's own name; ``None``: none, or unknown."""
+    """The model that was asked for, by the provider's own name; ``None``: none, or unknown, or the request
+    counted tokens, whose refusal says nothing of the limits (contract 8.26)."""
     body: bytes = b""
     """The part of the response's body that had arrived with its head."""
-    counts_tokens: bool = False
-    """Whether the request counted tokens, whose refusal says nothing of the limits (contract 8.26)."""
     attempts: int = 1
     """How many upstream requests the client's request has begun since its last retry or fallback."""
     renewed: bool = False

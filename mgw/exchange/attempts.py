@@ -76,7 +76,7 @@ async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed
         await response.read_ahead(MAX_REASON_BYTES)
         body = response.arrived
     attempts = exchange.attempts - exchange.given_up
-    return CredentialRefusal(response.status, response.headers, model, body, counts, attempts, renewed)
+    return CredentialRefusal(response.status, response.headers, model, body, attempts, renewed)
 
 
 class Trouble(Struct, frozen=True):

@@ -20,7 +20,7 @@ from mgw.clients.period import Period, Window, period_of
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
 from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
-from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS
+from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS, FLIGHT_MS
 
 IN_FLIGHT: Final = Limit("in_flight", Unit.IN_FLIGHT, Window.NONE)
 """What is under way is counted where nothing limits it, too: a reload may say that something does."""
@@ -157,7 +157,7 @@ class RedisTallies:
         if count:
             key = self._key(holder, "under-way")
             self.link.tell("HSET", key, self.link.host, count)
-            self.link.tell("PEXPIRE", key, 60_000)
+            self.link.tell("PEXPIRE", key, FLIGHT_MS)
 
     def _on_begun(self, answer: Begun, limits: Limits) -> str | LimitReached | None:
         if not self.link.is_up:

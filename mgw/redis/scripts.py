@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 HOST_MS: Final = 12_000
 """The time after which a host that has said nothing counts as dead."""
-WINDOW_MS: Final = 60_000
 FINE_MS: Final = 10
 """The width of a bucket, where there are at most :data:`FINE_LIMIT` of them."""
 COARSE_MS: Final = 100

@@ -58,7 +58,6 @@ _SILENT: Final = ("id", "status", "created_by", "type")
 _MESSAGE_KEYS: Final = frozenset({*_SILENT, "role", "content"})
 _CALL_KEYS: Final = frozenset({*_SILENT, "call_id", "name", "arguments"})
 _OUTPUT_KEYS: Final = frozenset({*_SILENT, "call_id", "output", "name", "namespace"})
-_REASONING_KEYS: Final = frozenset({*_SILENT, "summary", "content", "encrypted_content"})
 _INSTRUCTING: Final = frozenset({"system", "developer"})
 _ROLES: Final = ("user", "assistant", "system", "developer")
 _THOUGHT_PREFIX: Final = "rs_"

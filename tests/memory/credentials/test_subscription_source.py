@@ -45,12 +45,9 @@ def refusal(
     model: str | None = "m",
     *,
     attempts: int = 1,
-    counts_tokens: bool = False,
     body: bytes = b"",
 ) -> CredentialRefusal:
-    return CredentialRefusal(
-        status, headers or [], model, body, counts_tokens=counts_tokens, attempts=attempts
-    )
+    return CredentialRefusal(status, headers or [], model, body, attempts=attempts)
 
 
 def asked(source: SubscriptionSource, model: str | None = "m") -> Credential:
@@ -107,7 +104,7 @@ def test_where_all_rest_the_client_is_told_when_the_first_has_rested(play: Subsc
 @pytest.mark.parametrize("status", [403, 429])
 def test_a_count_of_tokens_leaves_the_rests_alone(play: SubscriptionPlay, status: int) -> None:
     source = play.source(["a", "b"])
-    said = refusal(status, LIMITED, None, counts_tokens=True)
+    said = refusal(status, LIMITED, None)
     assert result_of(source.refused(asked(source), said)) is None
     assert [account(asked(source)) for _ in range(2)] == ["b", "a"]
 
