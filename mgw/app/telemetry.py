@@ -27,7 +27,7 @@ from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks
 from mgw.usage.receiver import MAX_RESPONSE_BYTES
 from mgw.usage.record_queue import RecordQueue
-from mgw.usage.sinks import SinkTools, Spool
+from mgw.usage.sinks import EventSpool, SinkTools
 from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
 
@@ -144,7 +144,7 @@ class Telemetry:
             agent = build_agent(self._reactor, limits, MAX_RESPONSE_BYTES)
             return client_over(agent), agent.close
 
-        spool = Spool(
+        spool = EventSpool(
             SpoolFiles(config.spool.dir),
             self._new_lines(self._reactor, "mgw-events"),
             SpoolRoom(config.spool.max_bytes),

@@ -19,8 +19,8 @@ from mgw.usage.usage_read import (
     KEYS,
     NAMES,
     NO_SUMS,
-    Period,
     Row,
+    UsageRange,
     UsageReader,
     add_rows,
     open_period,
@@ -116,7 +116,7 @@ def _query(path: Path, said: argparse.Namespace) -> _Found:
             return _Found([], [], None)
         filters = {name: value for name in FILTERS if (value := getattr(said, name)) is not None}
         connection.execute("BEGIN")  # all that follows sees the same events
-        reader = open_period(connection, Period(said.since, said.until, filters=filters))
+        reader = open_period(connection, UsageRange(said.since, said.until, filters=filters))
         sums = read_sums(reader, lambda reader: _sums(reader, said.by))
         if sums:
             shown = [[*keys, *shown_row(row)] for keys, row in sorted(sums.items(), key=_order)]

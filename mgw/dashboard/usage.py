@@ -31,7 +31,16 @@ from mgw.dashboard.usage_answer import (
 )
 from mgw.dashboard.usage_query import UsageQuery, parse_usage_query, rfc3339
 from mgw.dashboard.usage_spans import MINUTE, open_spans
-from mgw.usage.usage_read import KEYS, MAX_KEY_BYTES, OTHER, Key, Period, UsageReader, open_period, read_sums
+from mgw.usage.usage_read import (
+    KEYS,
+    MAX_KEY_BYTES,
+    OTHER,
+    Key,
+    UsageRange,
+    UsageReader,
+    open_period,
+    read_sums,
+)
 
 ADVICE: Final = "choose a shorter time range, or use `mgw usage`, which has no time limit"
 """The advice for a query that takes too long."""
@@ -41,7 +50,7 @@ _BOUNDED: Final = f"CASE WHEN length(CAST({{0}} AS BLOB)) > {MAX_KEY_BYTES} THEN
 _NAMED: Final = f"CASE WHEN {{{{0}}}} IS NULL OR {{{{0}}}} IN temp.{{}} THEN {{{{0}}}} ELSE '{OTHER}' END"
 _NO_KEY: Final = Key("", "NULL", "NULL")
 
-OpenReader = Callable[[sqlite3.Connection, Period], UsageReader]
+OpenReader = Callable[[sqlite3.Connection, UsageRange], UsageReader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ def answer_usage(
     """
     rows = UsageRows()
     if connection is not None:
-        period = Period(rfc3339(query.since), rfc3339(query.until), query.step, query.filters)
+        period = UsageRange(rfc3339(query.since), rfc3339(query.until), query.step, query.filters)
         rows = read_sums(open_reader(connection, period), partial(_read, query))
     rows.fold()
     return render_usage(query, source, rows)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mgw.usage.event import timestamp
-from mgw.usage.usage_read import HOUR_SECONDS, OTHER, Period, UsageReader, write_plan
+from mgw.usage.usage_read import HOUR_SECONDS, OTHER, UsageRange, UsageReader, write_plan
 from mgw.usage.usage_rollup import COLUMN_NAMES, HOURS, KEEP, LABELS, add_sums, create_hours, hour_of
 
 MINUTE: Final = 60
@@ -153,7 +153,7 @@ class UsageSpans:
         return names
 
 
-def open_spans(connection: sqlite3.Connection, period: Period, *, since: int, until: int) -> UsageReader:
+def open_spans(connection: sqlite3.Connection, period: UsageRange, *, since: int, until: int) -> UsageReader:
     """Return what adds up the minutes and hours that a time touches, each of which counts at its start.
 
     :param since: Unix milliseconds, as the end.

@@ -96,7 +96,7 @@ FILTERS: Final = MappingProxyType(
 """The columns that can be asked for a value, by the names of the parameters."""
 
 
-class Period(Struct, frozen=True):
+class UsageRange(Struct, frozen=True):
     """What is asked for; times are text, as events have them."""
 
     since: str | None = None
@@ -112,7 +112,7 @@ class UsageReader:
     """Adds up what a connection has of a period."""
 
     connection: sqlite3.Connection
-    period: Period
+    period: UsageRange
     known: frozenset[str]
     """The columns of events; none where they do not count."""
     has_hours: bool
@@ -204,7 +204,7 @@ class UsageReader:
         )
 
 
-def open_period(connection: sqlite3.Connection, period: Period) -> UsageReader:
+def open_period(connection: sqlite3.Connection, period: UsageRange) -> UsageReader:
     """Return what adds up a period of a file; to be called within a transaction."""
     known = columns_of(connection, EVENTS)
     has_hours = columns_of(connection, HOURS) == set(COLUMN_NAMES) and bool(columns_of(connection, CLOSED))

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.sinks import Spool
+from mgw.usage.sinks import EventSpool
 from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
 from tests.support.usage import AtOnce
@@ -15,9 +15,9 @@ from tests.support.usage import AtOnce
 MIB = 1024 * 1024
 
 
-def spool_in(folder: Path, max_bytes: int = MIB, runner: SerialRunner | None = None) -> Spool:
+def spool_in(folder: Path, max_bytes: int = MIB, runner: SerialRunner | None = None) -> EventSpool:
     """Return the spool of a gateway in memory."""
-    return Spool(SpoolFiles(str(folder)), runner or AtOnce(), SpoolRoom(max_bytes))
+    return EventSpool(SpoolFiles(str(folder)), runner or AtOnce(), SpoolRoom(max_bytes))
 
 
 def stored_batches(folder: Path, sink: str = "test") -> list[list[bytes]]:

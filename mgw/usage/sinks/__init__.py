@@ -32,7 +32,7 @@ def _no_config() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Spool:
+class EventSpool:
     """Where all sinks of a process keep what cannot be delivered yet."""
 
     files: SpoolFiles
@@ -50,7 +50,7 @@ class SinkTools:
     """Returns threads of this name for a reactor."""
     new_client: Callable[[float], tuple[HTTPClient, Callable[[], None]]]
     """Returns treq's client, with this limit in seconds for each wait, and what closes its connections."""
-    spool: Spool
+    spool: EventSpool
     wall: Callable[[], float] = time
     """Returns Unix seconds."""
     config: Callable[[], Config | None] = _no_config

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mgw.usage import usage_rollup
 from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, timestamp
 from mgw.usage.record import encode
-from mgw.usage.usage_read import KEYS, Period, Row, UsageReader, open_period, read_sums
+from mgw.usage.usage_read import KEYS, Row, UsageRange, UsageReader, open_period, read_sums
 from mgw.usage.usage_rollup import CLOSED, FORMAT, HOURS, SLICE, hour_of
 from mgw.usage.usage_table import UsageTable
 from tests.support.usage import event
@@ -24,7 +24,7 @@ from tests.support.usage import event
 HOUR = 3600
 NOW = 1_769_860_800
 """2026-01-31T12:00:00Z"""
-ALL = Period()
+ALL = UsageRange()
 Found = dict[tuple[Any, ...], Row]  # Any: what SQLite has
 
 
@@ -48,7 +48,7 @@ def table_of(path: Path, events: Sequence[UsageEvent] = ()) -> Iterator[UsageTab
         table.close()
 
 
-def sums(path: Path, period: Period = ALL, keys: Sequence[str] = (), *, hours: bool = True) -> Found:
+def sums(path: Path, period: UsageRange = ALL, keys: Sequence[str] = (), *, hours: bool = True) -> Found:
     """What a reader finds; without hours, what the events alone say."""
 
     def read(reader: UsageReader) -> Found:
@@ -116,7 +116,7 @@ changes = st.one_of(
     st.just(("forget", None)),
 )
 periods = st.builds(
-    Period,
+    UsageRange,
     since=st.none() | st.floats(NOW - 7 * HOUR, NOW).map(timestamp) | st.just(timestamp(NOW - 4 * HOUR)),
     until=st.none() | st.floats(NOW - 3 * HOUR, NOW + HOUR).map(timestamp) | st.just(timestamp(NOW - HOUR)),
     step=st.none() | st.sampled_from([60, HOUR, 5400, 2 * HOUR, 86_400]),
@@ -150,7 +150,7 @@ def apply(table: UsageTable, path: Path, change: tuple[str, Any]) -> None:
     st.lists(changes, max_size=8), periods, st.lists(st.sampled_from(sorted(KEYS)), max_size=2, unique=True)
 )
 def test_hours_and_the_rest_say_what_the_events_say(
-    history: list[tuple[str, Any]], period: Period, keys: list[str]
+    history: list[tuple[str, Any]], period: UsageRange, keys: list[str]
 ) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder, "usage.db")
@@ -315,7 +315,7 @@ def test_no_index_is_made_for_a_single_query(tmp_path: Path) -> None:
     asked: list[str] = []
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        reader = open_period(connection, Period(filters={"client": "a", "status": "ok"}))
+        reader = open_period(connection, UsageRange(filters={"client": "a", "status": "ok"}))
         connection.set_trace_callback(asked.append)
         assert list(reader.rows([KEYS["model"]])) == []
         connection.set_trace_callback(None)
