@@ -15,6 +15,7 @@ from mgw.http.server_connection import Refused, ServerConnection
 from mgw.http.server_state import TRANSITIONS, ServerEvent, ServerState
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
+from tests.support.transitions import shortest_paths
 
 PART = b"POST / HTTP/1.1\r\nHost: g\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
@@ -88,19 +89,7 @@ WAYS: dict[ServerEvent, Callable[[ServerConnection], object]] = {
 }
 
 
-def paths() -> dict[ServerState, list[ServerEvent]]:
-    """Return a shortest way to each state, by the table."""
-    found: dict[ServerState, list[ServerEvent]] = {ServerState.NEW: []}
-    waiting = [ServerState.NEW]
-    for state in waiting:
-        for event, target in TRANSITIONS[state].items():
-            if target not in found:
-                found[target] = [*found[state], event]
-                waiting.append(target)
-    return found
-
-
-PATHS = paths()
+PATHS = shortest_paths(TRANSITIONS, ServerState.NEW)
 
 
 def connection_in(state: ServerState) -> ServerConnection:

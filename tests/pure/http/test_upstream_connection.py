@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mgw.http.upstream_connection import MAX_HEAD_BYTES, UpstreamConnection
 from mgw.http.upstream_state import IN_USE, TRANSITIONS, UpstreamEvent, UpstreamState
 from mgw.wire.headers import RawHeaders
+from tests.support.transitions import shortest_paths
 
 
 def read(*pieces: bytes, method: bytes = b"GET") -> UpstreamConnection:
@@ -415,19 +416,7 @@ WAYS: dict[UpstreamEvent, Callable[[UpstreamConnection], None]] = {
 }
 
 
-def paths() -> dict[UpstreamState, list[UpstreamEvent]]:
-    """Return a shortest way to each state, by the table."""
-    found: dict[UpstreamState, list[UpstreamEvent]] = {UpstreamState.CONNECTING: []}
-    waiting = [UpstreamState.CONNECTING]
-    for state in waiting:
-        for event, target in TRANSITIONS[state].items():
-            if target not in found:
-                found[target] = [*found[state], event]
-                waiting.append(target)
-    return found
-
-
-PATHS = paths()
+PATHS = shortest_paths(TRANSITIONS, UpstreamState.CONNECTING)
 
 
 def connection_in(state: UpstreamState) -> UpstreamConnection:
