@@ -34,7 +34,7 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
-from mgw.exchange.upstream_head import asked_of, render_head, request_of, sign_request
+from mgw.exchange.upstream_head import render_head, request_of, sign_request, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead, is_encoded
@@ -259,8 +259,8 @@ class Passthrough(Struct, eq=False):
         """Return the request of a head that is not remembered."""
         wired = self.wired
         if wired is None:
-            asked = asked_of(self.route, self.target, self.request)
-            call = upstream.wire.call(self.target.provider, asked)
+            vendor_call = vendor_call_of(self.route, self.target, self.request)
+            call = upstream.wire.call(self.target.provider, vendor_call)
         else:
             call = wired.call
         return UpstreamRequest(call.method, call.target, self._headers(credential), self.body)

@@ -33,7 +33,7 @@ from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.exchange.upstream_head import asked_of, known_target_of, relayed_head
+from mgw.exchange.upstream_head import known_target_of, relayed_head, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers
 from mgw.exchange.wired import WiredRequest, asks_for_stream
 from mgw.memo.client_request import ClientRequest
@@ -268,10 +268,11 @@ def _wired(
     exchange: Exchange, plan: Passthrough, wire: ProviderWire, text: bytes
 ) -> tuple[WiredRequest, bytes]:
     route, request, target = plan.route, plan.request, plan.target
-    asked = asked_of(route, target, request, stream=route.in_pieces or asks_for_stream(text))
+    vendor_call = vendor_call_of(route, target, request, stream=route.in_pieces or asks_for_stream(text))
     headers = forwarded_headers(request.headers, route.family, target)
     names = route.dialect, target.provider.row.dialect, exchange.request_id
-    return WiredRequest(wire, asked, wire.call(target.provider, asked), headers, *names).edit(text)
+    call = wire.call(target.provider, vendor_call)
+    return WiredRequest(wire, vendor_call, call, headers, *names).edit(text)
 
 
 def _is_rewritable(route: Route) -> bool:

@@ -16,7 +16,7 @@ from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.families import FAMILIES
 from mgw.routing.resolve import Target
-from mgw.upstream.wires.wire import Asked
+from mgw.upstream.wires.wire import VendorCall
 from mgw.wire.headers import RawHeaders
 from mgw.wire.media_types import JSON, is_event_stream
 from mgw.wire.target import split_target
@@ -52,7 +52,7 @@ def translated_head(
         return known
     wire = exchange.generation.upstreams[target.provider.name].wire
     headers = _headers(headers_for(request, exchange.route.family, target), rendered, accept)
-    call = wire.call(target.provider, _asked(exchange, target, rendered, accept))
+    call = wire.call(target.provider, _vendor_call(exchange, target, rendered, accept))
     found = UpstreamHead(call.method, target.provider, call.target, headers)
     memo.keep_translated(request, key, found)
     return found
@@ -67,19 +67,19 @@ def wired_head(
     :raises GatewayError: the host cannot take it.
     """
     wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
-    asked = _asked(exchange, target, rendered, accept)
-    call = wire.call(target.provider, asked)
+    vendor_call = _vendor_call(exchange, target, rendered, accept)
+    call = wire.call(target.provider, vendor_call)
     # no marks: a wire may move what stands in a header
     headers = _headers(forwarded_headers(request.headers, exchange.route.family, target), rendered, accept)
     names = exchange.route.dialect, row.dialect, exchange.request_id
-    wired, body = WiredRequest(wire, asked, call, headers, *names).edit(rendered.body)
+    wired, body = WiredRequest(wire, vendor_call, call, headers, *names).edit(rendered.body)
     return UpstreamHead(call.method, target.provider, call.target, wired.headers), wired, body
 
 
-def _asked(exchange: Exchange, target: Target, rendered: Rendered, accept: bytes) -> Asked:
+def _vendor_call(exchange: Exchange, target: Target, rendered: Rendered, accept: bytes) -> VendorCall:
     path, query = split_target(rendered.target)
     operation, stream = exchange.route.operation, is_event_stream(accept)
-    return Asked(operation, b"POST", path, query, target.upstream_model, stream)
+    return VendorCall(operation, b"POST", path, query, target.upstream_model, stream)
 
 
 def _headers(forwarded: RawHeaders, rendered: Rendered, accept: bytes) -> RawHeaders:

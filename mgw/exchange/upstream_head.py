@@ -28,7 +28,7 @@ from mgw.routing.model_source import ModelAt
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
 from mgw.upstream.client import Upstream, UpstreamRequest
-from mgw.upstream.wires.wire import Asked, ProviderWire
+from mgw.upstream.wires.wire import ProviderWire, VendorCall
 from mgw.wire.headers import RawHeaders, request_headers
 from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 
@@ -91,7 +91,7 @@ def known_target_of(
     return KnownTarget(
         request.method,
         target,
-        wire.call(target.provider, asked_of(route, target, request)).target,
+        wire.call(target.provider, vendor_call_of(route, target, request)).target,
         keepalive_seconds,
         None if model is None or model == asked else encode(model),
         takes_list(route, target),
@@ -122,7 +122,9 @@ def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHe
     return forwarded_headers(marked.headers, client, target)
 
 
-def asked_of(route: Route, target: Target, request: ClientRequest, *, stream: bool = False) -> Asked:
+def vendor_call_of(
+    route: Route, target: Target, request: ClientRequest, *, stream: bool = False
+) -> VendorCall:
     """Return what a provider is asked by a request that is passed on.
 
     :param stream: whether the client wants its answer in pieces, as far as the wire has to know.
@@ -133,7 +135,7 @@ def asked_of(route: Route, target: Target, request: ClientRequest, *, stream: bo
         query = without_parameter(query, _PROVIDER_PARAMETER)
     if route.models.at is ModelAt.QUERY or route.models.in_query:
         query = _with_model(query, target)
-    return Asked(
+    return VendorCall(
         route.operation,
         request.method,
         _path(route, target, request),

@@ -13,7 +13,7 @@ from mgw.http.response_head import is_encoded
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
 from mgw.upstream.client import UpstreamResponse
-from mgw.upstream.wires.wire import Asked, Call, ProviderWire
+from mgw.upstream.wires.wire import HostCall, ProviderWire, VendorCall
 from mgw.wire.headers import RawHeaders
 from mgw.wire.json_spans import apply_edits
 
@@ -26,8 +26,8 @@ class WiredRequest(Struct, frozen=True):
     """What a provider is asked, and how its wire has it."""
 
     wire: ProviderWire
-    asked: Asked
-    call: Call
+    vendor_call: VendorCall
+    call: HostCall
     headers: RawHeaders
     """The headers that are sent, but for the operator's and the credential."""
     client: DialectName
@@ -36,7 +36,7 @@ class WiredRequest(Struct, frozen=True):
     request_id: str
 
     def __repr__(self) -> str:  # headers may hold keys
-        return f"WiredRequest({self.asked.operation})"
+        return f"WiredRequest({self.vendor_call.operation})"
 
     def edit(self, body: bytes) -> tuple[WiredRequest, bytes]:
         """Return the request with other headers, and its body, as the host takes them.
@@ -46,7 +46,7 @@ class WiredRequest(Struct, frozen=True):
         """
         if self.wire.edits is None:
             return self, body
-        edited = self.wire.edits(self.asked, body, self.headers)
+        edited = self.wire.edits(self.vendor_call, body, self.headers)
         return replace(self, headers=edited.headers), apply_edits(body, edited.edits)
 
     def unframe(self, response: UpstreamResponse) -> bool:
@@ -57,7 +57,7 @@ class WiredRequest(Struct, frozen=True):
         head = response.head
         if self.wire.unframe is None or not 200 <= head.status < 300:
             return False
-        framing = self.wire.unframe(self.asked, head.content_type or b"")
+        framing = self.wire.unframe(self.vendor_call, head.content_type or b"")
         if framing is None:
             return False
         if is_encoded(head):

@@ -26,7 +26,7 @@ from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
 from mgw.upstream.agent import UpstreamAgent, client_over
-from mgw.upstream.wires.wire import Call, ProviderWire, list_call, lister_of, probe_call
+from mgw.upstream.wires.wire import HostCall, ProviderWire, list_call, lister_of, probe_call
 from mgw.wire.headers import RawHeaders
 from mgw.wire.media_types import JSON
 
@@ -105,7 +105,7 @@ class ModelListRequest:
     def _wire(self) -> ProviderWire:
         return self.generation.upstreams[self.provider.name].wire
 
-    async def _ask(self, call: Call) -> ProbeResult:
+    async def _ask(self, call: HostCall) -> ProbeResult:
         result = await self._send(call)
         if result.status != UNAUTHORIZED or self._renewed:
             return result
@@ -117,7 +117,7 @@ class ModelListRequest:
         self.credential = another
         return await self._send(call)
 
-    async def _send(self, call: Call) -> ProbeResult:
+    async def _send(self, call: HostCall) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         own = [*_HEADERS, (b"Content-Type", JSON)] if call.body else list(_HEADERS)

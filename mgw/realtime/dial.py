@@ -22,7 +22,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.response import FullResponse
 from mgw.exchange.target_resolution import check_allowed, resolve_model
-from mgw.exchange.upstream_head import asked_of, known_target_of
+from mgw.exchange.upstream_head import known_target_of, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import KnownTarget
@@ -160,7 +160,7 @@ def _path_of(exchange: Exchange, request: ClientRequest, target: Target) -> byte
     if isinstance(known, KnownTarget) and known.target is target:
         return known.upstream_target
     wire = exchange.generation.upstreams[target.provider.name].wire
-    return wire.call(target.provider, asked_of(exchange.route, target, request)).target
+    return wire.call(target.provider, vendor_call_of(exchange.route, target, request)).target
 
 
 def full_response(refusal: UpstreamRefusal) -> FullResponse:

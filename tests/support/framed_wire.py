@@ -24,7 +24,7 @@ from mgw.dialects.dialect import ModelLister, ModelPage
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Operation
 from mgw.upstream.address import base_path
-from mgw.upstream.wires.wire import Asked, Call, Edited, Framing, ProviderWire, Unframer
+from mgw.upstream.wires.wire import Framing, HostCall, ProviderWire, RequestEdits, Unframer, VendorCall
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import JsonDocument, removal_spans
 from mgw.wire.json_spans import Edit
@@ -44,19 +44,19 @@ def frame(event: dict[str, Any]) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
-def call(provider: Provider, asked: Asked) -> Call:
+def call(provider: Provider, vendor_call: VendorCall) -> HostCall:
     """Return where the host takes a call."""
     base = base_path(provider.base_url)
-    if asked.operation is Operation.MODELS:
-        return Call(b"GET", base + b"/catalog", asked.query)
-    verb = _VERBS.get(asked.operation)
-    if verb is None or asked.model is None:
+    if vendor_call.operation is Operation.MODELS:
+        return HostCall(b"GET", base + b"/catalog", vendor_call.query)
+    verb = _VERBS.get(vendor_call.operation)
+    if verb is None or vendor_call.model is None:
         raise GatewayError(Reason.UNSUPPORTED_BY_KIND, "framed hosts serve messages and counts alone")
-    verb += b"-in-frames" if asked.stream else b""
-    return Call(b"POST", b"%b/model/%b/%b" % (base, quote_model_path(asked.model), verb))
+    verb += b"-in-frames" if vendor_call.stream else b""
+    return HostCall(b"POST", b"%b/model/%b/%b" % (base, quote_model_path(vendor_call.model), verb))
 
 
-def edits(asked: Asked, body: bytes, headers: RawHeaders) -> Edited:
+def edits(vendor_call: VendorCall, body: bytes, headers: RawHeaders) -> RequestEdits:
     """Take the model and the stream out of the body, and the version into it."""
     document = JsonDocument(body)
     members = document.members(document.root)
@@ -67,7 +67,7 @@ def edits(asked: Asked, body: bytes, headers: RawHeaders) -> Edited:
     rest = b"," if len(members) > len({"model", "stream"} & members.keys()) else b""
     found: list[Edit] = [((start, start), b'"host_version":%b%b' % (version, rest))]
     found += [(span, b"") for span in spans]
-    return Edited(found, [pair for pair in headers if not pair[0].lower().startswith(b"anthropic-")])
+    return RequestEdits(found, [pair for pair in headers if not pair[0].lower().startswith(b"anthropic-")])
 
 
 class Frames:
@@ -120,10 +120,10 @@ class Count:
         return b'{"input_tokens":%d}' % json.loads(self._held)["inputTokens"]
 
 
-def unframe(asked: Asked, content_type: bytes) -> Framing | None:
+def unframe(vendor_call: VendorCall, content_type: bytes) -> Framing | None:
     """Return what takes the frames off; whole answers are Anthropic's own."""
     found: Unframer
-    if asked.operation is Operation.COUNT:
+    if vendor_call.operation is Operation.COUNT:
         found = Count()
         return Framing(found, b"application/json")
     return Framing(Frames(), b"text/event-stream") if content_type == FRAMES else None

@@ -10,13 +10,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.config.provider import Provider
-from mgw.upstream.wires.wire import Asked, Call, ProviderWire, own_call
+from mgw.upstream.wires.wire import HostCall, ProviderWire, VendorCall, own_call
 from mgw.wire.target import query_value, with_parameter
 
 
-def versioned_call(provider: Provider, asked: Asked) -> Call:
+def versioned_call(provider: Provider, vendor_call: VendorCall) -> HostCall:
     """Return the call with the provider's ``api_version``, where the client's query says none."""
-    call, parameter = own_call(provider, asked), provider.row.version_parameter
+    call, parameter = own_call(provider, vendor_call), provider.row.version_parameter
     if provider.api_version is None or parameter is None or query_value(call.query, parameter) is not None:
         return call
     return replace(call, query=with_parameter(call.query, parameter, provider.api_version))

@@ -3,7 +3,7 @@
 A dialect says what a request means, and where its vendor's own hosts take it.  A wire says what becomes of
 that on the way to other hosts of the same models, and of what they answer, so that nobody else knows::
 
-    asked ── call ──> method, path, query          body, headers ── edits ──> splices, headers
+    vendor call ── call ──> host call              body, headers ── edits ──> splices, headers
     the host's framing ── unframe ──> the dialect's own stream          a refusal ── error ──> what it says
 
 Whoever calls a provider asks its wire: relayed and translated requests, counts, probes, live lists, and
@@ -30,7 +30,7 @@ from mgw.wire.json_spans import Edit
 _MODELS: Final = b"/models"
 
 
-class Call(Struct, frozen=True):
+class HostCall(Struct, frozen=True):
     """One call of a host."""
 
     method: bytes
@@ -42,7 +42,7 @@ class Call(Struct, frozen=True):
     """What a probe sends along, as JSON; the bodies of clients' calls stand elsewhere."""
 
     def __repr__(self) -> str:  # queries may hold keys
-        return f"Call({self.method!r}, {self.path!r})"
+        return f"HostCall({self.method!r}, {self.path!r})"
 
     @property
     def target(self) -> bytes:
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
         return self.path if self.query is None else self.path + b"?" + self.query
 
 
-class Asked(Struct, frozen=True):
+class VendorCall(Struct, frozen=True):
     """What a provider is asked for, and where the vendor's own hosts take it."""
 
     operation: Operation
@@ -70,10 +70,10 @@ class Asked(Struct, frozen=True):
     """The path is below the origin of the base address."""
 
     def __repr__(self) -> str:  # as above
-        return f"Asked({self.operation!r}, {self.method!r}, {self.path!r})"
+        return f"VendorCall({self.operation!r}, {self.method!r}, {self.path!r})"
 
 
-class Edited(Struct, frozen=True):
+class RequestEdits(Struct, frozen=True):
     """What becomes of a request."""
 
     edits: Sequence[Edit]
@@ -82,7 +82,7 @@ class Edited(Struct, frozen=True):
     """The headers that are sent before those of the operator and the credential."""
 
     def __repr__(self) -> str:  # splices hold bodies, and headers anything
-        return f"Edited({len(self.edits)} splices)"
+        return f"RequestEdits({len(self.edits)} splices)"
 
 
 class Unframer(Protocol):
@@ -111,37 +111,37 @@ class Framing(Struct, frozen=True):
     """The media type of what comes out."""
 
 
-def own_call(provider: Provider, asked: Asked) -> Call:
+def own_call(provider: Provider, vendor_call: VendorCall) -> HostCall:
     """Return the call as the vendor's own hosts have it, below the base address."""
-    if asked.from_origin:
-        return Call(asked.method, asked.path, asked.query)
+    if vendor_call.from_origin:
+        return HostCall(vendor_call.method, vendor_call.path, vendor_call.query)
     base = base_path(provider.base_url)
-    if asked.version:
-        base = base.removesuffix(b"/v1") + b"/" + asked.version
-    return Call(asked.method, asked.prefix + base + asked.path, asked.query)
+    if vendor_call.version:
+        base = base.removesuffix(b"/v1") + b"/" + vendor_call.version
+    return HostCall(vendor_call.method, vendor_call.prefix + base + vendor_call.path, vendor_call.query)
 
 
 class ProviderWire(Struct, frozen=True):
     """How the hosts of a kind are called.  All of it is pure."""
 
-    call: Callable[[Provider, Asked], Call] = own_call
+    call: Callable[[Provider, VendorCall], HostCall] = own_call
     """Where a call goes.
 
     :raises GatewayError: where the host does not serve it.
     """
-    edits: Callable[[Asked, bytes, RawHeaders], Edited] | None = None
+    edits: Callable[[VendorCall, bytes, RawHeaders], RequestEdits] | None = None
     """What becomes of a JSON body and of the headers of a call, of which both are known; ``None``: nothing.
 
     :raises GatewayError: where the host cannot take it.
     """
-    unframe: Callable[[Asked, bytes], Framing | None] | None = None
+    unframe: Callable[[VendorCall, bytes], Framing | None] | None = None
     """How the body of a good response of this ``Content-Type`` is unframed; ``None``: not at all."""
     error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = None
     """What a refusal says, by its status, headers and body, where it is none of the dialect's own; raises
     nothing, whatever the body is."""
     lister: ModelLister | None = None
     """How models are listed; ``None``: as the dialect has it."""
-    probe: Callable[[Provider], Call] | None = None
+    probe: Callable[[Provider], HostCall] | None = None
     """What shows whether the hosts respond; ``None``: a small page of models."""
 
     @property
@@ -163,25 +163,25 @@ def lister_of(provider: Provider, wire: ProviderWire) -> ModelLister:
     return wire.lister or dialect_of(provider.row.dialect).lister
 
 
-def list_call(provider: Provider, wire: ProviderWire, query: str) -> Call:
+def list_call(provider: Provider, wire: ProviderWire, query: str) -> HostCall:
     """Return the call for a page of a provider's models.
 
     :param query: as its :class:`~mgw.dialects.dialect.ModelLister` wants it.
     """
-    return wire.call(provider, Asked(Operation.MODELS, b"GET", _MODELS, query.encode() or None))
+    return wire.call(provider, VendorCall(Operation.MODELS, b"GET", _MODELS, query.encode() or None))
 
 
-def probe_call(provider: Provider, wire: ProviderWire) -> Call:
+def probe_call(provider: Provider, wire: ProviderWire) -> HostCall:
     """Return the call that shows whether a provider responds."""
     if wire.probe is not None:
         return wire.probe(provider)
     return list_call(provider, wire, lister_of(provider, wire).query(1, None))
 
 
-def chat_call(provider: Provider, wire: ProviderWire, model: str) -> Call:
+def chat_call(provider: Provider, wire: ProviderWire, model: str) -> HostCall:
     """Return the call for a conversation, as people are shown it.
 
     :param model: may be any text that stands for one.
     """
     path = provider.row.chat_path.replace("{model}", model)
-    return wire.call(provider, Asked(Operation.CHAT, b"POST", path.encode(), model=model))
+    return wire.call(provider, VendorCall(Operation.CHAT, b"POST", path.encode(), model=model))

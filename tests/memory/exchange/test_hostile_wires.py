@@ -18,7 +18,7 @@ from mgw.exchange.wired import asks_for_stream
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
 from mgw.ops.provider_health import ProviderHealth
-from mgw.upstream.wires.wire import Call, Framing
+from mgw.upstream.wires.wire import Framing, HostCall
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.memory.exchange.test_failures import warnings
@@ -285,7 +285,7 @@ def test_each_repetition_is_signed_at_its_time_and_the_next_target_in_its_own_wa
 
 def test_a_probe_may_be_a_call_with_a_body_and_is_signed_with_it() -> None:
     body = b'{"messages":[{"role":"user","content":"hi"}]}'
-    wire = replace(WIRE, probe=lambda _: Call(b"POST", b"/api/model/m/count", b"x=1", body))
+    wire = replace(WIRE, probe=lambda _: HostCall(b"POST", b"/api/model/m/count", b"x=1", body))
     keys = TimedKeys("timed-canary")
     pipeline = Pipeline(CONFIG, rows={"host": ROW}, wires={"framed": wire}, sources={"host": keys})
     providers = Providers(pipeline=pipeline)

@@ -15,7 +15,7 @@ from mgw.nouns.kinds import KINDS
 from mgw.nouns.vocabulary import Kind, Operation
 from mgw.upstream.address import shown_address
 from mgw.upstream.wires import wire_of
-from mgw.upstream.wires.wire import Asked, Call, Edited, chat_call, list_call, lister_of
+from mgw.upstream.wires.wire import HostCall, RequestEdits, VendorCall, chat_call, list_call, lister_of
 
 MGW: Final = Path(__file__).resolve().parents[4] / "mgw"
 JOINS: Final = re.compile(r"base_path\(|base_url\s*\+|\+\s*\w*\.?base_url|\{\w*\.?base_url\}")
@@ -30,8 +30,8 @@ def provider(base_url: str, kind: Kind = Kind.OPENAI, version: str | None = None
     return found if version is None else found.model_copy(update={"api_version": version})
 
 
-def call(of: Provider, path: bytes, query: bytes | None = None) -> Call:
-    return wire_of(of).call(of, Asked(Operation.RELAY, b"GET", path, query))
+def call(of: Provider, path: bytes, query: bytes | None = None) -> HostCall:
+    return wire_of(of).call(of, VendorCall(Operation.RELAY, b"GET", path, query))
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_a_query_goes_as_it_is(raw_query: bytes | None, target: bytes) -> None:
 )
 def test_a_call_may_need_another_version_and_something_before_it(base_url: str, target: bytes) -> None:
     google = provider(base_url, Kind.GEMINI)
-    asked = Asked(Operation.RELAY, b"POST", b"/files", prefix=b"/upload", version=b"v1beta")
-    assert wire_of(google).call(google, asked).target == target
+    vendor_call = VendorCall(Operation.RELAY, b"POST", b"/files", prefix=b"/upload", version=b"v1beta")
+    assert wire_of(google).call(google, vendor_call).target == target
 
 
 def test_a_call_may_go_below_the_origin() -> None:
-    asked = Asked(Operation.RELAY, b"GET", b"/ws/x", b"a=b", prefix=b"/upload", from_origin=True)
+    vendor_call = VendorCall(Operation.RELAY, b"GET", b"/ws/x", b"a=b", prefix=b"/upload", from_origin=True)
     google = provider("https://h/x/v1", Kind.GEMINI)
-    assert wire_of(google).call(google, asked).target == b"/ws/x?a=b"
+    assert wire_of(google).call(google, vendor_call).target == b"/ws/x?a=b"
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -119,9 +119,9 @@ def test_nothing_but_a_wire_puts_an_address_together() -> None:
 def test_no_repr_shows_what_was_asked_or_how_it_is_signed() -> None:
     query = b"key=canary"
     values = [
-        Call(b"GET", b"/models", query, b"canary"),
-        Asked(Operation.MODELS, b"GET", b"/models", query),
-        Edited([((0, 0), b"canary")], [(b"X-Key", b"canary")]),
+        HostCall(b"GET", b"/models", query, b"canary"),
+        VendorCall(Operation.MODELS, b"GET", b"/models", query),
+        RequestEdits([((0, 0), b"canary")], [(b"X-Key", b"canary")]),
         Signing(SimpleNamespace(key="canary"), b"canary", 1.0),
     ]
     assert "canary" not in repr(values)
