@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import urandom
 
 from mgw.config.dashboard import PAGES
@@ -43,7 +43,7 @@ def build_dashboard(gateway: GatewayView) -> Dashboard:
 
     logins = Logins(credentials, gateway.reactor)
     thread = gateway.query_thread or DaemonThreads(gateway.reactor, "mgw-dashboard-queries")
-    queries, memory = EventQueries(thread), _build_memory(gateway, thread)
+    queries, memory = EventQueries(thread), build_memory(gateway.wall, lambda: hooks().sqlite is None, thread)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
@@ -76,13 +76,11 @@ def _build_live(gateway: GatewayView, access: Access) -> LiveParts:
     return live
 
 
-def _build_memory(gateway: GatewayView, thread: SerialRunner) -> EventMemory:
-    def is_used() -> bool:
-        return gateway.generation().config.hooks.sqlite is None
-
-    sums = UsageMemory(gateway.wall, is_used)
+def build_memory(wall: Callable[[], float], is_used: Callable[[], bool], thread: SerialRunner) -> EventMemory:
+    """Return what keeps usage events in memory while ``is_used`` says so."""
+    sums = UsageMemory(wall, is_used)
     memory = EventMemory(thread, [RecentEvents(is_used), sums])
-    sums.full = memory.write
+    sums.full = lambda: memory.write(sums)  # recent events become rows only when somebody asks for them
     return memory
 
 

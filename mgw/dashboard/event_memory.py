@@ -81,15 +81,14 @@ class EventMemory:
 
     def prepare(self) -> None:
         """Have all that waits written before the next query."""
-        for part in self.parts:
-            if len(self._work) < MAX_WORK:
-                work = part.hand_over()
-                if work is not None:
-                    self._work.append(work)
+        self._hand_over(self.parts)
 
-    def write(self) -> None:
-        """Have all that waits written now; without a thread, it waits for the next query."""
-        self.prepare()
+    def write(self, *parts: MemoryPart) -> None:
+        """Have all that waits in these parts, or in all, written now.
+
+        Without a thread, it waits for the next query.
+        """
+        self._hand_over(parts or self.parts)
         if self._work:
             with suppress(OSError):
                 self.runner.run(self._write, _note)
@@ -117,6 +116,13 @@ class EventMemory:
     def open(self) -> Iterator[sqlite3.Connection]:
         """Lend the connection, in the thread, when all work is done that has been handed over."""
         yield self._write()
+
+    def _hand_over(self, parts: Iterable[MemoryPart]) -> None:
+        for part in parts:
+            if len(self._work) < MAX_WORK:
+                work = part.hand_over()
+                if work is not None:
+                    self._work.append(work)
 
     def _write(self) -> sqlite3.Connection:
         connection = self._connection

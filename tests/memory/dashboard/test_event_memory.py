@@ -102,6 +102,13 @@ def test_what_waits_can_be_written_before_anybody_asks() -> None:
     assert result_of(answer) == [1]
 
 
+def test_a_part_that_is_full_is_written_alone() -> None:
+    full, other, runner = Numbers([1]), Numbers([2]), AtOnce()
+    memory = EventMemory(runner, [full, other])
+    memory.write(full)
+    assert (full.waiting, other.waiting) == ([], [2])
+
+
 def test_after_it_was_told_to_forget_it_begins_anew() -> None:
     part, runner = Numbers([1]), OnDemand()
     queries, memory = EventQueries(runner), EventMemory(runner, [part])

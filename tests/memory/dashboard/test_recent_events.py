@@ -6,6 +6,7 @@ import sqlite3
 
 import pytest
 
+from mgw.dashboard.build import build_memory
 from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.recent_events import (
@@ -15,6 +16,7 @@ from mgw.dashboard.recent_events import (
     MAX_TEXT_BYTES,
     RecentEvents,
 )
+from mgw.dashboard.usage_memory import MAX_EVENTS as SUMMED_EVENTS
 from mgw.usage.event import SettledExchange
 from mgw.usage.event_search import EventSearch, encode_event, find_events
 from mgw.usage.labels import MAX_SHARED_CHARS
@@ -149,3 +151,13 @@ def test_a_reload_that_brings_a_file_forgets_and_one_that_removes_it_begins_anew
     kept.memory.follow(config())
     kept.record(*numbered(4, 1))
     assert kept.ids() == ["000004"]
+
+
+def test_sums_that_are_full_make_no_rows_of_recent_events() -> None:
+    memory = build_memory(lambda: 1e9, lambda: True, AtOnce())
+    for start in range(0, 2 * SUMMED_EVENTS, 64):
+        memory.record_all(numbered(start, 64))
+    with memory.open() as connection:
+        ((recent,),) = connection.execute("SELECT count(*) FROM usage_events")
+        ((summed,),) = connection.execute("SELECT sum(requests) FROM usage_hours")
+    assert (recent, summed) == (0, 2 * SUMMED_EVENTS)
