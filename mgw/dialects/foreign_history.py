@@ -17,6 +17,7 @@ from typing import Final
 
 from mgw.dialects.signatures import TAG
 from mgw.nouns.errors import GatewayError
+from mgw.wire.byte_search import holds
 from mgw.wire.json_document import JsonDocument, JsonNode, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 
@@ -30,7 +31,7 @@ FindTagged = Callable[[JsonDocument], list[Edit]]
 
 def clean_history(find: FindTagged | None, body: bytes) -> bytes:
     """Return a request's body without what the gateway has tagged; the same object where there is nothing."""
-    if find is None or TAG_BYTES not in body:
+    if find is None or not holds(body, TAG_BYTES):
         return body
     try:
         return apply_edits(body, find(JsonDocument(body)))

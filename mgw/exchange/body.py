@@ -23,6 +23,7 @@ from mgw.nouns.vocabulary import Modality
 from mgw.routing.model_source import MODEL_LIST, ModelAt
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route, Treatment
+from mgw.wire.byte_search import holds
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, apply_edits, find_model
@@ -161,7 +162,7 @@ async def find_other_models(exchange: Exchange, target: Target, opened: RequestB
         if not opened.names_others:
             return
         find = partial(find_unambiguous_strings, body, *route.models.others)
-    elif takes_list(route, target) and LIST_MARKER in body:
+    elif takes_list(route, target) and holds(body, LIST_MARKER):
         find = partial(find_nested_strings, body, MODEL_LIST)
     else:
         return
@@ -235,9 +236,9 @@ def has_foreign_history(exchange: Exchange, opened: RequestBody) -> bool:
     Nothing of it concerns a body that is not looked at because of its content coding.
     """
     body = opened.decoded
-    if body is None or TAG_BYTES not in body or not _takes_history(exchange.route):
+    if body is None or not _takes_history(exchange.route):
         return False
-    return exchange.generation.config.translation.clean_history
+    return exchange.generation.config.translation.clean_history and holds(body, TAG_BYTES)
 
 
 def _takes_history(route: Route) -> bool:

@@ -44,6 +44,7 @@ from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.wires.wire import ProviderWire
+from mgw.wire.byte_search import LONG_BYTES, holds
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, find_string, replace_spans
 
@@ -81,7 +82,10 @@ def plan_known(
         if findings is not None:
             memo.keep_relayed(request, asked, *relayed)
     known, head = relayed
-    if TAG_BYTES in body or (known.takes_list and LIST_MARKER in body):
+    is_long = len(body) > LONG_BYTES
+    if holds(body, TAG_BYTES) if is_long else TAG_BYTES in body:
+        return None
+    if known.takes_list and (holds(body, LIST_MARKER) if is_long else LIST_MARKER in body):
         return None
     exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:
