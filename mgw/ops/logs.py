@@ -240,7 +240,7 @@ class UsageLog:
         try:
             lines.extend(map(self.render, rows))
         finally:
-            self.lines.write_all(lines)
+            self.lines.write_block(b"".join(lines))
 
     def flush(self) -> None:
         """Begin to write what waits."""
@@ -279,7 +279,7 @@ class AccessLog:
                 f"http time={timestamp(ended.time)} status={ended.status} {request} "
                 f"latency_ms={ended.seconds * 1000:.1f} request_id={ended.request_id}{why}\n".encode()
             )
-        self.lines.write_all(lines)
+        self.lines.write_block(b"".join(lines))
 
 
 def _request_text(ended: EndedRequest) -> str | None:

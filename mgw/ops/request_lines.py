@@ -49,7 +49,7 @@ def _write_text(lines: LineWriter, requests: Iterable[EndedRequest]) -> None:
 
 
 def _write_json(lines: LineWriter, requests: Iterable[EndedRequest]) -> None:
-    lines.write_all(access_json(requests))
+    lines.write_block(b"".join(access_json(requests)))
 
 
 _FORMS: Final[Mapping[LogFormat, _Form]] = {
@@ -111,7 +111,7 @@ class RequestLog:
                 else:
                     self._hold(settled, ended)
         finally:
-            self.usage.lines.write_all(lines)
+            self.usage.lines.write_block(b"".join(lines))
 
     def _take_ended(self, requests: Iterable[EndedRequest]) -> None:
         lines: list[bytes] = []
@@ -124,7 +124,7 @@ class RequestLog:
                 self._hold(ended, settled)
             else:
                 alone.append(ended)
-        self.usage.lines.write_all(lines)
+        self.usage.lines.write_block(b"".join(lines))
         if alone:
             self._write_ended(alone)
 
@@ -162,6 +162,6 @@ class RequestLog:
         """Write a line for each of these records, whose other one has not come."""
         for record in records:
             if isinstance(record, SettledExchange):
-                self.usage.lines.write_all([self._form.usage(record)])
+                self.usage.lines.write_block(self._form.usage(record))
             else:
                 self._write_ended([record])

@@ -2,9 +2,12 @@
 
 ::
 
-    write_all(lines)  ->  waiting lines  -- every 50 ms, one batch at a time -->  thread: output
-                               ^                                                       |
-                               +---- what was not written comes back to the front -----+
+    write_block(lines)  ->  waiting blocks  -- every 50 ms, one batch at a time -->  thread: output
+                                ^                                                       |
+                                +---- what was not written comes back to the front -----+
+
+A block is the bytes of whole lines, each of which ends in the only newline that it has.  Nothing is done for
+each line, until one is dropped or torn: then its newlines tell where lines end and how many there are.
 
 All state but the output belongs to the reactor's thread, so there is no lock.  The rules:
 
@@ -19,7 +22,7 @@ All state but the output belongs to the reactor's thread, so there is no lock.  
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,7 +44,7 @@ RETRY: Final = 1.0
 MAX_BYTES: Final = 4 * 1024 * 1024
 BATCH_BYTES: Final = 256 * 1024
 CLOSE_SECONDS: Final = 5.0
-_NEWLINE: Final = 10
+_LINE_END: Final = b"\n"
 
 _log: Final = Logger()
 
@@ -94,7 +97,7 @@ class ReopenableOutput:
             view = memoryview(data)
             while start < len(data):
                 start += self._output.write(view[start:])
-                self._mid_line = data[start - 1] != _NEWLINE
+                self._mid_line = data[start - 1] != _LINE_END[0]
         except OSError as error:
             failure = error
         return WriteResult(start, failure)
@@ -116,14 +119,15 @@ class LineWriter:
     open_output: Callable[[], Output]
     max_bytes: int = MAX_BYTES
     interval: float = INTERVAL
+    batch_bytes: int = BATCH_BYTES
     dropped: int = 0
     """How many lines were dropped because the output was too slow or failed."""
     errors: int = 0
     """How many attempts to write or open failed."""
-    _lines: deque[bytes] = field(default_factory=deque, repr=False)
-    _held: int = 0
+    _blocks: deque[bytes] = field(default_factory=deque, repr=False)
+    _held: int = 0  # bytes, in flight or not
     _sent_bytes: int = 0  # bytes of the first line that are out already
-    _in_flight: list[bytes] = field(default_factory=list, repr=False)
+    _in_flight: bytes = field(default=b"", repr=False)
     _writing: bool = False
     _reopen_next: bool = False
     _urgent: bool = False
@@ -142,7 +146,7 @@ class LineWriter:
     @property
     def waiting(self) -> int:
         """How many lines are not written yet."""
-        return len(self._lines) + len(self._in_flight)
+        return self._count_waiting() + self._in_flight.count(_LINE_END)
 
     def open(self) -> None:
         """Open the output now rather than with the first line, so that a bad path is known at start.
@@ -151,21 +155,23 @@ class LineWriter:
         """
         self._output.open()
 
-    def write_all(self, lines: Sequence[bytes]) -> None:
-        """Take lines, each of which ends in a newline."""
-        if self._closed:
-            self.dropped += len(lines)
+    def write_block(self, block: bytes) -> None:
+        """Take lines, each of which ends in a newline; there may be none."""
+        if not block:
             return
-        self._lines.extend(lines)
-        self._held += sum(map(len, lines))
+        if self._closed:
+            self.dropped += block.count(_LINE_END)
+            return
+        self._blocks.append(block)
+        self._held += len(block)
         if self._held > self.max_bytes:
             self._drop_oldest()
-        if lines and self._timer is None and not self._writing:
+        if self._timer is None and not self._writing:
             self._timer = self.clock.callLater(self.interval, self._send)
 
     def flush(self) -> None:
         """Write what waits without waiting for more."""
-        if self._lines or self._writing:
+        if self._blocks or self._writing:
             self._urgent = True
             self._send_soon(0)
 
@@ -200,20 +206,35 @@ class LineWriter:
 
     def _send(self) -> None:
         self._timer = None
-        if not self._lines and not self._reopen_next:
+        if not self._blocks and not self._reopen_next:
             if self._closed:
                 self._writing = True
                 self.runner.run(self._output.close, lambda _: self._finish())
             return
-        size, batch, lines = 0, self._in_flight, self._lines
-        while lines and size < BATCH_BYTES:
-            line = lines.popleft()
-            batch.append(line)
-            size += len(line)
         self._writing = True
-        data, start, reopen, output = b"".join(batch), self._sent_bytes, self._reopen_next, self._output
+        self._in_flight = data = self._take_batch()
+        start, reopen, output = self._sent_bytes, self._reopen_next, self._output
         self._reopen_next = False
         self.runner.run(lambda: output.write(data, start, reopen=reopen), self._on_written)
+
+    def _take_batch(self) -> bytes:
+        """Take waiting lines until there are :attr:`batch_bytes` of them; the last one may go beyond."""
+        size, batch = 0, []
+        while self._blocks and size < self.batch_bytes:
+            lines = self._take_lines(self.batch_bytes - size)
+            batch.append(lines)
+            size += len(lines)
+        return b"".join(batch)
+
+    def _take_lines(self, size: int) -> bytes:
+        """Take the first lines of the first block, until there are so many bytes of them."""
+        block = self._blocks.popleft()
+        if size >= len(block):
+            return block
+        end = block.index(_LINE_END, size - 1) + 1
+        if end < len(block):
+            self._blocks.appendleft(block[end:])
+        return block[:end]
 
     def _on_written(self, result: WriteResult | Exception) -> None:
         self._writing = False
@@ -226,34 +247,32 @@ class LineWriter:
             self._drop_waiting()
         elif result.error is not None:
             self._after_error()
-        elif self._lines or self._reopen_next or self._closed:
-            at_once = self._urgent or self._reopen_next or self._closed or self._held > BATCH_BYTES
+        elif self._blocks or self._reopen_next or self._closed:
+            at_once = self._urgent or self._reopen_next or self._closed or self._held > self.batch_bytes
             self._send_soon(0 if at_once else self.interval)
         else:
             self._urgent = False
 
     def _requeue(self, size: int) -> None:
-        batch, self._in_flight = self._in_flight, []
-        for index, line in enumerate(batch):
-            if size < len(line):
-                self._lines.extendleft(reversed(batch[index:]))
-                break
-            size -= len(line)
-            self._held -= len(line)
-        self._sent_bytes = size
+        batch, self._in_flight = self._in_flight, b""
+        end = batch.rfind(_LINE_END, 0, size) + 1 if size < len(batch) else len(batch)
+        if end < len(batch):
+            self._blocks.appendleft(batch[end:])
+        self._held -= end
+        self._sent_bytes = size - end
 
     def _after_error(self) -> None:
         self._urgent = False
         if self._closed:
             self._abandon()
-        elif self._lines or self._reopen_next:
+        elif self._blocks or self._reopen_next:
             self._send_soon(RETRY)
 
     def _on_bug(self, error: Exception) -> WriteResult:
         failure = Failure(error)
         _log.failure("internal error: lines of {name} were not written", failure=failure, name=self.name)
-        self.dropped += len(self._in_flight)
-        return WriteResult(sum(map(len, self._in_flight)), None)
+        self.dropped += self._in_flight.count(_LINE_END)
+        return WriteResult(len(self._in_flight), None)
 
     def _on_error(self, error: OSError) -> None:
         self.errors += 1
@@ -262,19 +281,23 @@ class LineWriter:
                 "{name}: cannot write: {error}; {waiting} lines are waiting, {dropped} were dropped",
                 name=self.name,
                 error=error.strerror or str(error),
-                waiting=len(self._lines),
+                waiting=self._count_waiting(),
                 dropped=self.dropped,
             )
 
+    def _count_waiting(self) -> int:
+        return sum([block.count(_LINE_END) for block in self._blocks])
+
     def _drop_oldest(self) -> None:
-        while self._held > self.max_bytes and self._lines:
-            self._held -= len(self._lines.popleft())
-            self.dropped += 1
+        while self._held > self.max_bytes and self._blocks:
+            lines = self._take_lines(self._held - self.max_bytes)
+            self._held -= len(lines)
+            self.dropped += lines.count(_LINE_END)
             self._sent_bytes = 0  # the rest of a torn line is gone
 
     def _drop_waiting(self) -> None:
-        self.dropped += len(self._lines)
-        self._lines.clear()
+        self.dropped += self._count_waiting()
+        self._blocks.clear()
 
     def _abandon(self) -> None:
         self._drop_waiting()

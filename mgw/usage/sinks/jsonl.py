@@ -41,7 +41,7 @@ class JsonlSink:
 
     def record_lines(self, lines: Sequence[bytes]) -> None:
         """Take lines, which are written within a twentieth of a second."""
-        self.writer.write_all(lines)
+        self.writer.write_block(b"".join(lines))
 
     def flush(self) -> None:
         """Begin to write what waits."""

@@ -115,7 +115,7 @@ def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
     )
     recorded = [b"%06d%s\n" % (number, b"x" * 993) for number in range(1000)]
     for line in recorded:
-        lines.write_all([line])
+        lines.write_block(line)
         clock.advance(INTERVAL)
     closed, read = lines.close(within=WAIT_SECONDS), bytearray()
     ended = Event()
