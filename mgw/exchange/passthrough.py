@@ -283,13 +283,14 @@ class Passthrough(Struct, eq=False):
             secrets = self.secrets()
             reason = overwritten(reason, secrets)
             lines = overwritten(lines, secrets)
+        is_proved = head.is_proved and lines is head.relayed_lines
         holds = (may_try_again or unframed) and stream
         holds = holds and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
         body = None if holds else response.take_whole()
         if body is not None:
             body, usage, fault = self._meter_whole(head, body, stream=stream)
             length = head.content_length
-            return WholeResponse(head.status, reason, lines, length, body, stream, usage, fault)
+            return WholeResponse(head.status, reason, lines, length, body, stream, usage, fault, is_proved)
         streaming = StreamingResponse(
             head.status,
             reason,
@@ -299,6 +300,7 @@ class Passthrough(Struct, eq=False):
             self.keepalive_seconds,
             lines=lines,
             content_length=head.content_length,
+            is_proved=is_proved,
         )
         if not holds:
             return streaming

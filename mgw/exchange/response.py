@@ -93,6 +93,8 @@ class StreamingResponse(Struct, frozen=True):
     """The header lines of a head that is passed on as they are, in place of :attr:`headers`."""
     content_length: int | None = None
     """What those lines say of it."""
+    is_proved: bool = False
+    """As in :class:`~mgw.http.response_head.ResponseHead`."""
 
 
 class WholeResponse(Struct, frozen=True):
@@ -109,6 +111,8 @@ class WholeResponse(Struct, frozen=True):
     usage: TokenUsage
     fault: Fault | None = None
     """What it says went wrong, where it is a stream."""
+    is_proved: bool = False
+    """As in :class:`~mgw.http.response_head.ResponseHead`."""
 
 
 class BufferedResponse(Struct, frozen=True):
@@ -260,7 +264,7 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
     lines = _WITH_REQUEST_ID % (streaming.lines, exchange.request_id.encode())
     if exchange.upstream_time is not None:
         lines += _TIMING_LINE % exchange.upstream_time.server_timing()
-    channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
+    channel.relay_head(streaming, lines)
 
 
 def send_early_head(exchange: Exchange, headers: RawHeaders, channel: ResponseChannel) -> None:
@@ -280,7 +284,7 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
     if exchange.upstream_time is not None:
         lines += _TIMING_LINE % exchange.upstream_time.server_timing()
-    channel.relay_whole(whole.status, whole.reason, lines, whole.content_length, whole.body)
+    channel.relay_whole(whole, lines, whole.body)
 
 
 def _send_head(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mgw.http.response_writer import RelayedHead
 from mgw.wire.headers import RawHeaders
 
 
@@ -39,17 +40,14 @@ class ResponseChannel(Protocol):
         """Release the memory of a request that is not needed any more."""
         ...
 
-    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+    def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         """Send the head of a response that is passed on.
 
         :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
-        :param content_length: what they say of it.
         """
         ...
 
-    def relay_whole(
-        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-    ) -> None:
+    def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> None:
         """Send all of a response that is passed on, and end it; the head is as in :meth:`relay_head`."""
         ...
 

@@ -151,6 +151,7 @@ class RenamedPassthrough:
                 body_filter=RestoredFilter(found.body_filter, stream),
                 lines=None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines),
                 content_length=None,
+                is_proved=False,
                 early_failure=early,
             )
         return BufferedResponse(partial(self._complete, head, found))
@@ -164,7 +165,7 @@ class RenamedPassthrough:
         if body == whole.body:
             return whole
         lines = b"%bContent-Length: %d\r\n" % (_LINES_OF_BYTES.sub(b"", whole.lines), len(body))
-        return replace(whole, body=body, lines=lines, content_length=len(body))
+        return replace(whole, body=body, lines=lines, content_length=len(body), is_proved=False)
 
     def _complete(self, head: ResponseHead, streaming: StreamingResponse, body: bytes) -> FullResponse:
         body_filter = streaming.body_filter

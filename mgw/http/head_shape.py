@@ -78,6 +78,7 @@ class HeadShape:
             request_id,
             self._transfer_encoding,
             self._connection_options,
+            True,  # noqa: FBT003  # what follows is the pattern's to promise: see _VALUE
         )
 
 
@@ -102,7 +103,7 @@ class HeadShapes:
         :param lines: its own, as they were judged.
         """
         raw = head.raw
-        if len(raw) > _MAX_BYTES or not self._max_shapes:
+        if len(raw) > _MAX_BYTES or not self._max_shapes or not _has_plain_line_ends(raw):
             return
         parts = [raw[: raw.index(LINE_END)]]
         for name, value, attribute, _ in lines:
@@ -129,6 +130,11 @@ class _Candidate:
     def __init__(self) -> None:
         self.seen = 0
         self.shape: HeadShape | None = None
+
+
+def _has_plain_line_ends(raw: bytes) -> bool:
+    """Whether CR and LF stand in line ends only: what is literal in a pattern must hold neither."""
+    return raw.count(b"\r") == raw.count(b"\n") == raw.count(LINE_END)
 
 
 def _line_pattern(line: HeaderLine, missing: set[str]) -> bytes:

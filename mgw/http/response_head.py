@@ -67,6 +67,9 @@ class ResponseHead(Struct):
     """The values of all such headers, joined by commas."""
     connection_options: frozenset[bytes] = _NO_OPTIONS
     """What ``Connection`` lists, in lower case."""
+    is_proved: bool = False
+    """Whether every byte of the status line and of :attr:`relayed_lines` was matched with a known shape, so
+    that nobody needs to look for line ends in them again."""
     _pairs: RawHeaders | None = None
 
     @property

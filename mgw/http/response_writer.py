@@ -11,7 +11,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from mgw.http.request_head import HTTP_1_0
 from mgw.wire.headers import RawHeaders
@@ -35,6 +35,30 @@ class BodyFraming(Enum):
     UNTIL_CLOSE = auto()
 
 
+class RelayedHead(Protocol):
+    """The head of a response that is passed on, but for its lines."""
+
+    @property
+    def status(self) -> int:
+        """The status."""
+        ...
+
+    @property
+    def reason(self) -> bytes:
+        """The reason phrase; empty where the provider sent none."""
+        ...
+
+    @property
+    def content_length(self) -> int | None:
+        """What the lines say of it."""
+        ...
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the phrase and the lines are known to hold no line end but those between them."""
+        ...
+
+
 class ResponseHeadBuilder:
     """The head of one response: the headers that are sent, and what the others ask of the connection.
 
@@ -56,15 +80,13 @@ class ResponseHeadBuilder:
                 self._lines.append(b"%b: %b" % pair)
 
     @classmethod
-    def of_lines(
-        cls, status: int, reason: bytes, lines: bytes, content_length: int | None
-    ) -> ResponseHeadBuilder:
+    def of_lines(cls, relayed: RelayedHead, lines: bytes) -> ResponseHeadBuilder:
         """Return the head of a response that is passed on.
 
         :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
-        :param content_length: what they say of it.
         """
-        head = cls(status, reason, [])
+        status, content_length = relayed.status, relayed.content_length
+        head = cls(status, relayed.reason or reason_phrase(status), [])
         head._lines += lines.split(_LINE_END)[:-1]
         if content_length is not None:
             head.framing = BodyFraming.CONTENT_LENGTH
@@ -114,19 +136,26 @@ class ResponseHeadBuilder:
         return name not in {b"keep-alive", b"transfer-encoding"}
 
 
-def render_relayed_head(status: int, reason: bytes, lines: bytes, content_length: int | None) -> bytes:
-    """Return the head of a response that is passed on: what :class:`ResponseHeadBuilder` makes in HTTP/1.1 of
-    a response that has a body and leaves the connection open.
+def render_relayed_head(head: RelayedHead, lines: bytes, body: bytes = b"") -> bytes:
+    """Return the head of a response that is passed on, and what follows it: what :class:`ResponseHeadBuilder`
+    makes in HTTP/1.1 of a response that has a body and leaves the connection open.
 
     :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
     :raises ValueError: one of them holds a line end of another kind, or nothing.
     """
-    framing = b"Transfer-Encoding: chunked\r\n" if content_length is None else b""
-    head = b"HTTP/1.1 %d %b\r\n%b%b\r\n" % (status, reason, lines, framing)
-    ends = head.count(_LINE_END)
-    if head.count(b"\n") != ends or head.count(b"\r") != ends or head.find(_HEAD_END) != len(head) - 4:
+    status, reason = head.status, head.reason or reason_phrase(head.status)
+    if not head.is_proved:
+        _check_line_ends(b"%b\r\n%b\r\n" % (reason, lines))
+    if head.content_length is None:
+        return b"HTTP/1.1 %d %b\r\n%bTransfer-Encoding: chunked\r\n\r\n%b" % (status, reason, lines, body)
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (status, reason, lines, body)
+
+
+def _check_line_ends(text: bytes) -> None:
+    """Refuse lines that hold a line end of another kind, or nothing, but for the last one."""
+    ends = text.count(_LINE_END)
+    if text.count(b"\n") != ends or text.count(b"\r") != ends or text.find(_HEAD_END) != len(text) - 4:
         raise ValueError("a header of the response holds a line end")
-    return head
 
 
 def reason_phrase(status: int) -> bytes:

@@ -29,6 +29,7 @@ from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import (
     NO_CONTENT,
     BodyFraming,
+    RelayedHead,
     ResponseHeadBuilder,
     render_relayed_head,
 )
@@ -251,43 +252,41 @@ class ServerConnection:
             return b""
         return self._start(ResponseHeadBuilder(status, reason, headers))
 
-    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> bytes:
+    def relay_head(self, head: RelayedHead, lines: bytes) -> bytes:
         """Start a response that is passed on.
 
         :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
-        :param content_length: what they say of it.
         :raises RuntimeError: a response has started already.
         :raises ValueError: a header holds a line end of another kind.
         """
         if self.state not in SERVING:
             return b""
-        if not lines or not self._may_relay_lines(status):
-            return self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
-        head = render_relayed_head(status, reason, lines, content_length)
-        if content_length is None:
+        if not lines or not self._may_relay_lines(head.status):
+            return self._start(ResponseHeadBuilder.of_lines(head, lines))
+        rendered = render_relayed_head(head, lines)
+        if head.content_length is None:
             self._framing = BodyFraming.CHUNKED
-            return head
+            return rendered
         self._framing = BodyFraming.CONTENT_LENGTH
-        self._head, self._left_to_write = head, content_length
+        self._head, self._left_to_write = rendered, head.content_length
         return b""
 
-    def relay_whole(
-        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-    ) -> bytes | None:
+    def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> bytes | None:
         """Return all of a response that is passed on, and end it; ``None`` where something is unusual.
 
         Then it has to be sent by :meth:`relay_head`, :meth:`write` and :meth:`finish`.
         """
-        fits = content_length is None or content_length == len(body)
-        if not fits or not lines or not self._may_relay_lines(status):
+        length = head.content_length
+        fits = length is None or length == len(body)
+        if not fits or not lines or not self._may_relay_lines(head.status):
             return None
-        response = render_relayed_head(status, reason, lines, content_length)
-        if content_length is not None:
-            response += body
+        if length is not None:
+            response = render_relayed_head(head, lines, body)
         elif body:
-            response = b"%b%x\r\n%b\r\n%b" % (response, len(body), body, _LAST_CHUNK)
+            rendered = render_relayed_head(head, lines)
+            response = b"%b%x\r\n%b\r\n%b" % (rendered, len(body), body, _LAST_CHUNK)
         else:
-            response += _LAST_CHUNK
+            response = render_relayed_head(head, lines, _LAST_CHUNK)
         self.state = TRANSITIONS[self.state][ServerEvent.RESPONSE]
         return response
 

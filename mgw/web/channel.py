@@ -21,6 +21,7 @@ from zope.interface import implementer
 from mgw.exchange.response_channel import Producer
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
+from mgw.http.response_writer import RelayedHead
 from mgw.http.server_connection import Refused, ServerConnection
 from mgw.http.server_state import AT_REST, AWAITING, OPEN, RECEIVING, SERVING, ServerEvent, ServerState
 from mgw.memo.known_head import KnownHead
@@ -270,19 +271,17 @@ class GatewayChannel(Protocol):
         if head:
             self._client.out.write(head)
 
-    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+    def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         """Start a response that is passed on; see :class:`~mgw.exchange.response_channel.ResponseChannel`."""
-        head = self._connection.relay_head(status, reason, lines, content_length)
-        if head:
-            self._client.out.write(head)
+        rendered = self._connection.relay_head(head, lines)
+        if rendered:
+            self._client.out.write(rendered)
 
-    def relay_whole(
-        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-    ) -> None:
+    def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> None:
         """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
-        response = self._connection.relay_whole(status, reason, lines, content_length, body)
+        response = self._connection.relay_whole(head, lines, body)
         if response is None:
-            self.relay_head(status, reason, lines, content_length)
+            self.relay_head(head, lines)
             self.finish(body)
         else:
             self._client.out.write(response)

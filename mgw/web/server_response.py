@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
 from mgw.exchange.response_channel import Producer, ResponseChannel
-from mgw.http.response_writer import date_header, reason_phrase
+from mgw.http.response_writer import RelayedHead, date_header, reason_phrase
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
 from mgw.web.channel import GatewayChannel
@@ -62,19 +62,17 @@ class ServerResponse:
         """Release the request's memory."""
         self._memory.release_all()
 
-    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+    def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         """Send the head of a response that is passed on."""
-        self.status = status
+        self.status = head.status
         self._memory.release_all()
-        self._channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
+        self._channel.relay_head(head, lines)
 
-    def relay_whole(
-        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-    ) -> None:
+    def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> None:
         """Send all of a response that is passed on."""
-        self.status = status
+        self.status = head.status
         self._memory.release_all()
-        self._channel.relay_whole(status, reason or reason_phrase(status), lines, content_length, body)
+        self._channel.relay_whole(head, lines, body)
 
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""

@@ -21,6 +21,7 @@ from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.response_channel import Producer
 from mgw.generation import Generation
+from mgw.http.response_writer import RelayedHead
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.kinds import KindRow
 from mgw.nouns.vocabulary import Family
@@ -77,14 +78,12 @@ class RecordingChannel:
     def forget_request(self) -> None:
         self.keeps_request = False
 
-    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+    def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         pairs = (line.partition(b": ") for line in lines.split(b"\r\n")[:-1])
-        self.start(status, reason, [(name, value) for name, _, value in pairs])
+        self.start(head.status, head.reason, [(name, value) for name, _, value in pairs])
 
-    def relay_whole(
-        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
-    ) -> None:
-        self.relay_head(status, reason, lines, content_length)
+    def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> None:
+        self.relay_head(head, lines)
         self.write(body)
         self.finish()
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.http.head_shape import LEARN_AFTER, MAX_SHAPES, MOST_TRIED, HeadShapes
+from mgw.http.response_head import ResponseHead, judge_lines, read_response_head
+from mgw.http.response_writer import render_relayed_head
 from mgw.http.upstream_connection import UpstreamConnection
 
 LINES = [
@@ -36,10 +39,11 @@ def learn(data: bytes, shapes: HeadShapes | None = None, times: int = LEARN_AFTE
 
 
 def found_by(connection: UpstreamConnection) -> tuple[object, ...]:
-    """All that a connection says of its response."""
+    """All that a connection says of its response, but for what says that a shape fitted."""
     head = connection.head
     if head is not None:
         _ = head.headers
+        head = replace(head, is_proved=False)
     body = connection.body
     return head, connection.fault, b"".join(body.pieces), body.ended, connection.state
 
@@ -51,7 +55,18 @@ def read_both_ways(data: bytes, shapes: HeadShapes, method: bytes = b"POST") -> 
     known.receive(data)
     plain.receive(data)
     assert found_by(known) == found_by(plain)
+    if known.head is not None:
+        check_proof(known.head)
     return fits
+
+
+def check_proof(head: ResponseHead) -> None:
+    """Check that a head which is said to be proved is sent as one that is looked through."""
+    if head.relayed_lines:
+        unproved = replace(head, is_proved=False)
+        assert render_relayed_head(head, head.relayed_lines) == render_relayed_head(
+            unproved, head.relayed_lines
+        )
 
 
 def test_a_head_is_learnt_when_it_has_come_a_few_times() -> None:
@@ -129,6 +144,51 @@ def test_what_is_nearly_of_the_shape_is_read_as_without_it(line: bytes, status_l
 def test_any_value_is_read_as_without_the_shape(value: bytes) -> None:
     shapes = learn(answer(*LINES, b"Content-Length: 2"))
     read_both_ways(answer(LINES[0], b"Content-Type: " + value, *LINES[2:], b"Content-Length: 2"), shapes)
+
+
+_PIECES = st.sampled_from(
+    [
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\0",
+        b":",
+        b": ",
+        b" ",
+        b"\t",
+        b"\x7f",
+        b"\xff",
+        b"X-Up",
+        b"1",
+        b"\r\n a",
+    ]
+)
+
+
+@given(before=st.lists(_PIECES, max_size=4), after=st.lists(_PIECES, max_size=4), place=st.integers(0, 6))
+@example(before=[], after=[b"1", b"\n", b"X-Up", b": ", b"1"], place=2)
+@example(before=[], after=[b"1", b"\r", b"X-Up", b": ", b"1"], place=5)
+@example(before=[b"X-Up", b"\n"], after=[b"1"], place=1)
+def test_no_line_end_slips_into_a_head_that_counts_as_proved(
+    before: list[bytes], after: list[bytes], place: int
+) -> None:
+    lines = [*LINES, b"Content-Length: 2"]
+    name, _, _ = lines[place].partition(b": ")
+    lines[place] = b"".join(before) + name + b": " + b"".join(after)
+    data = answer(*lines)
+    shapes = learn(answer(*LINES, b"Content-Length: 2"))
+    read_both_ways(data, shapes)
+    read_both_ways(data, learn(data, shapes))
+
+
+@pytest.mark.parametrize("raw", [b"X\nUp: 1", b"X\rUp: 1", b"X-Up: 1\n2", b"X-Up: 1\r2"])
+def test_a_head_with_half_a_line_end_teaches_no_shape(raw: bytes) -> None:
+    whole = b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % raw
+    shapes = HeadShapes()
+    for _ in range(LEARN_AFTER):
+        shapes.learn(read_response_head(200, whole, judge_lines(whole)), judge_lines(whole))
+    assert not shapes.tried
 
 
 @given(st.integers(1, 200))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mgw.http.head_key import RepeatedHead
 from mgw.http.request_head import RequestHead
+from mgw.http.response_head import ResponseHead
 from mgw.http.server_connection import Refused, ServerConnection
 from mgw.http.server_state import TRANSITIONS, ServerEvent, ServerState
 from mgw.nouns.errors import GatewayError, Reason
@@ -127,8 +128,8 @@ def test_nothing_is_sent_where_there_is_nothing_to_respond_to(state: ServerState
         return
     connection = connection_in(state)
     assert connection.start(200, b"OK", []) == b""
-    assert connection.relay_head(200, b"OK", b"A: b\r\n", None) == b""
-    assert connection.relay_whole(200, b"OK", b"A: b\r\n", None, b"body") is None
+    assert connection.relay_head(relayed(200), b"A: b\r\n") == b""
+    assert connection.relay_whole(relayed(200), b"A: b\r\n", b"body") is None
     assert connection.write(b"body") == ()
     assert connection.send_continue() == connection.flush() == b""
     assert connection.state is state
@@ -317,6 +318,11 @@ class Reader:
         self.has_ended = True
 
 
+def relayed(status: int, length: int | None = None, *, is_proved: bool = False) -> ResponseHead:
+    """Return the head of a response that is passed on."""
+    return ResponseHead(status, b"Said", b"", b"", content_length=length, is_proved=is_proved)
+
+
 def get() -> ServerConnection:
     """Return a connection with a request that awaits its response."""
     return connection_of(b"GET / HTTP/1.1\r\nHost: g\r\n\r\n")
@@ -348,18 +354,21 @@ LINES = st.lists(
     lines=LINES,
     body=st.binary(max_size=20),
     counted=st.booleans(),
+    is_proved=st.booleans(),
 )
 def test_a_whole_response_is_what_its_pieces_are(
-    status: int, lines: list[bytes], body: bytes, counted: bool
+    status: int, lines: list[bytes], body: bytes, counted: bool, is_proved: bool
 ) -> None:
     length = len(body) if counted else None
     if counted:
         lines = [*lines, b"Content-Length: %d" % len(body)]
     block = b"".join(line + b"\r\n" for line in lines)
-    whole = get().relay_whole(status, b"Said", block, length, body)
+    head = relayed(status, length, is_proved=is_proved)
+    whole = get().relay_whole(head, block, body)
+    assert whole == get().relay_whole(relayed(status, length), block, body)
     for last in (b"", body):
         apart = get()
-        sent = [apart.relay_head(status, b"Said", block, length)]
+        sent = [apart.relay_head(head, block)]
         if not last:
             sent += written(apart.write(body))
         sent += written(apart.finish(last))
@@ -395,9 +404,9 @@ def test_a_last_piece_is_counted(length: bytes, fits: bool) -> None:
 @pytest.mark.parametrize("length", [None, 2])
 def test_a_line_that_ends_in_another_way_is_not_sent(lines: bytes, length: int | None) -> None:
     with pytest.raises(ValueError, match="line end"):
-        get().relay_head(200, b"OK", lines, length)
+        get().relay_head(relayed(200, length), lines)
     with pytest.raises(ValueError, match="line end"):
-        get().relay_whole(200, b"OK", lines, length, b"hi")
+        get().relay_whole(relayed(200, length), lines, b"hi")
 
 
 def test_a_body_without_a_head_is_a_mistake() -> None:
