@@ -28,7 +28,7 @@ MOST_TRIED: Final = 6
 LEARN_AFTER: Final = 3
 """The heads of a shape that are read line by line first: an expression takes a millisecond to make."""
 _MAX_BYTES: Final = 8 * 1024
-_VALUE: Final = rb"[!-~\x80-\xff][\t -~\x80-\xff]*"
+_VALUE: Final = rb"[!-~\x80-\xff][\t -~\x80-\xff]*+"
 _LENGTH: Final = rb"[0-9]{1,15}"
 _LITERAL: Final = frozenset({CONNECTION, TRANSFER_ENCODING})
 _ATTRIBUTES: Final = ("content_type", "content_encoding", CONTENT_LENGTH, "request_id")
@@ -41,7 +41,7 @@ class HeadShape:
     :param lines: its own, as they were judged.
     """
 
-    __slots__ = ("_connection_options", "_match", "_reason", "_runs", "_status", "_transfer_encoding")
+    __slots__ = ("_connection_options", "_groups", "_match", "_reason", "_status", "_transfer_encoding")
 
     def __init__(self, head: ResponseHead, lines: list[HeaderLine]) -> None:
         self._status, self._reason = head.status, head.reason
@@ -58,20 +58,22 @@ class HeadShape:
             pattern.append(_line_pattern(line, missing))
         pattern.append(b")\r\n" if is_relayed else b"\r\n")
         pattern += [b"(?P<%b>(?!))?" % attribute.encode() for attribute in sorted(missing)]  # matches nothing
-        self._match = re.compile(b"".join(pattern)).match
-        self._runs = [f"run{number}" for number in range(runs)]
+        compiled = re.compile(b"".join(pattern))
+        self._match = compiled.match
+        names = [*_ATTRIBUTES, *(f"run{number}" for number in range(runs))]
+        self._groups = 0, *(compiled.groupindex[name] for name in names)
 
     def read(self, data: bytes) -> ResponseHead | None:
         """Return the head that ``data`` begins with, or ``None``: it is of another shape, or not complete."""
         found = self._match(data)
         if found is None:
             return None
-        content_type, content_encoding, length, request_id = found.group(*_ATTRIBUTES)
+        raw, content_type, content_encoding, length, request_id, *runs = found.group(*self._groups)
         return ResponseHead(
             self._status,
             self._reason,
-            found.group(),
-            b"".join(map(found.group, self._runs)),
+            raw,
+            b"".join(runs),
             content_type,
             content_encoding,
             None if length is None else int(length),
