@@ -53,34 +53,53 @@ class PendingInput(Enum):
     """The other side has closed, or the connection is broken."""
 
 
-def peek_input(transport: object) -> PendingInput | None:
-    """Return what has come, if anything has; the connection's own protocol may hear of it before."""
-    tcp = transport
-    while (inner := getattr(tcp, "transport", None)) is not None:
-        tcp = inner
-    if not isinstance(tcp, TcpConnection):
-        return None
-    for _ in range(_MOST_READS):
-        found = _peek_at(tcp)
-        if found is None or tcp is transport or found is PendingInput.END:
-            return found
-        tcp.doRead()
-        if tcp.disconnecting or tcp.disconnected:  # TLS heard a goodbye, or our protocol closed
-            return PendingInput.END
-    return PendingInput.BYTES
+class InputProbe:
+    """Finds what has come on one connection and was not read.
 
+    Each connection keeps one: to make and fill a poll object costs as much as to poll.
 
-def _peek_at(tcp: TcpConnection) -> PendingInput | None:
-    handle, state = tcp.getHandle(), poll()
-    try:
-        state.register(handle, POLLIN)
-        if not state.poll(0):  # which takes half as long as a read that raises
+    :param transport: a TCP transport, or one wrapped around it as TLS is, with its connection made.
+    """
+
+    __slots__ = ("_descriptor", "_handle", "_is_wrapped", "_poll", "_tcp")
+
+    def __init__(self, transport: object) -> None:
+        tcp = _innermost(transport)
+        self._is_wrapped = tcp is not transport
+        self._tcp: TcpConnection | None = tcp if isinstance(tcp, TcpConnection) else None
+        if self._tcp is not None:
+            self._handle: socket.socket = self._tcp.getHandle()
+            self._descriptor = self._handle.fileno()
+            state = poll()
+            state.register(self._descriptor, POLLIN)
+            self._poll = state.poll
+
+    def find(self) -> PendingInput | None:
+        """Return what has come, if anything has; the connection's own protocol may hear of it before."""
+        tcp = self._tcp
+        if tcp is None:
             return None
-        return PendingInput.BYTES if handle.recv(1, _PEEK) else PendingInput.END
-    except BlockingIOError:
-        return None
-    except (OSError, ValueError):  # a ValueError: the descriptor is closed
-        return PendingInput.END
+        for _ in range(_MOST_READS):
+            found = self._peek()
+            if found is None or not self._is_wrapped or found is PendingInput.END:
+                return found
+            tcp.doRead()
+            if tcp.disconnecting or tcp.disconnected:  # TLS heard a goodbye, or our protocol closed
+                return PendingInput.END
+        return PendingInput.BYTES
+
+    def _peek(self) -> PendingInput | None:
+        handle = self._handle
+        if handle.fileno() != self._descriptor:  # closed, and the number may be another connection's by now
+            return PendingInput.END
+        if not self._poll(0):  # which takes half as long as a read that raises
+            return None
+        try:
+            return PendingInput.BYTES if handle.recv(1, _PEEK) else PendingInput.END
+        except BlockingIOError:
+            return None
+        except OSError:
+            return PendingInput.END
 
 
 class PeerState(Enum):
@@ -142,9 +161,15 @@ def has_unread_input(transport: object) -> bool:
         return False
 
 
-def _socket_of(transport: object) -> socket.socket | None:
+def _innermost(transport: object) -> object:
+    """Return what a transport is wrapped around, or itself."""
     while (inner := getattr(transport, "transport", None)) is not None:
         transport = inner
+    return transport
+
+
+def _socket_of(transport: object) -> socket.socket | None:
+    transport = _innermost(transport)
     handle = transport.getHandle() if hasattr(transport, "getHandle") else None
     return handle if isinstance(handle, socket.socket) else None
 

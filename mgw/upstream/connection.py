@@ -29,7 +29,7 @@ from mgw.http.upstream_connection import NOT_HTTP, UpstreamConnection
 from mgw.http.upstream_state import AT_REST, AWAITING, IN_USE, OVER, RECEIVING, UpstreamEvent, UpstreamState
 from mgw.nouns.errors import Cause, GatewayError
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.reactor.socket_state import PendingInput, peek_input
+from mgw.reactor.socket_state import InputProbe, PendingInput
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.reactor.twisted_fast.tcp_transport import close_quiet
@@ -119,6 +119,7 @@ class Connection(Protocol):
         self._deadline = Deadline(wheel, self._on_deadline)
         self._transport: RelayTransport
         self._out: EagerWriter
+        self._input: InputProbe
         self._http = UpstreamConnection(head_shapes)
         self._handshake: Deferred[None] | None = None
         self._close_reason: Failure | None = None
@@ -162,7 +163,7 @@ class Connection(Protocol):
 
     def check_idle(self) -> bool:
         """Say whether an idle connection may be used; one that may not is closed before this returns."""
-        pending = peek_input(self._transport)  # which may have us read it
+        pending = self._input.find()  # which may have us read it
         if pending is not None:
             if pending is PendingInput.END:
                 self.close()
@@ -243,6 +244,7 @@ class Connection(Protocol):
         if not isinstance(self.transport, TlsTransport):
             self._http.become_ready()
         self._out = EagerWriter(self._transport)
+        self._input = InputProbe(self._transport)
 
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
