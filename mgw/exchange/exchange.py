@@ -40,6 +40,8 @@ IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
 """Whether bytes can be a provider's own id of an exchange."""
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
+_OK = Outcome.OK
+"""Bound here, as every request needs it: to look a member up in its Enum costs 0.1 us in Python 3.11."""
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
@@ -203,7 +205,7 @@ class Exchange(Struct, eq=False):
         if fault is not None:
             status, error = fault.status, fault.error
         elif status is None or status < 400:
-            self.settle(Outcome.OK)
+            self.settle(_OK)
             return
         else:
             error = status_error(status)

@@ -42,6 +42,13 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 _LARGE: Final = 64 * 1024
 """A piece of that size is not copied to join it with the size line of its chunk."""
 _NOTHING: Final[tuple[bytes, ...]] = ()
+# To look a member up in its Enum costs 0.1 us in Python 3.11: those that every request needs have names here.
+_NEW: Final = ServerState.NEW
+_IDLE: Final = ServerState.IDLE
+_RESPONDING: Final = ServerState.RESPONDING
+_REQUEST: Final = ServerEvent.REQUEST
+_RESPONSE: Final = ServerEvent.RESPONSE
+_CHUNKED: Final = BodyFraming.CHUNKED
 
 
 class Refused(Struct, frozen=True):
@@ -99,7 +106,7 @@ class ServerConnection:
         :returns: the key of the head, if they are a whole request with nothing before or behind it.
         """
         state = self.state
-        if self.held or (state is not ServerState.IDLE and state is not ServerState.NEW):
+        if self.held or (state is not _IDLE and state is not _NEW):
             self.held += data
             return None
         self.held = data
@@ -122,13 +129,13 @@ class ServerConnection:
         self.requests += 1
         self._likely_head = repeated
         self._method, self._version = head.method, head.version
-        self._response_end = ServerEvent.RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
+        self._response_end = _RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
         if len(held) < stop:
             self.state = TRANSITIONS[self.state][ServerEvent.HEAD]
             self._left_to_read = length
             self.held = held[end:]
             return None
-        self.state = TRANSITIONS[self.state][ServerEvent.REQUEST]
+        self.state = TRANSITIONS[self.state][_REQUEST]
         self.held = held[stop:] if len(held) > stop else b""
         return held[end:stop]
 
@@ -265,7 +272,7 @@ class ServerConnection:
             return self._start(ResponseHeadBuilder.of_lines(head, lines))
         rendered = render_relayed_head(head, lines)
         if head.content_length is None:
-            self._framing = BodyFraming.CHUNKED
+            self._framing = _CHUNKED
             return rendered
         self._framing = BodyFraming.CONTENT_LENGTH
         self._head, self._left_to_write = rendered, head.content_length
@@ -287,7 +294,7 @@ class ServerConnection:
             response = b"%b%x\r\n%b\r\n%b" % (rendered, len(body), body, _LAST_CHUNK)
         else:
             response = render_relayed_head(head, lines, _LAST_CHUNK)
-        self.state = TRANSITIONS[self.state][ServerEvent.RESPONSE]
+        self.state = TRANSITIONS[self.state][_RESPONSE]
         return response
 
     def write(self, data: bytes) -> tuple[bytes, ...] | None:
@@ -298,7 +305,7 @@ class ServerConnection:
         framing = self._framing
         if not data:
             return _NOTHING
-        if framing is BodyFraming.CHUNKED:
+        if framing is _CHUNKED:
             if len(data) < _LARGE:
                 return (b"%x\r\n%b\r\n" % (len(data), data),)
             return b"%x\r\n" % len(data), data, b"\r\n"
@@ -335,7 +342,7 @@ class ServerConnection:
             self._head = b""
         elif framing is None:
             raise RuntimeError("the response has not started")
-        elif framing is not BodyFraming.CHUNKED:
+        elif framing is not _CHUNKED:
             pieces = self.write(last_piece) or _NOTHING
         elif 0 < len(last_piece) < _LARGE:
             pieces = (b"%x\r\n%b\r\n%b" % (len(last_piece), last_piece, _LAST_CHUNK),)
@@ -368,8 +375,8 @@ class ServerConnection:
     def _may_relay_lines(self, status: int) -> bool:
         """Whether a provider's header lines may be sent as they are: HTTP/1.1's framing, nothing to close."""
         return (
-            self.state is ServerState.RESPONDING
-            and self._response_end is ServerEvent.RESPONSE
+            self.state is _RESPONDING
+            and self._response_end is _RESPONSE
             and self._framing is None
             and self._method != b"HEAD"
             and self._version != HTTP_1_0

@@ -35,6 +35,12 @@ _HTTP_1_0: Final = b"HTTP/1.0 "
 _TOO_LONG: Final = f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes"
 _SWITCHED: Final = "switched to another protocol without being asked"
 _NO_CONTENT: Final = (204, 304)
+# To look a member up in its Enum costs 0.1 us in Python 3.11: those that every request needs have names here.
+_BODY: Final = UpstreamState.BODY
+_REQUEST: Final = UpstreamEvent.REQUEST
+_HEAD: Final = UpstreamEvent.HEAD
+_END: Final = UpstreamEvent.END
+_TAKEN: Final = UpstreamEvent.TAKEN
 
 
 class ResponseBody(Struct):
@@ -86,7 +92,7 @@ class UpstreamConnection:
 
     def send(self, method: bytes) -> None:
         """Take note that a request is sent."""
-        self.state = TRANSITIONS[self.state][UpstreamEvent.REQUEST]
+        self.state = TRANSITIONS[self.state][_REQUEST]
         self.requests += 1
         self.body = ResponseBody([])
         self._method = method
@@ -99,7 +105,7 @@ class UpstreamConnection:
             if not data:
                 return
         state = self.state
-        if state is UpstreamState.BODY:
+        if state is _BODY:
             if self._chunks is not None:
                 self._read_chunks(self._chunks, data)
                 return
@@ -124,7 +130,7 @@ class UpstreamConnection:
 
     def take(self) -> None:
         """Take note that a complete response was taken: another request may be sent."""
-        self.state = TRANSITIONS[self.state][UpstreamEvent.TAKEN]
+        self.state = TRANSITIONS[self.state][_TAKEN]
         self.head = None
 
     def leave(self, event: UpstreamEvent) -> None:
@@ -199,14 +205,14 @@ class UpstreamConnection:
         # Not the parser's should_keep_alive(): once a message is complete, which one without a body is now,
         # it has forgotten the headers, and says that a 204 with ``Connection: close`` stays open.
         is_kept = b"close" not in options and (is_1_1 or b"keep-alive" in options)
-        self._response_end = response_end = UpstreamEvent.END if is_kept else UpstreamEvent.LAST_END
+        self._response_end = response_end = _END if is_kept else UpstreamEvent.LAST_END
         # RFC 9112 6.3: these end with their head, whatever Content-Length says; a 304 has that of the 200.
         if self._method == b"HEAD" or head.status in _NO_CONTENT or head.content_length == 0:
             self.body.ended = True
             event = UpstreamEvent.LAST_END if end < len(data) else response_end
             self.state = TRANSITIONS[self.state][event]
             return b""
-        event = UpstreamEvent.HEAD
+        event = _HEAD
         if head.transfer_encoding is not None:
             self._chunks = ChunkedResponseBody(self.body.pieces)
         elif head.content_length is not None:

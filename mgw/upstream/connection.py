@@ -52,6 +52,8 @@ MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
 _NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
 _BROKE_OFF: Final = "closed the connection in the middle of the response"
+_COMPLETE: Final = UpstreamState.COMPLETE
+"""Bound here, as every request needs it: to look a member up in its Enum costs 0.1 us in Python 3.11."""
 
 
 class ResponseSink(Interface):
@@ -212,7 +214,7 @@ class Connection(Protocol):
             return
         if self._body_producer is not None and not self._body_producer.done:
             self.abort()  # an early response: the rest of the request would be read as the next one
-        elif state is not UpstreamState.COMPLETE:
+        elif state is not _COMPLETE:
             self.close()
         else:
             self._http.take()
