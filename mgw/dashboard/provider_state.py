@@ -117,7 +117,7 @@ class ProviderStates:
 
     def record_rows(self, rows: Iterable[SettledExchange]) -> None:
         """Take note of exchanges."""
-        providers, ok = self._providers, Outcome.OK
+        providers, ok, healthy = self._providers, Outcome.OK, HealthState.OK
         for row in rows:  # for every exchange of the gateway: a good one calls no Python function
             name = row.labels.provider
             if name is None or not row.attempts:
@@ -128,8 +128,8 @@ class ProviderStates:
             if row.outcome is ok:
                 known.in_a_row = 0
                 known.last_success = row.time + row.latency_ms / 1000.0
-                if known.state is not HealthState.OK:
-                    self._enter(name, known, HealthState.OK, known.last_success)
+                if known.state is not healthy:
+                    self._enter(name, known, healthy, known.last_success)
             elif row.outcome is Outcome.UPSTREAM_ERROR:
                 self._record_error(name, known, row)
 
