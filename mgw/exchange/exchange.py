@@ -8,7 +8,6 @@ own (a body over the limit, a client that leaves in mid-upload, the end of a dra
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
@@ -36,8 +35,6 @@ from mgw.usage.event import Outcome, SessionCounts, SettledExchange, limit_dropp
 from mgw.usage.journal import ProviderFailure
 from mgw.usage.trace_context import TraceContext
 
-IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
-"""Whether bytes can be a provider's own id of an exchange."""
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
 _OK = Outcome.OK
@@ -146,11 +143,6 @@ class Exchange(Struct, eq=False):
     def now(self) -> float:
         """Return unix seconds."""
         return self.wall + self.clock.seconds() - self.started
-
-    def note_upstream_request_id(self, value: bytes) -> None:
-        """Take the provider's own id of the exchange, if it is one."""
-        if IS_REQUEST_ID(value):
-            self.upstream_request_id = value.decode("ascii")
 
     def client_left(self) -> None:
         """Settle: the client went away, before the end of its response unless it had all of it."""

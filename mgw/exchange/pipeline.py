@@ -42,7 +42,7 @@ from mgw.exchange.attempts import (
 )
 from mgw.exchange.body_digest import signing_of
 from mgw.exchange.early_head import EarlyHead
-from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
+from mgw.exchange.exchange import Exchange
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
 from mgw.exchange.refusals import report_attempt
 from mgw.exchange.response import (
@@ -152,8 +152,8 @@ class ExchangeRun(WaitingRun):
         if self._exchange.upstream_time is not None:
             self._exchange.upstream_time.end()
         request_id = response.head.request_id
-        if request_id is not None and IS_REQUEST_ID(request_id):
-            self._exchange.upstream_request_id = request_id.decode("ascii")
+        if request_id is not None:
+            self._exchange.upstream_request_id = request_id
         try:
             if response.status >= _BAD_REQUEST:
                 self._on_refusal(response)

@@ -16,6 +16,7 @@ from mgw.http.response_head import (
     CONNECTION,
     CONTENT_LENGTH,
     LINE_END,
+    REQUEST_ID,
     TRANSFER_ENCODING,
     HeaderLine,
     ResponseHead,
@@ -31,7 +32,8 @@ _MAX_BYTES: Final = 8 * 1024
 _VALUE: Final = rb"[!-~\x80-\xff][\t -~\x80-\xff]*+"
 _LENGTH: Final = rb"[0-9]{1,15}"
 _LITERAL: Final = frozenset({CONNECTION, TRANSFER_ENCODING})
-_ATTRIBUTES: Final = ("content_type", "content_encoding", CONTENT_LENGTH, "request_id")
+_REQUEST_ID: Final = "request_id"
+_ATTRIBUTES: Final = ("content_type", "content_encoding", CONTENT_LENGTH, _REQUEST_ID)
 
 
 class HeadShape:
@@ -41,11 +43,15 @@ class HeadShape:
     :param lines: its own, as they were judged.
     """
 
-    __slots__ = ("_connection_options", "_groups", "_match", "_reason", "_status", "_transfer_encoding")
+    __slots__ = (
+        *("_connection_options", "_groups", "_is_kept", "_match", "_reason", "_status"),
+        "_transfer_encoding",
+    )
 
     def __init__(self, head: ResponseHead, lines: list[HeaderLine]) -> None:
         self._status, self._reason = head.status, head.reason
         self._transfer_encoding, self._connection_options = head.transfer_encoding, head.connection_options
+        self._is_kept = head.is_kept
         pattern = [re.escape(head.raw[: head.raw.index(LINE_END)] + LINE_END)]
         missing = set(_ATTRIBUTES)
         runs = 0
@@ -77,9 +83,10 @@ class HeadShape:
             content_type,
             content_encoding,
             None if length is None else int(length),
-            request_id,
+            None if request_id is None else request_id.decode("ascii"),
             self._transfer_encoding,
             self._connection_options,
+            self._is_kept,
             True,  # noqa: FBT003  # what follows is the pattern's to promise: see _VALUE
         )
 
@@ -148,5 +155,8 @@ def _line_pattern(line: HeaderLine, missing: set[str]) -> bytes:
     value = _LENGTH if attribute == CONTENT_LENGTH else _VALUE
     if attribute is not None and attribute in missing:
         missing.remove(attribute)
-        value = b"(?P<%b>%b)" % (attribute.encode(), value)
+        if attribute == _REQUEST_ID:  # any other value is none
+            value = b"(?:(?P<%b>%b)|%b)" % (attribute.encode(), REQUEST_ID, value)
+        else:
+            value = b"(?P<%b>%b)" % (attribute.encode(), value)
     return b"%b: %b\r\n" % (name, value)

@@ -19,6 +19,10 @@ LINE_END: Final = b"\r\n"
 HEAD_END: Final = b"\r\n\r\n"
 _PHRASE: Final = len(b"HTTP/1.1 200 ")
 _NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
+_HTTP_1_1: Final = b"HTTP/1.1 "
+REQUEST_ID: Final = rb"[!-~]{1,128}+"
+"""What can be a provider's own id of an exchange."""
+_is_request_id: Final = re.compile(REQUEST_ID).fullmatch
 _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 CONNECTION: Final = "connection_options"
@@ -61,12 +65,14 @@ class ResponseHead(Struct):
     """The first one; ``None`` where there is none.  So are those that follow."""
     content_encoding: bytes | None = None
     content_length: int | None = None
-    request_id: bytes | None = None
+    request_id: str | None = None
     """The provider's own id of the exchange, under one of the names that providers use."""
     transfer_encoding: bytes | None = None
     """The values of all such headers, joined by commas."""
     connection_options: frozenset[bytes] = _NO_OPTIONS
     """What ``Connection`` lists, in lower case."""
+    is_kept: bool = True
+    """Whether the connection stays open behind the response, as far as the head says (RFC 9112 9.3)."""
     is_proved: bool = False
     """Whether every byte of the status line and of :attr:`relayed_lines` was matched with a known shape, so
     that nobody needs to look for line ends in them again."""
@@ -135,6 +141,8 @@ def read_response_head(status: int, raw: bytes, lines: list[HeaderLine]) -> Resp
             notes[attribute] += b"," + value
     reason = raw[_PHRASE : raw.index(LINE_END)]
     length, connection = notes.get(CONTENT_LENGTH), notes.get(CONNECTION)
+    options = _NO_OPTIONS if connection is None else options_of(connection)
+    is_1_1, request_id = raw.startswith(_HTTP_1_1), notes.get("request_id")
     return ResponseHead(
         status,
         b"" if _NO_PHRASE(reason) else reason,
@@ -143,7 +151,10 @@ def read_response_head(status: int, raw: bytes, lines: list[HeaderLine]) -> Resp
         notes.get("content_type"),
         notes.get("content_encoding"),
         None if length is None else int(length),
-        notes.get("request_id"),
+        None if request_id is None or _is_request_id(request_id) is None else request_id.decode("ascii"),
         notes.get(TRANSFER_ENCODING),
-        _NO_OPTIONS if connection is None else options_of(connection),
+        options,
+        # Not the parser's should_keep_alive(): once a message is complete, which one without a body is with
+        # its head, it has forgotten the headers, and says that a 204 with ``Connection: close`` stays open.
+        b"close" not in options and (is_1_1 or b"keep-alive" in options),
     )

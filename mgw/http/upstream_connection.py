@@ -201,11 +201,7 @@ class UpstreamConnection:
             return b""
         self._headless_bytes += end
         self.head = head
-        options, is_1_1 = head.connection_options, head.raw.startswith(_HTTP_1_1)
-        # Not the parser's should_keep_alive(): once a message is complete, which one without a body is now,
-        # it has forgotten the headers, and says that a 204 with ``Connection: close`` stays open.
-        is_kept = b"close" not in options and (is_1_1 or b"keep-alive" in options)
-        self._response_end = response_end = _END if is_kept else UpstreamEvent.LAST_END
+        self._response_end = response_end = _END if head.is_kept else UpstreamEvent.LAST_END
         # RFC 9112 6.3: these end with their head, whatever Content-Length says; a 304 has that of the 200.
         if self._method == b"HEAD" or head.status in _NO_CONTENT or head.content_length == 0:
             self.body.ended = True

@@ -67,7 +67,7 @@ class SessionTraffic:
         exchange, socket, messages = self.exchange, upstream.socket, self.messages
         config = exchange.generation.config
         if upstream.request_id is not None:
-            exchange.note_upstream_request_id(upstream.request_id)
+            exchange.upstream_request_id = upstream.request_id
         relay = SessionRelay(client, socket, exchange.wheel, config.timeouts.write_stall, on_end)
         relay.to_upstream = self._client_direction(relay, socket.write)
         error_marker = messages.error_marker if exchange.generation.error_messages else None

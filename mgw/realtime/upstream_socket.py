@@ -65,7 +65,7 @@ class SwitchedUpstream:
     subprotocol: str | None
     headers: RawHeaders = field(repr=False)
     """The headers of its response, but for those of the handshake and of the connection."""
-    request_id: bytes | None
+    request_id: str | None
 
 
 class FrameReceiver(Interface):

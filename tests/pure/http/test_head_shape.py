@@ -110,6 +110,7 @@ def test_every_shape_is_read_as_line_by_line(lines: list[bytes], status_line: by
 NEAR = [
     *(b"x-request-id:1", b"x-request-id:  1", b"x-request-id:\t1", b"x-request-id: ", b"x-request-id: 1 "),
     *(b"x-request-id: a\x00b", b"x-request-id: a\x7fb", b"x-request-id: a\nb", b"x-request-id: a\rb"),
+    *(b"x-request-id: " + b"1" * 128, b"x-request-id: " + b"1" * 129, b"x-request-id: 1 2"),
     *(b"x-request-id: \x80", b"x-request-id: a\tb", b"x-request-id : 1", b"x-request-ID: 1", b"x-request-id"),
     *(
         b"Content-Length: 3",

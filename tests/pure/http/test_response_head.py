@@ -62,15 +62,27 @@ def test_what_the_gateway_has_to_know_is_found_in_any_case() -> None:
         )
         found = head(*(change(name) + b": 5" for name in names))
         assert (found.content_type, found.content_encoding, found.content_length) == (b"5", b"5", 5)
-        assert found.transfer_encoding == found.request_id == b"5"
+        assert (found.transfer_encoding, found.request_id) == (b"5", "5")
 
 
 def test_the_first_of_several_counts_and_all_are_relayed() -> None:
     lines = [b"Content-Type: a/b", b"Content-Type: c/d", b"request-id: 1", b"x-request-id: 2"]
     lines += [b"Content-Encoding: gzip", b"Content-Encoding: br"]
     found = head(*lines)
-    assert (found.content_type, found.request_id, found.content_encoding) == (b"a/b", b"1", b"gzip")
+    assert (found.content_type, found.request_id, found.content_encoding) == (b"a/b", "1", b"gzip")
     assert lines_of(found) == lines
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (b"req_0aZ~!", "req_0aZ~!"),
+        (b"1" * 128, "1" * 128),
+        *((value, None) for value in (b"", b"1" * 129, b"a b", b"a\tb", b"\xe9", b"a\x7f")),
+    ],
+)
+def test_what_cannot_be_an_id_is_none(value: bytes, found: str | None) -> None:
+    assert head(b"x-request-id: " + value).request_id == found
 
 
 def test_transfer_codings_are_joined() -> None:
