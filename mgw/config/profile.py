@@ -44,6 +44,7 @@ from mgw.config.settings_base import (
     Settings,
     UniqueList,
     check_with,
+    defaults_of,
     expect,
     required,
     setting,
@@ -293,7 +294,7 @@ class LimitsSettings(Settings):
     )
     no_entitlement: EmptyIfNull[NoEntitlementSettings] = setting(
         "Which 403 means that the account may not use the model (default: each)",
-        default=NoEntitlementSettings(),
+        default=defaults_of(NoEntitlementSettings),
     )
     no_entitlement_rest_seconds: Seconds = setting(
         "The cooldown of the account for that model", default=600.0
@@ -312,32 +313,33 @@ class Profile(Settings):
     client_secret_env: Omittable[Variable] = setting("Environment variable that contains the secret")
     scopes: UniqueList[Name] = setting("The scopes that a login requests", default=())
     authorization: EmptyIfNull[AuthorizationSettings] = setting(
-        "Where people log in with a browser", default=AuthorizationSettings()
+        "Where people log in with a browser", default=defaults_of(AuthorizationSettings)
     )
     redirect: EmptyIfNull[RedirectSettings] = setting(
-        "Where the login page redirects the browser to", default=RedirectSettings()
+        "Where the login page redirects the browser to", default=defaults_of(RedirectSettings)
     )
     device: EmptyIfNull[DeviceSettings] = setting(
-        "Where people log in with a code on another device", default=DeviceSettings()
+        "Where people log in with a code on another device", default=defaults_of(DeviceSettings)
     )
-    token: EmptyIfNull[TokenSettings] = setting("Where tokens come from", default=TokenSettings())
+    token: EmptyIfNull[TokenSettings] = setting("Where tokens come from", default=defaults_of(TokenSettings))
     revocation: EmptyIfNull[RevocationSettings] = setting(
-        "Where tokens are revoked", default=RevocationSettings()
+        "Where tokens are revoked", default=defaults_of(RevocationSettings)
     )
     account: EmptyIfNull[AccountSettings] = setting(
-        "What is stored of a login besides its tokens", default=AccountSettings()
+        "What is stored of a login besides its tokens", default=defaults_of(AccountSettings)
     )
     headers: EmptyIfNull[RequestHeadersSettings] = setting(
-        "Headers of each request", default=RequestHeadersSettings()
+        "Headers of each request", default=defaults_of(RequestHeadersSettings)
     )
     tools: EmptyIfNull[ToolsSettings] = setting(
-        "Names of the client's tools in requests to the provider", default=ToolsSettings()
+        "Names of the client's tools in requests to the provider", default=defaults_of(ToolsSettings)
     )
     cloak: EmptyIfNull[CloakSettings] = setting(
-        "How requests are made to look like those of the vendor's own client", default=CloakSettings()
+        "How requests are made to look like those of the vendor's own client",
+        default=defaults_of(CloakSettings),
     )
     limits: EmptyIfNull[LimitsSettings] = setting(
-        "How a provider says that an account has reached its limit", default=LimitsSettings()
+        "How a provider says that an account has reached its limit", default=defaults_of(LimitsSettings)
     )
 
     @property

@@ -33,6 +33,7 @@ from mgw.config.settings_base import (
     Omittable,
     Settings,
     UniqueList,
+    defaults_of,
     required,
     setting,
 )
@@ -157,14 +158,14 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     )
     own_capabilities: EmptyIfNull[CapabilitiesSettings] = setting(
         "What the provider may be used for; other requests are rejected before anything is sent upstream",
-        default=CapabilitiesSettings(),
+        default=defaults_of(CapabilitiesSettings),
         key="capabilities",
     )
     models: UniqueList[Name] = setting(
         "Model ids that ``GET /v1/models`` lists for the provider, in addition to aliases", default=()
     )
     headers: EmptyIfNull[HeadersSettings] = setting(
-        "Changes to the headers that are sent upstream", default=HeadersSettings()
+        "Changes to the headers that are sent upstream", default=defaults_of(HeadersSettings)
     )
     ca_file: Omittable[Text] = setting(
         "PEM file with certificates to trust instead of the system's",
@@ -188,11 +189,12 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
         shown="unlimited",
     )
     timeouts: EmptyIfNull[UpstreamTimeoutsSettings] = setting(
-        "Time limits for this provider, in place of the general ones", default=UpstreamTimeoutsSettings()
+        "Time limits for this provider, in place of the general ones",
+        default=defaults_of(UpstreamTimeoutsSettings),
     )
     retries: EmptyIfNull[RetriesSettings] = setting(
         "When requests to this provider are retried, in place of the general rule",
-        default=RetriesSettings(),
+        default=defaults_of(RetriesSettings),
     )
     stream_usage: OnOff = setting(
         "Whether translated chat streams ask the provider for usage (``stream_options.include_usage``)",

@@ -52,6 +52,7 @@ from mgw.config.settings_base import (
     Omittable,
     Settings,
     UniqueList,
+    defaults_of,
     required,
     setting,
 )
@@ -205,9 +206,12 @@ class Config(Settings):
         variable=LISTEN_VARIABLE,
     )
     tls: TlsSettings | None = setting("HTTPS on the listener")
-    edge_auth: EmptyIfNull[EdgeAuthSettings] = setting("Who may use the gateway", default=EdgeAuthSettings())
+    edge_auth: EmptyIfNull[EdgeAuthSettings] = setting(
+        "Who may use the gateway", default=defaults_of(EdgeAuthSettings)
+    )
     dashboard: EmptyIfNull[DashboardSettings] = setting(
-        "The dashboard for operators, at ``/ui`` and ``/v1/dashboard``", default=DashboardSettings()
+        "The dashboard for operators, at ``/ui`` and ``/v1/dashboard``",
+        default=defaults_of(DashboardSettings),
     )
     public_url: Omittable[PublicUrl] = setting(
         "The gateway's address as clients see it",
@@ -231,10 +235,11 @@ class Config(Settings):
         default=True,
     )
     routes: EmptyIfNull[RoutesSettings] = setting(
-        "Which of the gateway's routes are served", default=RoutesSettings()
+        "Which of the gateway's routes are served", default=defaults_of(RoutesSettings)
     )
     health_checks: EmptyIfNull[HealthChecksSettings] = setting(
-        "Health checks of the providers on GET /v1/health/providers", default=HealthChecksSettings()
+        "Health checks of the providers on GET /v1/health/providers",
+        default=defaults_of(HealthChecksSettings),
     )
     profiles: EmptyIfNull[dict[str, ProfileFileSettings]] = setting(
         "Profiles for subscription accounts, by name",
@@ -268,15 +273,19 @@ class Config(Settings):
         "cannot be reached or returns a status in ``retries.statuses``.",
         default={},
     )
-    retries: EmptyIfNull[RetriesSettings] = setting("When requests are retried", default=RetriesSettings())
+    retries: EmptyIfNull[RetriesSettings] = setting(
+        "When requests are retried", default=defaults_of(RetriesSettings)
+    )
     server_timing: OnOff = setting(
         "Whether responses report the time that the provider and the gateway took, in ``Server-Timing``",
         "The times are in milliseconds, up to the first byte of the response: ``upstream;dur=…, "
         "gateway;dur=…``.",
         default=False,
     )
-    hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
-    log: EmptyIfNull[LogSettings] = setting("The process log", default=LogSettings())
+    hooks: EmptyIfNull[HooksSettings] = setting(
+        "Where usage events are sent", default=defaults_of(HooksSettings)
+    )
+    log: EmptyIfNull[LogSettings] = setting("The process log", default=defaults_of(LogSettings))
     prices: PricesSettings | None = setting("Prices of models, for ``cost_usd`` in usage events")
     max_body_bytes: Bytes = setting(
         "Maximum size of a request body, in bytes; larger ones are rejected with 413",
@@ -294,7 +303,9 @@ class Config(Settings):
         "them. A number above the default is accepted, with a warning in the log.",
         shown="nearly half of the process's limit on open files",
     )
-    timeouts: EmptyIfNull[TimeoutsSettings] = setting("Time limits in seconds", default=TimeoutsSettings())
+    timeouts: EmptyIfNull[TimeoutsSettings] = setting(
+        "Time limits in seconds", default=defaults_of(TimeoutsSettings)
+    )
     drain_seconds: DrainSeconds = setting(
         "How long requests in progress may continue when the gateway stops, in seconds",
         "``TimeoutStopSec`` of the systemd unit must be greater.",
@@ -315,7 +326,9 @@ class Config(Settings):
         "this setting requires a restart; a reload can change the number.",
         shown="one process, without a supervisor",
     )
-    fleet: EmptyIfNull[FleetSettings] = setting("What several hosts share", default=FleetSettings())
+    fleet: EmptyIfNull[FleetSettings] = setting(
+        "What several hosts share", default=defaults_of(FleetSettings)
+    )
     fast_event_loop: OnOff = setting(
         "Whether the gateway gets events from the kernel through a faster path than Twisted's",
         "It applies to Twisted's epoll reactor, the default on Linux, and is tested at startup: if "
@@ -323,13 +336,13 @@ class Config(Settings):
         "path is used.",
         default=True,
     )
-    cors: EmptyIfNull[CorsSettings] = setting("Web pages of other origins", default=CorsSettings())
+    cors: EmptyIfNull[CorsSettings] = setting("Web pages of other origins", default=defaults_of(CorsSettings))
     realtime: EmptyIfNull[RealtimeSettings] = setting(
-        "Realtime sessions over WebSockets", default=RealtimeSettings()
+        "Realtime sessions over WebSockets", default=defaults_of(RealtimeSettings)
     )
     spool: EmptyIfNull[SpoolSettings] = setting(
         "Limits on stored request bodies and undelivered usage events",
-        default=SpoolSettings(),
+        default=defaults_of(SpoolSettings),
     )
     observe_dropped_fields: OnOff = setting(
         "Whether responses and usage events name the fields that a translation dropped",
@@ -338,9 +351,9 @@ class Config(Settings):
         default=True,
     )
     translation: EmptyIfNull[TranslationSettings] = setting(
-        "How requests are translated into another API", default=TranslationSettings()
+        "How requests are translated into another API", default=defaults_of(TranslationSettings)
     )
-    caching: EmptyIfNull[CachingSettings] = setting("Prompt caching", default=CachingSettings())
+    caching: EmptyIfNull[CachingSettings] = setting("Prompt caching", default=defaults_of(CachingSettings))
     stream_keepalive: StreamKeepaliveSettings | None = setting(
         "Keep-alives in streams while the upstream is silent; off if absent"
     )

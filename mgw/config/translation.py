@@ -39,6 +39,7 @@ from mgw.config.settings_base import (
     SetOf,
     Settings,
     UniqueList,
+    defaults_of,
     setting,
     wrong_value,
 )
@@ -241,7 +242,7 @@ class TranslationSettings(Settings):
         default=(),
     )
     responses: EmptyIfNull[ResponsesSettings] = setting(
-        "Translation of Responses", default=ResponsesSettings()
+        "Translation of Responses", default=defaults_of(ResponsesSettings)
     )
     voices: EmptyIfNull[VoiceNames] = setting(
         "For each family of providers, voice names that clients use and the names to send instead",
@@ -274,7 +275,7 @@ class CachingSettings(Settings):
     """Prompt caching."""
 
     auto_breakpoints: EmptyIfNull[AutoBreakpointsSettings] = setting(
-        "Automatic cache breakpoints", default=AutoBreakpointsSettings()
+        "Automatic cache breakpoints", default=defaults_of(AutoBreakpointsSettings)
     )
 
 

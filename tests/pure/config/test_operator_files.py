@@ -21,7 +21,7 @@ from mgw.config.load import parse, parse_prices
 from mgw.config.provider import CapabilitiesSettings
 from mgw.config.schema import schema_text
 from mgw.config.settings import Config
-from mgw.config.settings_base import known_keys
+from mgw.config.settings_base import FROM_FILE, Settings, defaults_of, known_keys, required_keys
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Capability, Family
 from mgw.routing.routes import DENIABLE
@@ -191,6 +191,29 @@ def test_the_room_loads_neither_twisted_nor_the_schema() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"
+
+
+def test_importing_the_settings_builds_no_validator() -> None:
+    code = (
+        "from mgw.config.settings import Config\n"
+        "from mgw.config.settings_base import Settings\n"
+        "def built(block): return [block] * block.__pydantic_complete__ + sum(map(built, block.__subclasses__()), [])\n"
+        "assert len(Settings.__subclasses__()) > 40 and Config in Settings.__subclasses__()\n"
+        "print(built(Settings))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_block_that_a_file_leaves_out_is_like_one_without_settings() -> None:
+    blocks = [kind for kind in _blocks_in(Settings) if not required_keys(kind)]
+    assert len(blocks) > 30
+    for kind in blocks:
+        assert defaults_of(kind) == kind.model_validate({}, context=FROM_FILE)
+
+
+def _blocks_in(kind: type[Settings]) -> list[type[Settings]]:
+    return [block for inner in kind.__subclasses__() for block in (inner, *_blocks_in(inner))]
 
 
 def test_the_shipped_prices_work_and_every_row_can_be_reached() -> None:
