@@ -7,6 +7,8 @@
  * which stands in the body's first bytes, or in the path:
  *
  *     bench-<n>k                 a whole answer of exactly n * 1024 bytes
+ *     bench-embed-<n>k           the same of embeddings: almost all of it is numbers
+ *     bench-image-<n>k           the same of an image: one string of base64
  *     bench-stream-<n>-<ms>      an event stream of n chunks, one every <ms> milliseconds, 0 = at full speed
  *     bench-idle                 the head and one chunk of a stream, then silence
  *     anything else              404; so a proxy that forgot to rewrite "up/bench-1k" shows in the results
@@ -34,6 +36,7 @@
 enum { HEAD_MAX = 16384, START_MAX = 4096, PIECE_MAX = 1024, BURST = 16, PAGES_MAX = 16, ROLE = 0 };
 
 enum wire { CHAT, MESSAGES, CONTENTS };
+enum content { WORDS, NUMBERS, BASE64 };
 
 struct conn;
 
@@ -67,6 +70,7 @@ struct conn {
 
 struct page {
     enum wire wire;
+    enum content content;
     long kib;
     char *bytes;
     size_t len;
@@ -130,23 +134,45 @@ static const char *const ANSWERS[][2] = {
                   "\"modelVersion\":\"bench\",\"responseId\":\"bench0123456789AbCd\"}"},
 };
 
-/* An answer of exactly kib * 1024 bytes; the text is padded with words. */
-static const struct page *page_of(enum wire wire, long kib) {
+/* The same for answers of other content, and what is repeated between the two. */
+static const struct form {
+    const char *before, *after, *filling;
+} FORMS[] = {
+    [NUMBERS] = {"{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":[",
+                 "0.5]}],\"model\":\"bench\",\"usage\":{\"prompt_tokens\":219,\"total_tokens\":219}}",
+                 "-0.022915341,0.0014823675,-0.009184301,0.031457219,"},
+    [BASE64] = {"{\"created\":1782900000,\"background\":\"opaque\",\"data\":[{\"b64_json\":\"",
+                "\"}],\"output_format\":\"png\",\"quality\":\"high\",\"size\":\"1024x1024\",\"usage\":{\"input_tokens\":50,"
+                "\"input_tokens_details\":{\"image_tokens\":40,\"text_tokens\":10},\"output_tokens\":4160,"
+                "\"total_tokens\":4210}}",
+                "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAADwf7zUAAEAAElEQVR4nOz9d5hc1Z0g/NfKd7"},
+};
+
+/* An answer of exactly kib * 1024 bytes; text is padded with words. */
+static const struct page *page_of(enum wire wire, enum content content, long kib) {
     static const char words[] = "lorem ipsum dolor sit amet ";
     struct page *free_page = NULL;
     for (int i = 0; i < PAGES_MAX; i++) {
-        if (pages[i].bytes && pages[i].wire == wire && pages[i].kib == kib) return &pages[i];
-        if (!pages[i].bytes && !free_page) free_page = &pages[i];
+        struct page *page = &pages[i];
+        if (page->bytes && page->wire == wire && page->content == content && page->kib == kib) return page;
+        if (!page->bytes && !free_page) free_page = page;
     }
     if (!free_page || kib < 1 || kib > 65536) return NULL;
-    const char *before = ANSWERS[wire][0], *after = ANSWERS[wire][1];
+    bool is_text = content == WORDS;
+    const char *before = is_text ? ANSWERS[wire][0] : FORMS[content].before;
+    const char *after = is_text ? ANSWERS[wire][1] : FORMS[content].after;
     size_t size = (size_t)kib * 1024, head = strlen(before), tail = strlen(after);
     char *body = malloc(size);
     if (!body) die("malloc");
     memcpy(body, before, head);
-    for (size_t i = 0; i < size - head - tail; i++) body[head + i] = words[i % (sizeof words - 1)];
+    const char *filling = is_text ? words : FORMS[content].filling;
+    size_t one = strlen(filling), whole = size - head - tail;
+    if (content == NUMBERS) whole -= whole % one; /* half a number would be none: blanks stand for it */
+    memset(body + head, ' ', size - head - tail);
+    for (size_t i = 0; i < whole; i++) body[head + i] = filling[i % one];
     memcpy(body + size - tail, after, tail);
     free_page->wire = wire;
+    free_page->content = content;
     free_page->kib = kib;
     free_page->bytes = whole_answer("200 OK", body, size, &free_page->len);
     free(body);
@@ -344,7 +370,11 @@ static void answer(struct conn *c) {
         begin_stream(c, 0, 0, true);
     else if (sscanf(model, "bench-stream-%ld-%ld", &a, &b) == 2 && a > 0 && b >= 0)
         begin_stream(c, a, b, false);
-    else if (sscanf(model, "bench-%ldk", &a) == 1 && (page = page_of(c->wire, a)))
+    else if (sscanf(model, "bench-%ldk", &a) == 1 && (page = page_of(c->wire, WORDS, a)))
+        say(c, page->bytes, page->len);
+    else if (sscanf(model, "bench-embed-%ldk", &a) == 1 && (page = page_of(c->wire, NUMBERS, a)))
+        say(c, page->bytes, page->len);
+    else if (sscanf(model, "bench-image-%ldk", &a) == 1 && (page = page_of(c->wire, BASE64, a)))
         say(c, page->bytes, page->len);
     else
         say(c, unknown, unknown_len);
