@@ -27,13 +27,15 @@ from typing import Annotated, Final
 
 from msgspec import Meta, MsgspecError
 
+from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects.stream_end import StreamEnd
+from mgw.wire.json_outline import shorten_piece
 from mgw.wire.media_types import is_event_stream, is_json
 from mgw.wire.sse import Event
 
 MAX_BODY_BYTES: Final = 8 * 2**20
-"""What a meter keeps of a unary body before it gives up."""
+"""What a meter keeps of a unary body before it gives up; long texts and numbers do not count."""
 MAX_EVENT_BYTES: Final = 2**20
 """What a meter keeps of one event before it skips that event."""
 MAX_LOOKS: Final = 20_000
@@ -139,8 +141,12 @@ def meter_whole(content_type: bytes, read: UsageReader, body: bytes) -> TokenUsa
 
     :param read: the dialect's reader of a whole JSON body.
     """
-    if not is_json(content_type) or len(body) > MAX_BODY_BYTES:
+    if not is_json(content_type):
         return NO_USAGE
+    if len(body) > MAX_BODY_BYTES:
+        body = shorten_piece(body)
+        if len(body) > MAX_BODY_BYTES:
+            return NO_USAGE
     try:
         return read(body, NO_USAGE)
     except _UNREADABLE:
@@ -169,32 +175,32 @@ class UnaryMeter:
     usage: TokenUsage = NO_USAGE
     end: StreamEnd | None = None
     """Takes the document, where a stream was to come."""
-    _kept: bytes | bytearray = b""
-    """The piece itself while there is one, as nearly always."""
+    _kept: BodyBuffer = field(default_factory=BodyBuffer)
+    _size: int = 0
+    """How much is kept."""
     _given_up: bool = False
 
     def feed(self, data: bytes) -> None:
-        """Keep what comes while the body is not too long."""
+        """Keep what comes while the body is not too long, but for what is long in it and says nothing."""
         if self._given_up:
             return
-        kept = self._kept
-        if len(kept) + len(data) > self.max_bytes:
-            self._given_up = True
-            self._kept = b""
-            forget_end(self.end)
-        elif isinstance(kept, bytearray):
-            kept += data
-        else:
-            self._kept = bytearray(kept + data) if kept else data
+        if self.end is None:
+            data = shorten_piece(data)
+        self._size += len(data)
+        if self._size <= self.max_bytes:
+            self._kept.append(data)
+            return
+        self._given_up = True
+        self._kept.clear()
+        forget_end(self.end)
 
     def finish(self) -> None:
         """Read the document."""
-        if self._kept:
-            document = bytes(self._kept)
+        if self._size and not self._given_up:
+            document = self._kept.take()
             self.usage = try_read_usage(self.read, document, self.usage)
             if self.end is not None and has_mark(self.end, document):
                 self.end.read(Event(b"", document))
-            self._kept = b""
 
 
 def _last_end(data: bytes) -> int:

@@ -214,9 +214,34 @@ def test_a_unary_body_that_is_too_long_is_given_up() -> None:
     meter = UnaryMeter(read, max_bytes=12)
     for chunk in (b'{"x":"12', b'3456789"}', b'{"usage":7}'):
         meter.feed(chunk)
-        assert len(meter._kept) <= 12
+        assert meter._kept._size <= 12
     meter.finish()
     assert meter.usage == NO_USAGE
+
+
+def test_a_long_text_in_a_unary_body_is_not_kept() -> None:
+    text = b"A/w0" * 500
+    meter = UnaryMeter(read, max_bytes=4000)
+    for chunk in (b'{"x":"' + text, *[text] * 10, text + b'","usage":7}'):
+        meter.feed(chunk)
+    meter.finish()
+    assert meter.usage == TokenUsage(tokens_in=7)
+
+
+def test_whether_a_stream_ended_is_read_in_the_whole_document() -> None:
+    text = b"A/w0" * 500
+    shown: list[bytes] = []
+
+    def note(document: bytes, before: TokenUsage) -> TokenUsage:
+        shown.append(document)
+        return before
+
+    meter = UnaryMeter(note, end=StreamEnd(STREAM_EVENTS))
+    pieces = [b'{"error":"' + text, text, b'"}']
+    for piece in pieces:
+        meter.feed(piece)
+    meter.finish()
+    assert shown == [b"".join(pieces)]
 
 
 @pytest.mark.parametrize(

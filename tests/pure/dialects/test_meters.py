@@ -458,3 +458,35 @@ def test_nesting_without_end_is_no_usage(dialect: DialectName) -> None:
 def test_counts_that_cannot_be_are_unknown(dialect: DialectName, usage: dict[str, Any]) -> None:
     body = json.dumps({"usage": usage, "usageMetadata": usage}).encode()
     assert metered(dialect, JSON, [body]) == NO_USAGE
+
+
+@pytest.mark.parametrize(
+    ("dialect", "before", "behind", "usage"),
+    [
+        (
+            DialectName.OPENAI_CHAT,
+            b'{"created":1,"data":[{"b64_json":"',
+            b'"}],"usage":{"input_tokens":50,"output_tokens":4160}}',
+            TokenUsage(50, 4160, billed=Billed(None, 1)),
+        ),
+        (
+            DialectName.GEMINI,
+            b'{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"',
+            b'"}}]}}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1290}}',
+            TokenUsage(5, 1290),
+        ),
+        (
+            DialectName.GEMINI,
+            b'{"predictions":[{"mimeType":"image/png","bytesBase64Encoded":"',
+            b'"}]}',
+            TokenUsage(billed=Billed(None, 1)),
+        ),
+    ],
+)
+def test_an_image_of_twenty_megabytes_is_counted(
+    dialect: DialectName, before: bytes, behind: bytes, usage: TokenUsage
+) -> None:
+    image = b"iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAADwf7zU" * 1456  # 64 KiB, as they are read
+    pieces = [before + image, *[image] * 320, image + behind]
+    assert metered(dialect, JSON, pieces) == usage
+    assert metered(dialect, JSON, [b"".join(pieces)]) == usage
