@@ -191,10 +191,11 @@ def mask_escapes(body: bytes) -> bytes:
 
 def has_more_values(body: bytes, max_objects: int, max_values: int) -> bool:
     """Whether a JSON body has more objects, or more values in all, than these; whatever, where it is none."""
-    if len(body) < 2 * max_objects or _is_sparse(body, min(_FEW, max_objects, max_values // 3)):
+    # An object takes three bytes with its comma, and two marks at least so many.
+    if len(body) < max(2 * max_objects, min(3 * max_objects, 3 * max_values // 2)):
         return False
-    objects = body.count(b"{")
-    if objects <= max_objects and objects + body.count(b"[") + body.count(b",") <= max_values:
+    objects = _count(body, b"{")
+    if objects <= max_objects and objects + _count(body, b"[") + _count(body, b",") <= max_values:
         return False
     objects = values = 0
     for outside in iter_structure(body):
@@ -206,17 +207,14 @@ def has_more_values(body: bytes, max_objects: int, max_values: int) -> bool:
     return False
 
 
-def _is_sparse(body: bytes, few: int) -> bool:
-    """Whether there are at most so many commas, braces and brackets each, within strings or without."""
-    for mark in (b",", b"{", b"["):
-        at = -1
-        for _ in range(few + 1):
-            at = body.find(mark, at + 1)
-            if at < 0:
-                break
-        else:
-            return False
-    return True
+def _count(body: bytes, mark: bytes) -> int:
+    """Return how often a mark stands in a body, within strings or without."""
+    at = -1
+    for found in range(_FEW):
+        at = body.find(mark, at + 1)
+        if at < 0:
+            return found
+    return body.count(mark)
 
 
 class JsonNode(Struct, frozen=True, gc=False):

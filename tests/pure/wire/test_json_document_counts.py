@@ -53,7 +53,7 @@ def counted(value: Any) -> tuple[int, int]:
 def test_what_stands_in_texts_is_not_counted(value: Any) -> None:
     body = json.dumps(value, ensure_ascii=False).encode()
     objects, values = counted(value)
-    padded = body + b" " * 2 * (objects + values)  # short bodies are not looked at
+    padded = body + b" " * 3 * (objects + values)  # short bodies are not looked at
     assert not has_more_values(padded, objects, values)
     if objects:
         assert has_more_values(padded, objects - 1, values)
@@ -85,3 +85,11 @@ def test_few_marks_in_a_large_body_are_counted_exactly(mark: str, count: int, in
     if objects:
         assert has_more_values(padded, objects - 1, values)
     assert has_more_values(padded, objects, values - 1)
+
+
+def test_the_shortest_body_with_too_many_values_is_found() -> None:
+    objects, arrays = (b"[" + b",".join([one] * 300) + b"]" for one in (b"{}", b"[]"))
+    assert has_more_values(objects, 299, 10**6)
+    assert not has_more_values(objects, 300, 600)
+    assert has_more_values(arrays, 400, 599)
+    assert not has_more_values(arrays, 400, 600)
