@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 UNKNOWN = "–"
+SMALL = 0.1
+"""Ratios below this read better as a fraction."""
 
 
 @dataclass(slots=True)
@@ -37,5 +39,8 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def ratio(value: float | None, base: float | None) -> str:
-    """Return one number as a multiple of another, or a dash."""
-    return UNKNOWN if value is None or base is None or base <= 0 else f"{value / base:.2f}"
+    """Return one number as a multiple of another, as a fraction where it is small, or a dash."""
+    if value is None or base is None or base <= 0:
+        return UNKNOWN
+    is_small = 0 < value / base < SMALL
+    return f"1/{base / value:,.0f}" if is_small else f"{value / base:.2f}"

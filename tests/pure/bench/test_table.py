@@ -26,9 +26,19 @@ def test_documents_have_the_same_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "base", "written"), [(3.0, 2.0, "1.50"), (None, 2.0, "–"), (3.0, None, "–"), (3.0, 0.0, "–")]
+    ("value", "base", "written"),
+    [
+        (3.0, 2.0, "1.50"),
+        (0.1, 1.0, "0.10"),
+        (1.0, 1234.4, "1/1,234"),
+        (-1.0, 100.0, "-0.01"),
+        (0.0, 2.0, "0.00"),
+        (None, 2.0, "–"),
+        (3.0, None, "–"),
+        (3.0, 0.0, "–"),
+    ],
 )
-def test_a_ratio_is_unknown_where_one_of_its_numbers_is(
+def test_a_ratio_is_unknown_where_one_of_its_numbers_is_and_a_fraction_where_it_is_small(
     value: float | None, base: float | None, written: str
 ) -> None:
     assert ratio(value, base) == written
