@@ -155,8 +155,7 @@ def _line_pattern(line: HeaderLine, missing: set[str]) -> bytes:
     value = _LENGTH if attribute == CONTENT_LENGTH else _VALUE
     if attribute is not None and attribute in missing:
         missing.remove(attribute)
-        if attribute == _REQUEST_ID:  # any other value is none
-            value = b"(?:(?P<%b>%b)|%b)" % (attribute.encode(), REQUEST_ID, value)
-        else:
-            value = b"(?P<%b>%b)" % (attribute.encode(), value)
+        # What cannot be an id is none of the provider's: a head with such a value is read line by line.
+        value = REQUEST_ID if attribute == _REQUEST_ID else value
+        value = b"(?P<%b>%b)" % (attribute.encode(), value)
     return b"%b: %b\r\n" % (name, value)
