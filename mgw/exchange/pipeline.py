@@ -93,7 +93,8 @@ class ExchangeRun(WaitingRun):
         channel: ResponseChannel,
         on_end: Callable[[Exception | None], None],
     ) -> None:
-        super().__init__(on_end)
+        self._on_end = on_end
+        self._cancel = None
         self._exchange = exchange
         self._request: ClientRequest | None = request
         self._channel = channel
@@ -185,11 +186,11 @@ class ExchangeRun(WaitingRun):
             self._fail(error)
 
     def _on_plan(self, plan: Plan | FullResponse) -> None:
-        if isinstance(plan, FullResponse):
+        if type(plan) is FullResponse:  # isinstance asks the metaclass of a Struct, at ten times the cost
             self._send_full(plan)
             return
         self._plan = plan
-        generation, name = self._exchange.generation, plan.target.provider.name
+        generation, name = self._exchange.generation, plan.target.provider_name
         if self._early_head is not None:
             self._early_head.plan(plan)
         elif isinstance(plan, Translation) and plan.early_stream is not None:
@@ -243,7 +244,8 @@ class ExchangeRun(WaitingRun):
         exchange.key_hash = credential.key_hash or None
         exchange.credential = credential
         exchange.attempts += 1
-        exchange.upstream_request_id = None
+        if exchange.upstream_request_id is not None:
+            exchange.upstream_request_id = None
         self._credential = credential
         self._is_fresh = fresh
         self._is_sending = True
@@ -290,10 +292,8 @@ class ExchangeRun(WaitingRun):
             planning = plan_without_thoughts(self._exchange, plan, plan.retry, response, client_response)
             self._run(planning, self._on_retry)
             return
-        is_held = isinstance(client_response, StreamingResponse) and client_response.early_failure is not None
-        if attempts is None or not is_held:
-            self._forget_request()  # a stream may last for hours, and nothing needs its request now
-        if isinstance(client_response, WholeResponse):
+        if type(client_response) is WholeResponse:
+            self._forget_request()
             self._response = None
             if early_head is not None and early_head.was_sent:
                 self._send_full(early_head.full_of(client_response))
@@ -301,6 +301,9 @@ class ExchangeRun(WaitingRun):
             send_whole(self._exchange, client_response, self._channel)
             self._succeed()
             return
+        is_held = isinstance(client_response, StreamingResponse) and client_response.early_failure is not None
+        if attempts is None or not is_held:
+            self._forget_request()  # a stream may last for hours, and nothing needs its request now
         if isinstance(client_response, StreamingResponse):
             self._relay(response, client_response)
             return

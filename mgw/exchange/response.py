@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,6 +49,7 @@ def _do_nothing() -> None:
     """There is nothing to report."""
 
 
+@final
 class FullResponse(Struct, frozen=True):
     """A complete response."""
 
@@ -97,6 +98,7 @@ class StreamingResponse(Struct, frozen=True):
     """As in :class:`~mgw.http.response_head.ResponseHead`."""
 
 
+@final
 class WholeResponse(Struct, frozen=True):
     """A response of the same family that is all there, and was metered."""
 
@@ -275,11 +277,14 @@ def send_early_head(exchange: Exchange, headers: RawHeaders, channel: ResponseCh
 
 def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChannel) -> None:
     """Send all of a response that is passed on and is there already."""
+    received = exchange.received
     if whole.body:
-        exchange.received.first_byte_at = exchange.clock.seconds()
-    exchange.received.counted = whole.usage
-    exchange.received.fault = whole.fault
-    exchange.stream = whole.stream
+        received.first_byte_at = exchange.clock.seconds()
+    received.counted = whole.usage
+    if received.fault is not whole.fault:  # to set a field costs far more than to compare it
+        received.fault = whole.fault
+    if exchange.stream is not whole.stream:
+        exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
     if exchange.upstream_time is not None:

@@ -15,17 +15,14 @@ T = TypeVar("T")
 
 
 class WaitingRun(ABC):
-    """A run of steps, of which at most one waits.
-
-    :param on_end: called once by the run when it is over; ``None`` from then on.
-    """
+    """A run of steps, of which at most one waits; who derives from it sets both attributes."""
 
     __slots__ = ("_cancel", "_on_end")
 
-    def __init__(self, on_end: Callable[[Exception | None], None]) -> None:
-        self._on_end: Callable[[Exception | None], None] | None = on_end
-        self._cancel: Callable[[], None] | None = None
-        """Stops what it waits for."""
+    _on_end: Callable[[Exception | None], None] | None
+    """Called once by the run when it is over; ``None`` from then on."""
+    _cancel: Callable[[], None] | None
+    """Stops what it waits for."""
 
     @abstractmethod
     def _fail(self, error: Exception) -> None:

@@ -65,12 +65,13 @@ def key_of_head(data: bytes, likely: RepeatedHead | None = None) -> HeadKey | No
 
     :param likely: a head that may well have come again; what is returned does not depend on it.
     """
-    if likely is not None and data.startswith(likely.before):
-        start = len(likely.before)
-        stop = data.find(b"\r", start, start + _MAX_DIGITS + 1)
-        digits = data[start:stop]
-        if digits.isdigit() and digits[0] != _ZERO and data.startswith(likely.after, stop):
-            return likely.key, stop + len(likely.after), int(digits), ()
+    if likely is not None:
+        start, after = len(likely.before), likely.after
+        if data[:start] == likely.before:  # in half the time of startswith
+            stop = data.find(b"\r", start, start + _MAX_DIGITS + 1)
+            digits, end = data[start:stop], stop + len(after)
+            if digits.isdigit() and digits[0] != _ZERO and data[stop:end] == after:
+                return likely.key, end, int(digits), ()
     end = data.find(_END, 0, MAX_KEY_BYTES)
     if end < 0 or data.find(b"\0", 0, end) >= 0:
         return None

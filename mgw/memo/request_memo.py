@@ -266,7 +266,7 @@ class RequestMemo:
         if target is None:
             key: LabelsKey = route.name, None, model, None, key_hash, client
         else:
-            key = route.name, target.provider.name, model, target.upstream_model, key_hash, client
+            key = route.name, target.provider_name, model, target.upstream_model, key_hash, client
         labels = self.labels.get(key)
         return labels or self._keep_labels(key, labels_of(route, *key[1:]))
 

@@ -44,6 +44,11 @@ class Target(Struct, frozen=True, dict=True):
         return self.provider.kind
 
     @cached_property
+    def provider_name(self) -> str:
+        """The provider's name, kept since each attribute of a model of pydantic's takes long to read."""
+        return self.provider.name
+
+    @cached_property
     def family(self) -> Family:
         """The provider's family."""
         return self.provider.row.family

@@ -313,13 +313,19 @@ class ServerRequest:
     def _on_served(self, error: Exception | None) -> None:
         """The response is complete, or there is an error to tell."""
         self._work = None
-        if isinstance(error, CancelledError):
-            forget_frames(error)
-            return  # whoever cancelled has settled the exchange and ends the request
+        if error is not None:
+            if isinstance(error, CancelledError):
+                forget_frames(error)
+                return  # whoever cancelled has settled the exchange and ends the request
+            self._on_failed(error)
+        self._end(self.response.status or CLIENT_CLOSED)
+
+    def _on_failed(self, error: Exception) -> None:
+        """Tell the client what went wrong."""
         if isinstance(error, GatewayError):
             forget_frames(error)
             self._on_error(error)
-        elif error is not None:
+        else:
             _log.failure(
                 "internal error: request {request_id} failed", Failure(error), request_id=self.request_id
             )
@@ -328,7 +334,6 @@ class ServerRequest:
                     Reason.INTERNAL, "internal gateway error; search the gateway's log for the request id"
                 )
             )
-        self._end(self.response.status or CLIENT_CLOSED)
 
     def _on_error(self, error: GatewayError) -> None:
         if error.reason is Reason.NO_PROVIDER_KEY and self.caller.flaw is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
+from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.bodies.budget import Reservation
@@ -25,22 +26,19 @@ _FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 421, 426, 501})
 _NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
-class ServerResponse:
-    """The response to one request: the :class:`~mgw.exchange.response_channel.ResponseChannel` of a client.
+def _not_started(*_: object) -> None:
+    raise RuntimeError("the response has not started")
 
-    :param memory: what the request has reserved; the response releases it when it starts.
-    """
 
-    __slots__ = ("_channel", "_memory", "finish", "flush", "status", "unregister", "write")
+class ServerResponse(Struct, eq=False):
+    """A :class:`~mgw.exchange.response_channel.ResponseChannel` for the response to one request."""
 
-    def __init__(self, channel: GatewayChannel, memory: Reservation) -> None:
-        self._channel = channel
-        self._memory = memory
-        self.status: int | None = None
-        self.write = channel.write  # bound here: one call less for every chunk
-        self.flush = channel.flush
-        self.finish = channel.finish
-        self.unregister = channel.unregister
+    _channel: GatewayChannel
+    _memory: Reservation
+    """What the request has reserved; the response releases it when it starts."""
+    status: int | None = None
+    write: Callable[[bytes], None] = _not_started
+    """Sends a piece of the body: the channel's own method, one call less for every chunk."""
 
     @property
     def started(self) -> bool:
@@ -49,13 +47,13 @@ class ServerResponse:
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response."""
-        self.status = status
+        self.status, self.write = status, self._channel.write
         self._memory.release_all()
         self._channel.start(status, reason or reason_phrase(status), headers)
 
     def start_early(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response while the request is still needed, whose memory stays reserved."""
-        self.status = status
+        self.status, self.write = status, self._channel.write
         self._channel.start(status, reason or reason_phrase(status), headers)
 
     def forget_request(self) -> None:
@@ -64,7 +62,7 @@ class ServerResponse:
 
     def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         """Send the head of a response that is passed on."""
-        self.status = head.status
+        self.status, self.write = head.status, self._channel.write
         self._memory.release_all()
         self._channel.relay_head(head, lines)
 
@@ -74,6 +72,14 @@ class ServerResponse:
         self._memory.release_all()
         self._channel.relay_whole(head, lines, body)
 
+    def flush(self) -> None:
+        """Send what waits for more of the body: there is none for now."""
+        self._channel.flush()
+
+    def finish(self, last_piece: bytes = b"") -> None:
+        """End the response behind a last piece of the body, if there is one."""
+        self._channel.finish(last_piece)
+
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""
         self._channel.truncate()
@@ -81,6 +87,10 @@ class ServerResponse:
     def register(self, producer: Producer) -> None:
         """Name what is to pause while the client reads slowly."""
         self._channel.register(producer)
+
+    def unregister(self) -> None:
+        """There is nothing to pause any more."""
+        self._channel.unregister()
 
 
 def send_response(
