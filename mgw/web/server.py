@@ -108,9 +108,8 @@ class RequestIds:
         """Return ``req_`` and 24 hexadecimal digits."""
         ready = self._ready
         if not ready:
-            digits = self.random(_ID_BYTES * _ID_BATCH).hex()
-            size = 2 * _ID_BYTES
-            ready += [f"req_{digits[at : at + size]}" for at in range(0, len(digits), size)]
+            digits = self.random(_ID_BYTES * _ID_BATCH).hex(" ", _ID_BYTES)
+            ready += ("req_" + digits.replace(" ", " req_")).split(" ")
         return ready.pop()
 
     def give_next(self, request_id: str) -> None:
