@@ -45,7 +45,7 @@ class Watch(LineReceiver):
 
 
 def main() -> None:
-    from mgw.app.daemon import reader_of
+    from mgw.app.check import reader_of
     from mgw.app.service import GatewayService
 
     read = reader_of(sys.argv[1])

@@ -95,7 +95,9 @@ def _dashboard_line(config: Config) -> list[str]:
 
 def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str], PriceTable | None]:
     """Return a line for each thing that keeps a gateway from starting, and what models cost."""
-    from twisted.internet import reactor  # here, since importing it installs one
+    from mgw.app.install_reactor import install_reactor  # here, with all below, since they need Twisted
+
+    reactor = install_reactor(config)
 
     from mgw.app.credential_sources import build_sources
     from mgw.generation import build_generation

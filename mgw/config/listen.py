@@ -56,6 +56,11 @@ class EndpointText(Struct, frozen=True):
         return self.text.partition(":")[0] in ("ssl", "tls")
 
     @property
+    def may_bring_tls(self) -> bool:
+        """Whether the endpoint, or one within it, as in ``haproxy:tls:…``, speaks TLS."""
+        return not {"ssl", "tls"}.isdisjoint(self.text.split(":"))
+
+    @property
     def beyond_loopback(self) -> bool:
         """Whether other machines may reach it; a socket that somebody else opened counts as such."""
         if _BINDS_LOCALLY.search(self.text):
