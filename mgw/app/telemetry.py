@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from treq.client import HTTPClient
 from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, Logger, LogPublisher
 from twisted.python.components import Componentized
@@ -20,16 +19,17 @@ from mgw.ops.process import AcceptErrorObserver
 from mgw.ops.request_lines import RequestLog
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import UpstreamLimits
 from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks
-from mgw.usage.receiver import MAX_RESPONSE_BYTES
 from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import EventSpool, SinkTools
 from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
+
+if TYPE_CHECKING:
+    from mgw.reactor.treq_client import HTTPClient
 
 _log: Final = Logger()
 
@@ -140,6 +140,9 @@ class Telemetry:
 
     def _open_sinks(self, config: Config, current_config: Callable[[], Config]) -> OpenSinks:
         def new_client(seconds: float) -> tuple[HTTPClient, Callable[[], None]]:
+            from mgw.upstream.agent import build_agent, client_over  # treq, as in SinkTools.receiver
+            from mgw.usage.receiver import MAX_RESPONSE_BYTES
+
             limits = UpstreamLimits(connect=seconds, first_byte=seconds, idle=seconds)
             agent = build_agent(self._reactor, limits, MAX_RESPONSE_BYTES)
             return client_over(agent), agent.close

@@ -29,7 +29,8 @@ from mgw.credentials.subscription.login import (
 )
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
-from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS, TokenClient
+from mgw.credentials.token_client import HttpTokenClient
+from mgw.credentials.token_request import MAX_RESPONSE_BYTES, REQUEST_SECONDS
 from mgw.nouns.errors import GatewayError
 from mgw.upstream.agent import build_agent, client_over
 from mgw.upstream.client import UpstreamLimits
@@ -95,7 +96,7 @@ def _run(work: Coroutine[Deferred[Any], Any, T], seconds: float) -> T | str:
 def _endpoints(name: str, profile: Profile, proxy: ProxyAddress | None) -> ProfileEndpoints:
     limits = UpstreamLimits(connect=REQUEST_SECONDS, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
     client = client_over(build_agent(_reactor, limits, MAX_RESPONSE_BYTES, proxy=proxy))
-    return ProfileEndpoints(TokenClient(client, _reactor), name, profile)
+    return ProfileEndpoints(HttpTokenClient(client, _reactor), name, profile)
 
 
 async def _with_browser(endpoints: ProfileEndpoints, profile: Profile) -> StoredCredential:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from random import random
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
-from treq.client import HTTPClient
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.environment import refresh_tokens_below
@@ -31,6 +30,9 @@ from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
 from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
+
+if TYPE_CHECKING:
+    from mgw.reactor.treq_client import HTTPClient
 
 T = TypeVar("T", bound=CredentialProvider)
 
@@ -190,8 +192,10 @@ def open_sources(
     recent = RecentSecrets()
 
     def open_client(proxy: ProxyAddress | None) -> TokenClient:
+        from mgw.credentials.token_client import HttpTokenClient  # treq takes long to import
+
         http, close = open_http(proxy)
-        return TokenClient(http, reactor, close, recent)
+        return HttpTokenClient(http, reactor, close, recent)
 
     threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
     subscriptions = Subscriptions(reactor, time.time, threads.defer, random, recent=recent)

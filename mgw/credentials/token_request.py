@@ -5,7 +5,7 @@ exchange).
 
 ::
 
-    client = TokenClient(http, reactor)
+    client = HttpTokenClient(http, reactor)  # of mgw.credentials.token_client
     endpoint = TokenEndpoint(client, "https://idp.example/token", "the token endpoint of provider 'main'")
     token = await endpoint.request({"grant_type": "client_credentials", "client_secret": secret})
 
@@ -16,27 +16,20 @@ nor anything of a response but its status and an error code that is a word of th
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from math import isnan
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 from msgspec import Struct, field
-from treq.client import HTTPClient
-from twisted.internet.defer import CancelledError
-from twisted.internet.error import MessageLengthError
-from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import ResponseFailed
 from twisted.web.http_headers import Headers
 
-from mgw import __version__
-from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
-from mgw.nouns.errors import GatewayError, Reason, forget_frames
+from mgw.credentials.recent_secrets import RecentSecrets
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
-from mgw.reactor.treq_arguments import ExactURL, TimeLimit, as_reactor, headers_of
 
 REQUEST_SECONDS: Final = 20.0
 """How long a request may take, its response included (contract 3.15)."""
@@ -72,11 +65,6 @@ ERROR_HINTS: Final = MappingProxyType(
 AUTHORIZATION: Final = b"Authorization"
 _TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
 """Token types that are sent as Bearer; ``N_A`` stands for a token that is not an access token (RFC 8693)."""
-_REDIRECTS: Final = range(300, 400)
-_USUAL_HEADERS: Final = (
-    (b"Accept", b"application/json"),
-    (b"User-Agent", f"mgw/{__version__}".encode()),
-)
 
 HeaderPairs = tuple[tuple[bytes, bytes], ...]
 
@@ -152,26 +140,11 @@ class EndpointRequest(Struct, frozen=True):
         return f"EndpointRequest({self.method})"
 
 
-class TokenClient:
-    """Sends requests to endpoints that give tokens.
+class TokenClient(Protocol):
+    """Sends requests to endpoints that give tokens (:mod:`mgw.credentials.token_client`)."""
 
-    :param http: treq's client over an agent that answers with whole responses, of :data:`MAX_RESPONSE_BYTES`
-        or less.
-    :param close: closes the connections of ``http``.
-    :param recent: is told of the secrets that are sent and that come.
-    """
-
-    def __init__(
-        self,
-        http: HTTPClient,
-        clock: IReactorTime,
-        close: Callable[[], None] = lambda: None,
-        recent: RecentSecrets = NOWHERE,
-    ) -> None:
-        self._http = http
-        self._clock = clock
-        self.close = close
-        self.recent: Final = recent
+    recent: RecentSecrets
+    """Is told of the secrets that are sent and that come."""
 
     async def ask(
         self, request: EndpointRequest, name: str, seconds: float = REQUEST_SECONDS
@@ -182,40 +155,11 @@ class TokenClient:
         :param seconds: how long it has.
         :raises TokenRequestError: it cannot be reached, takes too long, redirects or says too much.
         """
-        try:
-            return await self._ask(request, name, seconds)
-        except TokenRequestError as error:
-            raise _located(error, request.url) from None
+        ...
 
-    async def _ask(self, request: EndpointRequest, name: str, seconds: float) -> JsonResponse:
-        limit = TimeLimit(self._clock)
-        try:
-            response = await self._http.request(
-                request.method,
-                ExactURL(request.url),
-                headers=headers_of((*_USUAL_HEADERS, *request.headers)),
-                data=request.data,
-                timeout=seconds,
-                reactor=as_reactor(limit),
-                allow_redirects=False,
-            )
-            body = await response.content()
-        except MessageLengthError as failure:
-            forget_frames(failure)  # of all these errors: they hold the secrets of the request
-            body = None
-        except CancelledError as failure:
-            if not limit.has_run_out:
-                raise  # by whoever waits for the response, and not by treq's timer
-            forget_frames(failure)
-            raise TokenRequestError(
-                f"{name} did not respond within {seconds:g} s; check that it is up"
-            ) from None
-        except (GatewayError, ResponseFailed) as failure:
-            forget_frames(failure)
-            cause = failure.cause if isinstance(failure, GatewayError) else None
-            how = "" if cause is None else f" ({cause.value})"
-            raise TokenRequestError(f"{name} cannot be reached{how}: check its URL and the network") from None
-        return _read(response.code, response.headers, body, name)
+    def close(self) -> None:
+        """Close its connections."""
+        ...
 
 
 class TokenEndpoint:
@@ -252,7 +196,7 @@ class TokenEndpoint:
         try:
             token = parse_token(response, self.name)
         except TokenRequestError as error:
-            raise _located(error, self._url) from None
+            raise located(error, self._url) from None
         self._client.recent.note(token)
         return token
 
@@ -350,20 +294,6 @@ def _seconds(value: object) -> float:
     return seconds
 
 
-def _read(status: int, headers: Headers, body: bytes | None, name: str) -> JsonResponse:
-    if status in _REDIRECTS:
-        what = "a redirect, and redirects are not followed: set the URL of the endpoint itself"
-        raise TokenRequestError(f"{name} answered {status}, {what}", status)
-    if body is None:
-        what = f"with more than {MAX_RESPONSE_BYTES} bytes; it may not be a token endpoint: check its URL"
-        raise TokenRequestError(f"{name} answered {status} {what}", status)
-    try:
-        fields = msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        fields = None
-    return JsonResponse(status, fields if isinstance(fields, dict) else None, headers)
-
-
 def _status_hint(status: int) -> str:
     if status == 429:
         return "too many requests to the endpoint"
@@ -372,7 +302,7 @@ def _status_hint(status: int) -> str:
     return "check its URL and the settings of the request"
 
 
-def _located(error: TokenRequestError, url: str) -> TokenRequestError:
+def located(error: TokenRequestError, url: str) -> TokenRequestError:
     """Add the endpoint's origin, for the log alone."""
     parts = urlsplit(url)
     error.detail = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -21,7 +21,7 @@ from mgw.credentials.provider import ClientKey, Credential
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
-from mgw.ops.probes import PROBE_ERRORS, ModelListRequest, ProviderProbe
+from mgw.ops.probes import ModelListRequest, ProviderProbe, probe_errors
 from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.wire.json_document import has_more_values
 
@@ -128,7 +128,7 @@ class LiveModels:
         try:
             reading = Deferred.fromCoroutine(_read_all_pages(request))
             models = await reading.addTimeout(seconds, self.probe.clock)
-        except (*PROBE_ERRORS, TimedOut, ValueError):
+        except probe_errors(TimedOut, ValueError):
             self._note_failure(key)
             self.on_failure(request.provider.name)
             return ()

@@ -15,7 +15,6 @@ from typing import Final
 from msgspec import Struct
 from twisted.internet.error import MessageLengthError
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import ResponseFailed
 
 from mgw import __version__
 from mgw.config.provider import Provider
@@ -24,17 +23,12 @@ from mgw.credentials.signing import Signing
 from mgw.dialects.dialect import ModelLister
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, forget_frames
-from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
-from mgw.upstream.agent import UpstreamAgent, client_over
 from mgw.upstream.wires.wire import HostCall, ProviderWire, list_call, lister_of, probe_call
 from mgw.wire.headers import RawHeaders
 from mgw.wire.media_types import JSON
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 UNAUTHORIZED: Final = 401
-PROBE_ERRORS: Final = (GatewayError, ResponseFailed)
-"""What :meth:`ModelListRequest.send` raises where no whole response came."""
-
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -53,6 +47,13 @@ class ProbeResult(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"ProbeResult({self.status})"
+
+
+def probe_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return what :meth:`ModelListRequest.send` raises where no whole response came, and some others."""
+    from mgw.reactor.treq_client import ResponseFailed  # here, as in _send
+
+    return GatewayError, ResponseFailed, *others
 
 
 @dataclass(slots=True)
@@ -118,6 +119,10 @@ class ModelListRequest:
         return await self._send(call)
 
     async def _send(self, call: HostCall) -> ProbeResult:
+        # here, since treq takes long to import, and few gateways ever ask providers by themselves
+        from mgw.reactor.treq_arguments import ExactURL, as_reactor, headers_of
+        from mgw.upstream.agent import UpstreamAgent, client_over
+
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         own = [*_HEADERS, (b"Content-Type", JSON)] if call.body else list(_HEADERS)

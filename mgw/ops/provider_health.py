@@ -22,7 +22,7 @@ from mgw.credentials.static import OptionalCredential
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Kind
-from mgw.ops.probes import PROBE_ERRORS, ProviderProbe
+from mgw.ops.probes import ProviderProbe, probe_errors
 from mgw.reactor.single_flight import SingleFlight, gather
 
 CACHE_SECONDS: Final = 5.0
@@ -127,7 +127,7 @@ class ProviderHealth:
             error = result.error
         except TimedOut:
             error = HealthError.TIMEOUT
-        except PROBE_ERRORS as failure:
+        except probe_errors() as failure:
             error = _error_of_exception(failure)
         return ProviderStatus(
             name=name,

@@ -30,12 +30,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from treq.client import HTTPClient
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import MessageLengthError
 from twisted.internet.interfaces import IConsumer, IProtocol
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone, ResponseFailed
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import UNKNOWN_LENGTH, IAgent, IBodyProducer, IClientRequest, IResponse
 from zope.interface import implementer
@@ -43,6 +41,7 @@ from zope.interface import implementer
 from mgw.bodies.buffer import BodyBuffer
 from mgw.config.proxy import ProxyAddress
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.reactor.treq_client import HTTPClient, ResponseDone, ResponseFailed
 from mgw.upstream.address import address_of
 from mgw.upstream.client import (
     Upstream,

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
-from treq.client import HTTPClient
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import MessageLengthError
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import ResponseFailed
 
 from mgw.nouns.errors import GatewayError, forget_frames
 from mgw.reactor.treq_arguments import ExactURL, TimeLimit, as_reactor, headers_of
+from mgw.reactor.treq_client import HTTPClient, ResponseFailed
 from mgw.usage.outbox import Result, Verdict
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024

@@ -14,6 +14,7 @@ from mgw.config.proxy import ProxyAddress
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import Subscriptions
+from mgw.credentials.token_client import HttpTokenClient
 from mgw.credentials.token_request import MAX_RESPONSE_BYTES, TokenClient
 from mgw.exchange.offload import run_inline
 from mgw.upstream.agent import UpstreamAgent, client_over
@@ -85,7 +86,7 @@ class TokenHosts:
 
     def __post_init__(self) -> None:
         recent = RecentSecrets()
-        self.client = TokenClient(self.http(MAX_RESPONSE_BYTES), self.clock, recent=recent)
+        self.client = HttpTokenClient(self.http(MAX_RESPONSE_BYTES), self.clock, recent=recent)
         seconds = self.clock.seconds
 
         def wall() -> float:

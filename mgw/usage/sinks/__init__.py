@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from time import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from treq.client import HTTPClient
 from twisted.internet.defer import Deferred
 
 from mgw.config.settings import Config
@@ -22,9 +21,12 @@ from mgw.usage.journal import Sink
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.outbox import Outbox, OutboxOptions, Result
 from mgw.usage.output import Output
-from mgw.usage.receiver import Receiver
 from mgw.usage.spool_files import SpoolFiles
 from mgw.usage.spool_room import SpoolRoom
+
+if TYPE_CHECKING:
+    from mgw.reactor.treq_client import HTTPClient
+    from mgw.usage.receiver import Receiver
 
 
 def _no_config() -> None:
@@ -62,6 +64,8 @@ class SinkTools:
 
     def receiver(self, seconds: float) -> Receiver:
         """Return what posts over connections of its own, each time for so many seconds at most."""
+        from mgw.usage.receiver import Receiver  # with it comes treq, which most sinks have no use for
+
         return Receiver(*self.new_client(seconds), self.reactor, seconds)
 
     def line_writer(self, name: str, open_output: Callable[[], Output]) -> LineWriter:
