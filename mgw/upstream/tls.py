@@ -2,7 +2,8 @@
 
 TLS 1.2 or newer; the certificate's chain and its names are both checked, and any doubt refuses (contract
 2.9).  OpenSSL checks the chain in the handshake, and we the names right behind it (RFC 9525), before the
-protocol may write.
+protocol may write: see :mod:`mgw.upstream.certificate_names`, which the first handshake imports, since it
+brings cryptography (80 ms and 9 MiB).
 
 The system's authorities are read once, and again where their file has changed: a hundred and more of them
 cost some milliseconds and hundreds of KiB, so all providers share them.
@@ -11,19 +12,14 @@ cost some milliseconds and hundreds of KiB, so all providers share them.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
-from ipaddress import ip_address
 from ssl import MemoryBIO, SSLCertVerificationError, SSLContext, SSLError
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certificates
-from service_identity import VerificationError
-from service_identity.cryptography import extract_patterns
-from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identity
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
 
@@ -50,6 +46,8 @@ _NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21, 22, 24, 25, 79})
 _EXPIRED: Final = frozenset({10, 12})
 _REVOKED: Final = 23
 """OpenSSL's codes of errors (x509_vfy.h), grouped by the alerts that it sends for them (RFC 8446 6.2)."""
+_PLAIN_NAME: Final = re.compile(r"[0-9._-]*[A-Za-z][A-Za-z0-9._-]*")
+"""A name that a certificate can have, beyond doubt: with a letter it is no address in any notation."""
 
 
 class CertificateNameError(Exception):
@@ -65,9 +63,9 @@ class TlsDialler:
 
     def __init__(self, tcp: Dialler, host: str, context: SSLContext | None = None) -> None:
         self.tcp = tcp
-        self._identity = _identity_of(host)
+        self._host = host
         # RFC 6066 3: SNI holds no address.  ``host`` is ``::1`` without brackets: with them it is no address.
-        named = isinstance(self._identity, DNS_ID)
+        named = _is_name(host)
         context = client_context(None) if context is None else context
         self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
         self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
@@ -90,7 +88,9 @@ class TlsDialler:
         return TlsTransport(protocol, self._begin_tls, self._check_certificate)
 
     def _check_certificate(self, certificate: bytes | None) -> CertificateNameError | None:
-        problem = _find_name_problem(certificate, self._identity)
+        from mgw.upstream.certificate_names import find_name_problem  # here: see above
+
+        problem = find_name_problem(certificate, self._host)
         return None if problem is None else CertificateNameError(problem)
 
 
@@ -136,6 +136,9 @@ def client_context(ca_file: str | None) -> SSLContext:
     """
     if ca_file is None:
         return _system_context(*_system_bundle())
+    from cryptography.hazmat.primitives.serialization import Encoding  # here: see above
+    from cryptography.x509 import load_pem_x509_certificates
+
     certificates = load_pem_x509_certificates(read_regular_file(ca_file, MAX_CERTIFICATE_FILE))
     context = _context_without_authorities()
     try:
@@ -182,7 +185,7 @@ def _system_context(bundle: str | None, _: int) -> SSLContext:
 
 def _context_without_authorities() -> SSLContext:
     context = SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # see _find_name_problem, which is stricter
+    context.check_hostname = False  # see find_name_problem, which is stricter
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET  # no session is resumed
@@ -191,28 +194,13 @@ def _context_without_authorities() -> SSLContext:
     return context
 
 
-def _identity_of(host: str) -> DNS_ID | IPAddress_ID:
-    """Return what a certificate must say.
+def _is_name(host: str) -> bool:
+    """Whether a certificate must have a name, in place of an address.
 
     :raises ValueError: ``host`` is neither an address nor a name.
     """
-    try:
-        ip_address(host)
-    except ValueError:
-        return DNS_ID(host)
-    return IPAddress_ID(host)
+    if _PLAIN_NAME.fullmatch(host):
+        return True
+    from mgw.upstream.certificate_names import is_name  # here: see above
 
-
-def _find_name_problem(certificate: bytes | None, identity: DNS_ID | IPAddress_ID) -> str | None:
-    """Say why a certificate (DER) cannot be taken for that of ``identity``; ``None`` where it can."""
-    try:
-        assert certificate is not None
-        patterns = extract_patterns(load_der_x509_certificate(certificate))
-        matches = verify_service_identity(patterns, [identity], [])
-    except VerificationError:
-        return "that is not valid for its host name"
-    except Exception:
-        # Not VerificationError alone: a certificate without names, or with one that cannot be read (``*``),
-        # raises CertificateError, and the handshake would go on with nobody's name checked.
-        return "without readable names (subjectAltName)"
-    return None if matches else "that is not valid for its host name"
+    return is_name(host)
