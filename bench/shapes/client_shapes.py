@@ -20,6 +20,25 @@ def _tag() -> bytes:
     return TAG.encode() + b"gAAAA"
 
 
+def _needles() -> dict[str, bytes]:
+    """What a search for the tag looks at more closely."""
+    tag = _tag()[:8]
+    return {
+        "beginnings of the tag": tag[:-1],
+        "ends of the tag": tag[1:],
+        "first letters of the tag": tag[:1],
+        "last letters of the tag": tag[-1:],
+        "the tag, but for its middle": tag[:3] + b"x" + tag[4:],
+        "letters of the tag in turn": b"".join(tag[at:] + tag[:at] for at in range(1, len(tag))),
+        "the tag in a text": tag + b" ",
+    }
+
+
+_AGENT_TURNS = (
+    b'{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"read",'
+    b'"arguments":"{\\"path\\":\\"src/a.py\\",\\"limit\\":20}"}}]},{"role":"tool","tool_call_id":"c%d",'
+    b'"content":"' + b'a line of \\"code\\",\\n' * 60 + b'"},'
+)
 _TO_OPENAI = USER % b"openai/m"
 _PASSTHROUGH = (
     *values(_TO_OPENAI, "chat, same family", CHAT),
@@ -47,6 +66,17 @@ _PASSTHROUGH = (
                 + b'{"role":"assistant","content":"a","extra_content":{"google":{"thought_signature":"%b"}}},'
                 % _tag()
                 + b'>>{"role":"user","content":"x"}]}'
+            ),
+            **{
+                f"chat, same family: {name}": _TO_OPENAI + b',"z":"<<' + unit + b'>>"}'
+                for name, unit in _needles().items()
+            },
+            "chat, same family: model behind tags": (
+                b'{"messages":[{"role":"user","content":"<<%b >>"}],"model":"openai/m"}' % _tag()
+            ),
+            "chat, same family: agent's history of 2 MiB, model last": repeated(
+                b'{"messages":[<<' + _AGENT_TURNS + b'>>{"role":"user","content":"x"}],"model":"openai/m"}',
+                2 * MIB,
             ),
         },
     ),

@@ -169,6 +169,43 @@ def _embeddings() -> list[Shape]:
     return _shapes("embeddings' answer", "/v1/embeddings", lambda: ask, rows)
 
 
+def _relayed() -> list[Shape]:
+    """Large answers that are relayed and metered, ordinary ones first."""
+    numbers = b"-0.022915341,0.0014823675,-0.009184301,0.031457219,"
+    vector = b'{"object":"embedding","index":0,"embedding":[%b0.5]},' % (numbers * 400)
+    vectors = b'{"object":"list","data":[<<%b>>%b],"usage":{"prompt_tokens":9}}' % (vector, vector[:-1])
+    image = b'{"created":1,"data":[{"b64_json":"<<iVBORw0KGgoAAAAN>>"}],"usage":{"input_tokens":9}}'
+    text = b'{"choices":[{"message":{"content":"<<%b>>"}}],"usage":{"prompt_tokens":9}}'
+    array = b'{"data":[<<%b>>0],"usage":{"prompt_tokens":9}}'
+    rows: dict[str, tuple[str, bytes, int]] = {
+        "embeddings, 1 MiB": ("/v1/embeddings", vectors, MIB),
+        "embeddings, 64 MiB": ("/v1/embeddings", vectors, LARGEST_ANSWER),
+        "one image, 20 MiB": ("/v1/images/generations", image, 20 * MIB),
+        "one image, 64 MiB": ("/v1/images/generations", image, LARGEST_ANSWER),
+        "words, 1 MiB": (CHAT, text % b"word, and \\n more ", MIB),
+        "words": (CHAT, text % b"word, and \\n more ", LARGEST_ANSWER),
+        "escapes": (CHAT, text % b"\\u00fc", LARGEST_ANSWER),
+        "escaped marks": (CHAT, text % b'\\"', LARGEST_ANSWER),
+        "escaped marks, 8 MiB": (CHAT, text % b'\\"', 8 * MIB - 1),
+        "texts of 1 kB": (CHAT, array % (b'"%b",' % (b"a" * 1024)), LARGEST_ANSWER),
+        "texts just too short": (CHAT, array % (b'"%b",' % (b"a" * 1000)), 8 * MIB - 1),
+        "arrays of 1 kB": (CHAT, array % (b"[%b0]," % (b"1," * 512)), LARGEST_ANSWER),
+        "braces in an array": (CHAT, array % b"{},", LARGEST_ANSWER),
+        "brackets in a text": (CHAT, text % b"[0,", LARGEST_ANSWER),
+        "blanks": (CHAT, array % b"        ", LARGEST_ANSWER),
+    }
+    return [
+        Shape(
+            f"metered, relayed: {name}",
+            path,
+            _ask(path, b"openai"),
+            answer=_answered(repeated(answer, size)),
+            counted=size,
+        )
+        for name, (path, answer, size) in rows.items()
+    ]
+
+
 def _lists() -> list[Shape]:
     models = b'{"data":[<<{"id":"a"},>>{"id":"a"}]}'
     answers = {
@@ -193,6 +230,7 @@ SHAPES = [
     *(shape for title, (path, provider) in _ALL.items() for shape in _wholes(title, path, provider)),
     *(shape for title, (path, provider) in _ALL.items() for shape in _streams(title, path, provider)),
     *_metered(),
+    *_relayed(),
     *_embeddings(),
     *_lists(),
 ]

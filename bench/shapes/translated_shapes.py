@@ -21,6 +21,13 @@ TRANSLATED = (
     *shapes(
         MESSAGES,
         {
+            **{
+                f"messages to {name}: agent's history of {size // 1000} kB": repeated(
+                    (_MESSAGES % model + b"<<" + _AGENT + b">>" + _LAST_TURN), size
+                )
+                for name, model in (("OpenAI", b"openai/m"), ("Gemini", b"gemini/m"))
+                for size in (200_000, 1_000_000)
+            },
             "messages to OpenAI: agent's history of 12 MiB": repeated(
                 (_MESSAGES % b"openai/m" + b"<<" + _AGENT + b">>" + _LAST_TURN), 12 * MIB
             ),
