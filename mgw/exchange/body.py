@@ -6,7 +6,7 @@ name it in a part.  Whatever is replaced is an edit at its own position (contrac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
+from mgw.bodies.spliced import SplicedBody
 from mgw.dialects import dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.exchange.exchange import Exchange
@@ -26,7 +27,8 @@ from mgw.routing.route import Route, Treatment
 from mgw.wire.byte_search import holds
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import Edit, FoundString, apply_edits, find_model
+from mgw.wire.json_document import Span
+from mgw.wire.json_spans import Edit, FoundString, apply_edits, edited_parts, find_model
 from mgw.wire.media_types import JSON, media_type
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 from mgw.wire.nested_strings import NestedString, find_nested_strings
@@ -37,6 +39,10 @@ FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
 """The longest part of a form that is read."""
 MANY_MODELS: Final = 1000
+COPIED_BYTES: Final = 16 * 1024
+"""A body up to this size is put together anew where something of it is replaced."""
+_MAX_SPLICED: Final = 64
+"""And so is one with more edits: many parts cost more than one."""
 LIST_MARKER: Final = b'"models"'
 """Is in every body with such a list, and in hardly any other: within a string, its quotes are escaped."""
 MODELS: Final = "models/"
@@ -68,7 +74,7 @@ class RequestBody:
     """Whether ``decoded`` is no longer what the client sent: stripped of history, or transformed."""
     edits: list[Edit] = field(default_factory=list)
     _effective_models: dict[tuple[str | int, ...], NestedString] | None = None
-    _edited: bytes | None = None
+    _edited: bytes | SplicedBody | None = None
 
     @property
     def has_many_models(self) -> bool:
@@ -109,8 +115,20 @@ class RequestBody:
         if not self.edits and not self.is_changed:
             return self.original, False
         if self._edited is None:  # once, however many credentials are tried
-            self._edited = apply_edits(self.decoded, self.edits)
+            self._edited = edited_body(self.decoded, self.edits)
         return self._edited, self.encoded
+
+
+def edited_body(body: bytes, edits: Sequence[Edit]) -> bytes | SplicedBody:
+    """Return a body with the edits made, which do not overlap; the same object where there are none."""
+    if len(body) <= COPIED_BYTES or not 0 < len(edits) <= _MAX_SPLICED:
+        return apply_edits(body, edits)
+    return SplicedBody.of(body, edited_parts(body, edits))
+
+
+def renamed_body(body: bytes, spans: Sequence[Span], literal: bytes) -> bytes | SplicedBody:
+    """Return a body with the same at each of the spans."""
+    return edited_body(body, [(span, literal) for span in spans])
 
 
 async def open_body(exchange: Exchange, request: ClientRequest, original: bytes | BodySource) -> RequestBody:

@@ -10,7 +10,8 @@ from functools import partial
 from hashlib import sha256
 from typing import Final
 
-from mgw.bodies.source import BodySource, read_pieces
+from mgw.bodies.source import BodySource, body_size, read_pieces
+from mgw.bodies.spliced import Part, SplicedBody
 from mgw.credentials.provider import Signer
 from mgw.credentials.signing import Signing
 from mgw.exchange.exchange import Exchange
@@ -31,8 +32,9 @@ async def signing_of(exchange: Exchange, signer: Signer, body: bytes | BodySourc
 
 async def digest_of(body: bytes | BodySource, offload: Offload) -> bytes:
     """Return the SHA-256 of a body."""
-    if isinstance(body, bytes):
-        return await maybe_offload(offload, partial(_hash, body), large=len(body) > HASHED_BYTES)
+    if isinstance(body, (bytes, SplicedBody)):
+        parts = (body,) if isinstance(body, bytes) else body.parts
+        return await maybe_offload(offload, partial(_hash, parts), large=body_size(body) > HASHED_BYTES)
     if body.digest is not None:
         return body.digest
     hashed = sha256()
@@ -40,5 +42,8 @@ async def digest_of(body: bytes | BodySource, offload: Offload) -> bytes:
     return hashed.digest()
 
 
-def _hash(body: bytes) -> bytes:
-    return sha256(body).digest()
+def _hash(parts: tuple[Part, ...]) -> bytes:
+    hashed = sha256()
+    for part in parts:
+        hashed.update(part)
+    return hashed.digest()

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.bodies.source import BodySource
+from mgw.bodies.spliced import SplicedBody
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
@@ -244,10 +245,11 @@ class Passthrough(Struct, eq=False):
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         body, head, self._credential = self.body, self.head, credential
-        if head is None or not isinstance(body, bytes):
+        if head is None or not isinstance(body, (bytes, SplicedBody)):
             request = self._request(credential, upstream)
         elif signing is None:
-            rendered = render_head(head, credential, upstream, len(body), self.request.values)
+            size = len(body) if isinstance(body, bytes) else body.size
+            rendered = render_head(head, credential, upstream, size, self.request.values)
             return upstream.send(head.method, rendered, body, sink, fresh=fresh)
         else:
             request = request_of(head, credential, body, self.request.values)
@@ -368,9 +370,11 @@ class Passthrough(Struct, eq=False):
 
     def _choices(self, dialect: Dialect) -> int:
         """Return how many answers the client asked for."""
-        if not isinstance(self.body, bytes) or (self.request.content_codings and not self.reencoded):
+        # What a body is asked for is in it before its models are renamed.
+        body = self.body.original if isinstance(self.body, SplicedBody) else self.body
+        if not isinstance(body, bytes) or (self.request.content_codings and not self.reencoded):
             return 1
-        return dialect.stream_events.count_choices(self.body)
+        return dialect.stream_events.count_choices(body)
 
     def secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""

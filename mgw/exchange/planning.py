@@ -8,12 +8,14 @@ from __future__ import annotations
 from functools import partial
 
 from mgw.bodies.source import BodySource
+from mgw.bodies.spliced import SplicedBody
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import (
+    COPIED_BYTES,
     LIST_MARKER,
     RequestBody,
     decode_body,
@@ -21,6 +23,7 @@ from mgw.exchange.body import (
     find_other_models,
     has_foreign_history,
     open_body,
+    renamed_body,
     strip_foreign_history,
     transform,
 )
@@ -89,7 +92,8 @@ def plan_known(
         return None
     exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:
-        body = replace_spans(body, found.spans, known.model_literal)
+        rename = replace_spans if len(body) <= COPIED_BYTES else renamed_body
+        body = rename(body, found.spans, known.model_literal)
     seconds, reads_errors = known.keepalive_seconds, exchange.generation.error_messages
     return Passthrough(route, known.target, request, body, seconds, None, head, reads_errors=reads_errors)
 
@@ -258,6 +262,8 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
     wire = exchange.generation.upstreams[plan.target.provider.name].wire
     if wire.is_plain:
         return
+    if isinstance(body, SplicedBody):
+        body = body.joined()
     text = body if isinstance(body, bytes) else b""
     if text and request.content_codings and not plan.reencoded:
         text = await decode_body(exchange, request, text)

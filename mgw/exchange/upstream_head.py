@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.exchange.body import takes_list
@@ -60,7 +61,7 @@ def render_head(
 
 
 def request_of(
-    head: UpstreamHead, credential: Credential, body: bytes, values: tuple[bytes, ...]
+    head: UpstreamHead, credential: Credential, body: bytes | BodySource, values: tuple[bytes, ...]
 ) -> UpstreamRequest:
     """Return a request with a head and a credential.
 

@@ -23,7 +23,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
+from mgw.bodies.source import BodySource, body_size, unreadable_error
+from mgw.bodies.spliced import SplicedBody
 from mgw.http.head_shape import HeadShapes
 from mgw.http.upstream_connection import NOT_HTTP, UpstreamConnection
 from mgw.http.upstream_state import AT_REST, AWAITING, IN_USE, OVER, RECEIVING, UpstreamEvent, UpstreamState
@@ -301,18 +302,23 @@ class Connection(Protocol):
                 response.fail(upstream_broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
 
     def _write(self, head: bytes, body: bytes | BodySource) -> None:
-        if isinstance(body, bytes) and len(body) <= MAX_UNWATCHED_BYTES:
-            if len(body) <= MAX_JOINED_BYTES:
-                self._out.write(head + body)
-            else:
-                self._out.write(head)
-                self._out.write(body)
+        if isinstance(body, bytes) and len(body) <= MAX_JOINED_BYTES:
+            self._out.write(head + body)
             return
-        self._out.write(head)
+        parts = None
+        if isinstance(body, (bytes, SplicedBody)):
+            parts = (head, body) if isinstance(body, bytes) else (head, *body.parts)
+            if body_size(body) <= MAX_UNWATCHED_BYTES:
+                self._out.write_parts(parts)
+                return
         producer = self._body_producer = BodyProducer(
             self._transport, self._out, self._on_body_progress, self._on_body_unreadable
         )
-        producer.start(MemoryBody(body) if isinstance(body, bytes) else body)
+        if parts is not None:
+            producer.start_parts(parts)
+        elif not isinstance(body, bytes):
+            self._out.write(head)
+            producer.start(body)
 
     def _on_body_progress(self) -> None:
         """Restart the deadline: the provider has taken the body, or a piece of it."""

@@ -8,7 +8,7 @@ it dies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, body_size
+from mgw.bodies.spliced import Part, iter_pieces
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.wire.headers import RawHeaders
@@ -99,6 +100,11 @@ class BodyProducer:
         self._transport.registerProducer(self, streaming=True)
         _ = Deferred.fromCoroutine(self._send(source)).addErrback(self._on_send_error)
 
+    def start_parts(self, parts: Sequence[Part]) -> None:
+        """Begin to write what is in memory."""
+        self._transport.registerProducer(self, streaming=True)
+        _ = Deferred.fromCoroutine(self._send_parts(parts)).addErrback(self._on_send_error)
+
     def stop(self) -> None:
         """Read and write nothing more."""
         if self.done or self._stopped:
@@ -146,15 +152,30 @@ class BodyProducer:
             if self._stopped:
                 return
             self._on_progress()
-        if not self._stopped:
-            self.done = True
-            self._transport.unregisterProducer()
+        self._end()
+
+    async def _send_parts(self, parts: Sequence[Part]) -> None:
+        for piece in iter_pieces(parts, PIECE_BYTES):
+            self._writer.write_parts(piece)
+            if self._stopped:
+                return
+            await self._wait_for_room()
+            if self._stopped:
+                return
+            self._on_progress()
+        self._end()
 
     async def _wait_for_room(self) -> None:
         """Wait until the transport has room."""
         if self._full:
             self._room = Deferred(self._forget_room)
             await self._room
+
+    def _end(self) -> None:
+        """All of it was sent."""
+        if not self._stopped:
+            self.done = True
+            self._transport.unregisterProducer()
 
     def _forget_room(self, _: Deferred[None]) -> None:
         self._room = None

@@ -67,16 +67,19 @@ class FoundString(Struct, frozen=True, gc=False):
 
 def apply_edits(body: bytes, edits: Sequence[Edit]) -> bytes:
     """Return ``body`` with the edits made, which do not overlap; the same object where there are none."""
-    if not edits:
-        return body
+    return b"".join(edited_parts(body, edits)) if edits else body
+
+
+def edited_parts(body: bytes, edits: Sequence[Edit]) -> list[bytes | memoryview]:
+    """Return ``body`` with the edits made, which do not overlap, as the parts that it has then."""
     view = memoryview(body)
-    pieces: list[bytes | memoryview] = []
+    parts: list[bytes | memoryview] = []
     position = 0
     for (start, end), new in sorted(edits):
-        pieces += (view[position:start], new)
+        parts += (view[position:start], new)
         position = end
-    pieces.append(view[position:])
-    return b"".join(pieces)
+    parts.append(view[position:])
+    return parts
 
 
 def replace_string(body: bytes, found: FoundString, new: str) -> bytes:

@@ -11,7 +11,7 @@ at, which are not documented; where there are none by these names, only a produc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -51,6 +51,21 @@ class EagerWriter:
         if self._transport_holds_data:
             self.transport.write(data[sent:] if sent else data)
 
+    def write_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Send all of the parts, of which only what the kernel does not take at once is copied."""
+        if self._send is None or (self._transport_holds_data and self._has_pending_data()):
+            self.transport.write(b"".join(parts))
+            return
+        assert isinstance(self.transport, Connection)
+        try:
+            sent = self.transport.getHandle().sendmsg(parts)
+        except OSError:  # as above
+            sent = 0
+        left = [part for part in _parts_behind(parts, sent) if part]
+        self._transport_holds_data = bool(left)
+        if left:
+            self.transport.write(b"".join(left))
+
     def on_drained(self) -> None:
         """Write to the kernel again: the transport has told its producer that it holds nothing."""
         self._transport_holds_data = False
@@ -58,6 +73,13 @@ class EagerWriter:
     def _has_pending_data(self) -> bool:
         transport = self.transport
         return bool(getattr(transport, "_tempDataBuffer", True) or getattr(transport, "dataBuffer", True))
+
+
+def _parts_behind(parts: Sequence[bytes | memoryview], sent: int) -> Iterator[memoryview]:
+    """Yield what is left of parts of which so many bytes were sent."""
+    for part in parts:
+        yield memoryview(part)[sent:]
+        sent = max(0, sent - len(part))
 
 
 def count_held_bytes(transport: object) -> int:

@@ -10,6 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.bodies.source import BodySource, edit_source
+from mgw.bodies.spliced import SplicedBody
 from mgw.exchange.body_digest import HASHED_BYTES, digest_of
 from mgw.exchange.offload import run_inline
 from tests.support.bodies import MemorySource, patterned
@@ -33,6 +34,20 @@ def test_a_body_in_memory_is_hashed_in_a_thread_where_it_is_large(size: int) -> 
 
     found = result_of(Deferred.fromCoroutine(digest_of(body, offload)))
     assert (found, offloaded) == (sha256(body).digest(), size > HASHED_BYTES)
+
+
+@pytest.mark.parametrize("size", [100, HASHED_BYTES + 1])
+def test_a_spliced_body_is_hashed_as_it_is_sent_in_a_thread_where_it_is_large(size: int) -> None:
+    body, offloaded = patterned(size), list[object]()
+
+    def offload(work: Callable[[], T], /) -> Deferred[T]:
+        offloaded.append(work)
+        return run_inline(work)
+
+    spliced = SplicedBody.of(body, [memoryview(body)[:10], b"another", memoryview(body)[12:]])
+    found = result_of(Deferred.fromCoroutine(digest_of(spliced, offload)))
+    assert found == sha256(body[:10] + b"another" + body[12:]).digest()
+    assert bool(offloaded) == (size > HASHED_BYTES)
 
 
 def test_a_stored_body_that_was_hashed_is_not_read_again() -> None:

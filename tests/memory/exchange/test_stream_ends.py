@@ -166,11 +166,12 @@ def finished(*indexes: int) -> Iterator[bytes]:
         yield b'data: {"choices":[{"index":%d,"delta":{},"finish_reason": "stop"}]}\n\n' % index
 
 
+@pytest.mark.parametrize("user", ["u", "u" * 100_000])
 @pytest.mark.parametrize(("ended", "told"), [((0, 2), TRUNCATED), ((2, 0, 1), OK), ((0, 0, 0), TRUNCATED)])
 def test_all_the_choices_that_were_asked_for_must_end(
-    ended: tuple[int, ...], told: tuple[Outcome, str | None, int]
+    ended: tuple[int, ...], told: tuple[Outcome, str | None, int], user: str
 ) -> None:
-    body = asked(model="m", messages=[], n=3)
+    body = asked(model="main/m", messages=[], n=3, user=user)
     opened = Asked(CHAT, body=body)
     opened.send(chunks(*finished(*ended)))
     opened.end()

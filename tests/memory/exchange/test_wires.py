@@ -127,6 +127,14 @@ def test_a_relayed_request_goes_as_the_host_takes_it_and_its_answer_comes_byte_f
     assert (event.tokens_in, event.tokens_out, event.status) == (7, 3, Outcome.OK)
 
 
+@pytest.mark.parametrize("words", [1, 40_000])
+def test_a_request_of_any_size_goes_as_the_host_takes_it(words: int) -> None:
+    pipeline = pipeline_of()
+    whole = WHOLE.replace(b'"model": "m"', b'"model": "host/m"').replace(b"Hi", b"Hi" * words)
+    pipeline.ask("/v1/messages", whole, VERSION)
+    assert (sent(pipeline)[0], sent(pipeline)[2]) == (b"/api/model/m/ask", KEPT.replace(b"Hi", b"Hi" * words))
+
+
 @given(cuts=st.lists(st.integers(1, 60), max_size=40))
 def test_frames_become_the_dialects_events_however_they_are_cut(cuts: list[int]) -> None:
     pipeline, client = streamed("/v1/messages", MESSAGE, VERSION)

@@ -13,8 +13,10 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import capturedLogs
 
 from mgw.bodies.source import PIECE_BYTES, BodySource, edit_source
+from mgw.bodies.spliced import SplicedBody
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
+from mgw.upstream.connection import MAX_JOINED_BYTES, MAX_UNWATCHED_BYTES
 from tests.support.bodies import MemorySource, patterned
 from tests.support.upstreams import (
     OK,
@@ -30,7 +32,7 @@ BODY = patterned(3 * PIECE_BYTES + 1000)
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
 
 
-def upload(body: BodySource) -> UpstreamRequest:
+def upload(body: bytes | BodySource) -> UpstreamRequest:
     return UpstreamRequest(b"POST", b"/v1/files", [], body)
 
 
@@ -373,3 +375,51 @@ def test_a_connection_that_is_lost_stops_the_reading() -> None:
     b.connection.close()
     assert isinstance(result.error, UpstreamFailure)
     assert source.cancelled == 1
+
+
+IN_MEMORY = st.sampled_from([0, 1, MAX_JOINED_BYTES, MAX_JOINED_BYTES + 1, MAX_UNWATCHED_BYTES, 600_000])
+
+
+@given(sizes=st.lists(IN_MEMORY, min_size=1, max_size=3), whole=st.booleans(), full=st.booleans())
+def test_a_body_in_memory_arrives_whole_whatever_its_parts_and_the_provider_do(
+    sizes: list[int], whole: bool, full: bool
+) -> None:
+    expected = patterned(sum(sizes))
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    parts = [memoryview(expected)[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    body = expected if whole else SplicedBody.of(b"", parts)
+    b = memory_upstream()
+    b.endpoint.full = full
+    result = outcome_of(b.upstream.open(upload(body)))
+    while b.connection.transport.producer is not None:
+        b.connection.transport.drain()
+    assert sent(b) == expected
+    b.connection.send(OK)
+    assert collect_body(result.response).ended == 1
+    assert b.upstream.idle == 1
+
+
+def test_a_large_body_in_memory_goes_out_as_the_provider_takes_it() -> None:
+    b = memory_upstream()
+    b.endpoint.full = True
+    result = outcome_of(b.upstream.open(upload(SplicedBody.of(BODY, [BODY[:10], memoryview(BODY)[10:]]))))
+    for number in range(1, 4):
+        assert len(b.connection.received) == number * PIECE_BYTES
+        b.clock.advance(599)
+        b.connection.transport.drain()
+    b.connection.transport.drain()
+    assert sent(b) == BODY
+    b.connection.send(OK)
+    assert collect_body(result.response).ended == 1
+
+
+def test_behind_an_early_refusal_no_more_of_a_body_in_memory_is_sent() -> None:
+    b = memory_upstream()
+    b.endpoint.full = True
+    result = outcome_of(b.upstream.open(upload(BODY)))
+    b.connection.send(REFUSED)
+    assert result.response.status == 413
+    assert b.connection.transport.producer is None
+    assert collect_body(result.response).body == b"no"
+    assert len(b.connection.received) == PIECE_BYTES
+    assert b.connection.aborted

@@ -54,17 +54,19 @@ def heard(harness: WebServerHarness) -> tuple[bytes, RawHeaders, bytes]:
         pytest.param("/v1/messages", b"main/gpt-x", id="translated"),
     ],
 )
-def test_each_request_of_a_known_head_is_signed(path: str, model: bytes) -> None:
+@pytest.mark.parametrize("words", [1, 20_000, 300_000])
+def test_each_request_of_a_known_head_is_signed(path: str, model: bytes, words: int) -> None:
     harness = harness_of()
     harness.server.wall = harness.clock.seconds
     times: set[Any] = set()
     for number in range(4):
-        body = b'{"model":"%b","messages":[{"role":"user","content":"%d"}],"max_tokens":9}' % (model, number)
+        content = b"%d" % number * words
+        body = b'{"model":"%b","messages":[{"role":"user","content":"%b"}],"max_tokens":9}' % (model, content)
         trace = f"traceparent: 00-{number:032x}-{1:016x}-00"
         harness.send(post(body, "x-api-key: edge", trace, JSON, path=path))
         _, headers, up = heard(harness)
         assert path == "/v1/messages" or up == body.replace(b"main/", b"")
-        assert b'"content":"%d"' % number in up
+        assert b'"content":"%b"' % content in up
         assert value_of(headers, b"traceparent") == b"00-%032x-%016x-00" % (number, 1)
         times.add(value_of(headers, TIME.lower()))
         harness.connection.send(answered())

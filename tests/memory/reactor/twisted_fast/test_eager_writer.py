@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from socket import socket
 from typing import Any
@@ -29,6 +30,9 @@ class Kernel:
         self.written.append(bytes(data[:count]))
         return count
 
+    def sendmsg(self, parts: Sequence[bytes | memoryview]) -> int:
+        return self.send(b"".join(parts))
+
 
 class Transport(Connection):
     """A TCP transport over such a socket, whose buffer is a list."""
@@ -50,29 +54,33 @@ class Transport(Connection):
 
 
 @given(
-    pieces=st.lists(st.binary(min_size=1, max_size=5), max_size=12),
+    pieces=st.lists(st.lists(st.binary(max_size=5), min_size=1, max_size=4).filter(any), max_size=12),
     takes=st.lists(st.integers(0, 5), max_size=12),
     drains=st.sets(st.integers(0, 12)),
 )
 def test_the_order_is_kept_whatever_the_kernel_takes(
-    pieces: list[bytes], takes: list[int], drains: set[int]
+    pieces: list[list[bytes]], takes: list[int], drains: set[int]
 ) -> None:
     kernel = Kernel(takes)
     transport = Transport(kernel)
     writer = EagerWriter(transport)
-    for index, piece in enumerate(pieces):
-        writer.write(piece)
+    for index, parts in enumerate(pieces):
+        if len(parts) == 1:
+            writer.write(parts[0])
+        else:
+            writer.write_parts([memoryview(part) if part else part for part in parts])
         if index in drains:
             transport.drain()
             writer.on_drained()
     transport.drain()
-    assert b"".join(kernel.written) == b"".join(pieces)
+    assert b"".join(kernel.written) == b"".join(part for parts in pieces for part in parts)
 
 
 def test_another_kind_of_transport_is_written_to_as_usual() -> None:
     transport = StringTransport()
     EagerWriter(transport).write(b"data")
-    assert transport.value() == b"data"
+    EagerWriter(transport).write_parts([b" and ", memoryview(b"more")])
+    assert transport.value() == b"data and more"
 
 
 class Buffers(Transport):
