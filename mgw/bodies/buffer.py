@@ -2,12 +2,14 @@
 
 Pieces of a body are kept as they came and joined in the end.  Small ones are put together, since an object
 costs more than what they hold.  A large body grows in one block of its own, which the system gets back as a
-whole; thousands of pieces would leave holes in the heap (:mod:`mgw.ops.process`).
+whole; thousands of pieces would leave holes in the heap (:mod:`mgw.ops.process`).  What grows in ``BytesIO``
+is the very ``bytes`` that it gives away in the end: nothing is copied once more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Final
 
 SMALL_BYTES: Final = 4096
@@ -20,15 +22,16 @@ class BodyBuffer:
 
     _pieces: list[bytes | bytearray] = field(default_factory=list)
     _size: int = 0
-    _block: bytearray | None = None
+    _block: BytesIO | None = None
 
     def append(self, data: bytes) -> None:
         """Keep the next piece."""
         self._size += len(data)
         if self._block is not None:
-            self._block += data
+            self._block.write(data)
         elif self._size > LARGE_BYTES and self._pieces:
-            self._block = bytearray().join([*self._pieces, data])
+            self._block = BytesIO()
+            self._block.writelines([*self._pieces, data])
             self._pieces.clear()
         elif len(data) >= SMALL_BYTES or not self._pieces:
             self._pieces.append(data)
@@ -37,7 +40,7 @@ class BodyBuffer:
 
     def take(self) -> bytes:
         """Return the body, the very same where it came at once, and keep nothing of it."""
-        body = b"".join(self._pieces) if self._block is None else bytes(self._block)
+        body = b"".join(self._pieces) if self._block is None else self._block.getvalue()
         self.clear()
         return body
 
