@@ -26,7 +26,7 @@ from mgw.ops.logs import AccessObserver
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.probes import ProviderProbe
-from mgw.ops.process import collect_rarely, return_large_blocks
+from mgw.ops.process import collect_rarely, use_memory_again
 from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
@@ -140,7 +140,7 @@ class Serving:
         """
         if shares_port:
             self._event_loop.max_accepts = 1
-        return_large_blocks()
+        use_memory_again()
         collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._event_loop.use(fast=self.generation.config.fast_event_loop)

@@ -17,7 +17,7 @@ from mgw.ops.process import (
     collect_rarely,
     file_limit,
     max_clients_for,
-    return_large_blocks,
+    use_memory_again,
 )
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from tests.support.configs import THREE_FAMILIES, config
@@ -58,7 +58,7 @@ def test_all_else_is_passed_on_as_it_is(other: LogEvent) -> None:
 
 
 def test_glibc_takes_the_threshold() -> None:
-    assert return_large_blocks() or platform.libc_ver()[0] != "glibc"
+    assert use_memory_again() or platform.libc_ver()[0] != "glibc"
 
 
 @pytest.mark.parametrize(
