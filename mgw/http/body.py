@@ -115,7 +115,7 @@ class ChunkedResponseBody:
     ``rest`` is what stands behind the body, once it has ended.
     """
 
-    __slots__ = ("_held", "_in_trailer", "_left", "_pieces", "ended", "fault", "rest")
+    __slots__ = ("_held", "_in_trailer", "_left", "_pieces", "at_chunk", "ended", "fault", "rest")
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
@@ -124,6 +124,8 @@ class ChunkedResponseBody:
         self._left = 0
         """How many bytes of a chunk are left, its line end included."""
         self._in_trailer = False
+        self.at_chunk = False
+        """Whether a chunk has ended, and nothing has come behind it."""
         self.ended = False
         self.fault: str | None = None
         self.rest = b""
@@ -148,6 +150,7 @@ class ChunkedResponseBody:
             if self._left and data[stop - 2 : stop] == _LINE_END and stop <= size:  # as nearly always
                 self._pieces.append(data[at : stop - 2])
                 self._left, at = 0, stop
+        self.at_chunk = not (self._left or self._held or self._in_trailer)
 
     def _begin_chunk(self, size: int) -> None:
         self._in_trailer = not size

@@ -60,7 +60,7 @@ class UpstreamConnection:
 
     __slots__ = (
         *("_begun", "_chunks", "_headless_bytes", "_left", "_method", "_parser", "_response_end", "_shapes"),
-        *("body", "fault", "head", "requests", "state"),
+        *("at_chunk", "body", "fault", "head", "requests", "state"),
     )
 
     def __init__(self, shapes: HeadShapes | None = None) -> None:
@@ -73,6 +73,9 @@ class UpstreamConnection:
         """Each response has its own, which stays its owner's when the connection goes on."""
         self.fault: str | None = None
         """Why the response is unreadable, once it is."""
+        self.at_chunk = False
+        """Whether a chunk of the body may begin, behind another one.  A caller who finds that the next bytes
+        are one chunk and nothing else need not have them read."""
         self._shapes = shapes
         self._method = b""
         self._parser: HttpResponseParser | None = None
@@ -138,6 +141,7 @@ class UpstreamConnection:
         self.state = TRANSITIONS[self.state][event]
         self.head = self._parser = self._chunks = None
         self._begun = b""
+        self.at_chunk = False
 
     def _read_head(self, data: bytes) -> bytes:
         """Read one head, an interim one or the final one; return what came behind it."""
@@ -220,6 +224,7 @@ class UpstreamConnection:
 
     def _read_chunks(self, chunks: ChunkedResponseBody, data: bytes) -> None:
         chunks.feed(data)
+        self.at_chunk = False
         if chunks.fault is not None:
             self._stop(chunks.fault)
         elif chunks.ended:
@@ -229,6 +234,7 @@ class UpstreamConnection:
             self.state = TRANSITIONS[self.state][event]
         elif self.body.pieces:
             self._headless_bytes = 0
+            self.at_chunk = chunks.at_chunk
         else:
             self._count_headless(len(data))
 
@@ -248,6 +254,7 @@ class UpstreamConnection:
         self.fault = fault
         self._parser = self._chunks = None
         self._begun = b""
+        self.at_chunk = False
 
 
 def _fault_of(raw: bytes, status: int) -> str | None:

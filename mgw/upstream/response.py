@@ -10,6 +10,9 @@ The body flows from the connection to one :class:`BodyReceiver`, at the receiver
 
 Until a receiver is there, and while it is paused, nothing is read: only what the last read gave is held.  One
 who decides by the beginning of a body has that read ahead; it stays there for the receiver.
+
+While it flows nothing is held.  A chunk that is all that a read gave, as most are in a stream, then goes to
+the receiver by the shortest way: as it is framed, if there is somebody who takes it so.
 """
 
 from __future__ import annotations
@@ -40,6 +43,13 @@ class BodyReceiver(Protocol):
 
     def on_body_error(self, error: GatewayError) -> None:
         """The rest of the body will never arrive."""
+
+
+class ChunkReceiver(Protocol):
+    """Receives chunks of a body as they are framed, in place of the :class:`BodyReceiver`."""
+
+    def pass_chunk(self, data: bytes, start: int, stop: int) -> bool:
+        """Take one whole chunk, whose content is between the two places; false: nothing was done with it."""
 
 
 class ResponseConnection(Protocol):
@@ -94,6 +104,8 @@ class UpstreamResponse:
         "_receiver",
         "_unframing",
         "all_delivered",
+        "chunk_receiver",
+        "direct",
         "head",
         "status",
     )
@@ -112,6 +124,11 @@ class UpstreamResponse:
         self._unframing: Unframing | None = None
         self.all_delivered = False
         """Whether the piece that the receiver is given, or was given last, is the last one of the body."""
+        self.direct: BodyReceiver | None = None
+        """The receiver while the body flows as it comes, and nothing is held: then it may be given the next
+        piece without us, which is not the last one."""
+        self.chunk_receiver: ChunkReceiver | None = None
+        """It is given whole chunks before ``direct`` is; whoever receives the body may name one."""
 
     def __repr__(self) -> str:  # headers stay out: some hold session names
         return f"<UpstreamResponse {self.status}>"
@@ -185,10 +202,7 @@ class UpstreamResponse:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
         assert self._receiver is None, "a response has one receiver"
         self._receiver = receiver
-        self._paused = False
-        self.deliver_pending()
-        if self._connection is not None:
-            self._resume_reading(self._connection)
+        self._flow()
 
     def take_whole(self) -> bytes | None:
         """Return all of the body if it has arrived already and nobody reads it; else ``None``.
@@ -215,28 +229,32 @@ class UpstreamResponse:
         if self._paused:
             return
         self._paused = True
+        self.direct = None
         if self._connection is not None and not self._body.ended:
             self._connection.pause_reading()
 
     def resume(self) -> None:
         """Deliver what is held, then read on."""
-        if not self._paused or self._receiver is None:
-            return
+        if self._paused and self._receiver is not None:
+            self._flow()
+
+    def _flow(self) -> None:
+        """Deliver what is held, then what comes."""
         self._paused = False
         self.deliver_pending()
-        if self._connection is not None:
-            self._resume_reading(self._connection)
-
-    def _resume_reading(self, connection: ResponseConnection) -> None:
-        if not (self._paused or self._body.ended or self.discarding):
-            connection.resume_reading()
+        receiver, connection = self._receiver, self._connection
+        if connection is None or receiver is None or self._paused or self._body.ended or self.discarding:
+            return
+        if self._unframing is None:
+            self.direct = receiver
+        connection.resume_reading()
 
     def cancel(self) -> None:
         """Deliver nothing more; the connection closes unless the response was read to its end."""
         connection = self._connection
         if connection is None or self._receiver is _NULL_RECEIVER:
             return
-        self._connection = self._receiver = None
+        self._connection = self._receiver = self.direct = self.chunk_receiver = None
         self._paused = True
         self._body.pieces.clear()
         if self._body.ended:
@@ -249,7 +267,7 @@ class UpstreamResponse:
         if self._connection is None:
             return
         self._receiver = _NULL_RECEIVER
-        self._unframing = None
+        self._unframing = self.direct = self.chunk_receiver = None
         self._body.pieces.clear()
         if not self._body.ended:
             self._connection.wait_for_end()
@@ -285,11 +303,7 @@ class UpstreamResponse:
                 pieces.clear()
                 self._receiver.on_body_data(joined)
         except Exception:  # a bug in the receiver must not leave the connection half read
-            _log.failure("a body could not be passed on")
-            self._error = GatewayError(Reason.INTERNAL, "the response could not be passed on")
-            pieces.clear()
-            if self._connection is not None:
-                self._connection.abort()
+            self._on_bug()
         finally:
             self._delivering = False
         if not self._paused and (self._error is not None or self._body.ended):
@@ -298,6 +312,19 @@ class UpstreamResponse:
                 self.deliver_pending()
             else:
                 self._finish()
+
+    def fail_receiver(self) -> None:
+        """Called by the connection where one who was given a piece without us has raised: there is a bug."""
+        self._on_bug()
+        if not self._paused:
+            self._finish()
+
+    def _on_bug(self) -> None:
+        _log.failure("a body could not be passed on")
+        self._error = GatewayError(Reason.INTERNAL, "the response could not be passed on")
+        self._body.pieces.clear()
+        if self._connection is not None:
+            self._connection.abort()
 
     def _deliver_unframed(self, receiver: BodyReceiver, unframing: Unframing) -> None:
         """Deliver what the pieces complete; behind that a fault in their frames ends the body."""
@@ -315,7 +342,7 @@ class UpstreamResponse:
 
     def _finish(self) -> None:
         receiver, connection = self._receiver, self._connection
-        self._receiver = self._connection = None
+        self._receiver = self._connection = self.direct = self.chunk_receiver = None
         self._paused = True
         if self._error is None and connection is not None:
             connection.on_response_end()  # first: the receiver may send the next request at once
