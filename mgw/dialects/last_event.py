@@ -17,10 +17,10 @@ from typing import Final
 
 from msgspec import Struct
 
-_TAIL: Final = 64
+TAIL_BYTES: Final = 64
 """The bytes of the pieces before that are kept, which a mark may need."""
 _LARGE: Final = 64 * 1024
-_LINE_BEGIN: Final = b"\n"
+_EVENT_BEGIN: Final = b"\n\n"
 _EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
 _ELEMENT_END: Final = re.compile(rb"\}\s*[,\]]?\s*\Z")
 
@@ -39,13 +39,17 @@ class EventPattern(Struct, frozen=True):
 class LastEvent:
     """Looks at the pieces of a stream as they are handed on; ``passed`` says whether the last event was."""
 
-    __slots__ = ("_array", "_pattern", "_seen", "_tail", "passed", "went_on")
+    __slots__ = ("_array", "_pattern", "marks", "passed", "seen", "tail", "went_on")
 
     def __init__(self, pattern: EventPattern) -> None:
         self._pattern = pattern
+        self.marks = pattern.marks
+        """One of them stands where an event may be the last one."""
         self._array: bool | None = None
-        self._seen = False
-        self._tail = _LINE_BEGIN
+        self.seen = False
+        """Whether an event was that looked like the last one."""
+        self.tail = _EVENT_BEGIN
+        """How ended what came so far."""
         self.passed = False
         self.went_on = False
         """Whether more came behind what looked like the last event, which some hosts say in every event."""
@@ -55,16 +59,16 @@ class LastEvent:
         pattern = self._pattern
         if self._array is None:
             self._array = data.lstrip()[:1] == b"["
-        looked = self._tail + data if self._seen or len(data) < _LARGE else self._shortened(data)
+        looked = self.tail + data if self.seen or len(data) < _LARGE else self._shortened(data)
         for mark in pattern.marks:
             if mark in looked:
                 self._note_more(looked)
                 self._look_for_event(looked)
                 return
-        self._tail = looked[-_TAIL:]
-        if self._seen:
+        self.tail = looked[-TAIL_BYTES:]
+        if self.seen:
             if pattern.goes_on is not None and pattern.goes_on in data:
-                self._seen = self.passed = False
+                self.seen = self.passed = False
                 self.went_on = True
             elif not self.passed:
                 self._look_for_end(looked)
@@ -73,27 +77,27 @@ class LastEvent:
         """Return what may hold a mark: a large piece is not copied but where one stands in it."""
         for mark in self._pattern.marks:
             if mark in data:
-                return self._tail + data
-        return self._tail + data[:_TAIL] + b" " + data[-_TAIL:]
+                return self.tail + data
+        return self.tail + data[:TAIL_BYTES] + b" " + data[-TAIL_BYTES:]
 
     def _note_more(self, looked: bytes) -> None:
         """Know whether more comes behind what looked like the last event."""
         goes_on = self._pattern.goes_on
-        if self._seen and goes_on is not None and not self.went_on:
+        if self.seen and goes_on is not None and not self.went_on:
             place = looked.rfind(goes_on)
-            self.went_on = place >= 0 and place + len(goes_on) > len(self._tail)
+            self.went_on = place >= 0 and place + len(goes_on) > len(self.tail)
 
     def _look_for_event(self, looked: bytes) -> None:
         pattern = self._pattern
         end = -1
         for found in pattern.event.finditer(looked):
             end = found.end()
-        self._tail = looked[-_TAIL:]
+        self.tail = looked[-TAIL_BYTES:]
         if end < 0:
             return
-        self._seen = pattern.goes_on is None or looked.rfind(pattern.goes_on) < end
-        self.passed = self._seen and pattern.bare
-        if self._seen and not self.passed:
+        self.seen = pattern.goes_on is None or looked.rfind(pattern.goes_on) < end
+        self.passed = self.seen and pattern.bare
+        if self.seen and not self.passed:
             self._look_for_end(looked[end:])
 
     def _look_for_end(self, rest: bytes) -> None:

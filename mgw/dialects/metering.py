@@ -237,7 +237,7 @@ class EventStreamMeter:
     usage: TokenUsage = NO_USAGE
     end: StreamEnd | None = None
     """Takes the events that may tell how the stream ends."""
-    _open: bool = False
+    is_open: bool = False
     """An event has begun that has not ended."""
     _held: bytearray = field(default_factory=bytearray)
     _last: bytes = b""
@@ -245,34 +245,43 @@ class EventStreamMeter:
     _skipping: bool = False
     """The open event is too long."""
     _given_up: bool = False
-    _shape: tuple[bytes, bytes] = _NO_SHAPE
+    shape: tuple[bytes, bytes] = _NO_SHAPE
     """What stood before and behind the word of a chunk in which nothing was found."""
     _shapes_left: int = MAX_SHAPES
 
     def feed(self, data: bytes) -> None:
         """Pass whole events without usage by; look at the others."""
-        before, behind = self._shape
+        before, behind = self.shape
         if (
             data.endswith(behind)
             and data.startswith(before)
             and b'"' not in data[len(before) : -len(behind)]
-            and not self._open
+            and not self.is_open
         ):
             return
         if self._given_up:
             return
-        if self._open or not data.endswith(_WHOLE_EVENTS):
+        if self.is_open or not data.endswith(_WHOLE_EVENTS):
             self._take(data)
-        elif self.mark in data and data.count(self.mark) != data.count(self.null):
+        elif not self.finds_nothing(data):
             self._look_at_each(data)
-        elif self.end is not None:
-            for mark in self.end.marks:  # not a call: each costs, and this is done for every chunk
-                if mark in data:
-                    self._look_at_each(data)
-                    break
-            else:
-                if self._shapes_left and len(data) <= _MAX_SHAPED_BYTES:
-                    self._learn_shape(data)
+
+    def finds_nothing(self, data: bytes) -> bool:
+        """Whether a piece behind whole events is whole events itself, with nothing in them to look at."""
+        if self._given_up:
+            return True
+        if not data.endswith(_WHOLE_EVENTS):
+            return False
+        if self.mark in data and data.count(self.mark) != data.count(self.null):
+            return False
+        if self.end is None:
+            return True
+        for mark in self.end.marks:
+            if mark in data:
+                return False
+        if self._shapes_left and len(data) <= _MAX_SHAPED_BYTES:
+            self._learn_shape(data)
+        return True
 
     def finish(self) -> None:
         """Read the last event even without the blank line that should end it."""
@@ -283,10 +292,10 @@ class EventStreamMeter:
         self._shapes_left -= 1
         word = _WORD.search(data)
         if word is not None:
-            self._shape = data[: word.start(1)], data[word.end(1) :]
+            self.shape = data[: word.start(1)], data[word.end(1) :]
 
     def _take(self, data: bytes) -> None:
-        if self._open:
+        if self.is_open:
             end = 1 if self._last + data[:1] in (b"\n\n", b"\n\r", b"\r\r") else _first_end(data)
             self._hold(data[:end] if end else data)
             if not end:
@@ -301,7 +310,7 @@ class EventStreamMeter:
     def _hold(self, piece: bytes) -> None:
         if not piece:
             return
-        self._open = True
+        self.is_open = True
         self._last = piece[-1:]
         if self._skipping or len(self._held) + len(piece) > self.max_event_bytes + _MOST_LINE_ENDS:
             self._skipping = True
@@ -313,7 +322,7 @@ class EventStreamMeter:
     def _close(self) -> None:
         self._look(bytes(self._held))
         self._held.clear()
-        self._open = self._skipping = False
+        self.is_open = self._skipping = False
 
     def _look_at_each(self, events: bytes) -> None:
         marks = (self.mark,) if self.end is None else (self.mark, *self.end.marks)

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import TokenUsage, UpstreamError
 from mgw.dialects.stream_end import StreamEvents
+from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.received import Fault, stream_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
@@ -166,6 +167,10 @@ class HeldEventsFilter:
     def keepalive(self) -> bytes:
         """Nothing while the head has not gone out."""
         return self.inner.keepalive() if self._held is None else b""
+
+    def event_lookers(self) -> EventLookers | None:
+        """Nobody: they are held."""
+        return None
 
     def _says_nothing(self, data: bytes) -> bool:
         try:

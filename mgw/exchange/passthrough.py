@@ -20,10 +20,11 @@ from mgw.credentials.signing import Signing
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import Dialect, Meter
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.metering import BlindMeter, meter_whole
+from mgw.dialects.metering import BlindMeter, EventStreamMeter, meter_whole
 from mgw.dialects.stream import incomplete
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
+from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
 from mgw.exchange.received import Fault, stream_error
 from mgw.exchange.refusals import RefusalMeter, complete_refusal
@@ -65,7 +66,6 @@ _NO_PAIRS: Final[RawHeaders] = []
 MAX_ERROR_BYTES: Final = 64 * 1024
 """A longer body is no error's, and passes byte for byte."""
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_LONGEST_END: Final = 4
 
 
 @dataclass(slots=True)
@@ -154,6 +154,13 @@ class PassthroughFilter:
         """Add nothing to the provider's bytes."""
         return b""
 
+    def event_lookers(self) -> EventLookers | None:
+        """Return the two, where the stream is one of events that can be read."""
+        meter, last_event = self._meter, self._last_event
+        if self._gunzip is not None or last_event is None or not isinstance(meter, EventStreamMeter):
+            return None
+        return meter, last_event
+
 
 @dataclass(slots=True)
 class ErrorFilter(PassthroughFilter):
@@ -182,6 +189,10 @@ class ErrorFilter(PassthroughFilter):
         PassthroughFilter.finish(self)
         return overwritten(self._release(), self.secrets) if self._held else b""
 
+    def event_lookers(self) -> EventLookers | None:
+        """Nobody: it is held back."""
+        return None
+
     def _release(self) -> bytes:
         held, self._held = b"".join(self._held), []
         return held
@@ -192,16 +203,12 @@ class KeepaliveFilter(PassthroughFilter):
     """The same for an event stream, with keep-alives between its events where the operator wants them."""
 
     keepalive_bytes: bytes = b""
-    _tail: bytes = b"\n\n"
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the same object, and remember how it ended."""
-        self._tail = data[-4:] if len(data) >= _LONGEST_END else (self._tail + data)[-4:]
-        return PassthroughFilter.feed(self, data)
 
     def keepalive(self) -> bytes:
         """Return a keep-alive where the last event has ended (contract 2.14: between events only)."""
-        return self.keepalive_bytes if self._tail.endswith(_EVENT_ENDS) else b""
+        last_event = self._last_event
+        may_stand = last_event is not None and last_event.tail.endswith(_EVENT_ENDS)
+        return self.keepalive_bytes if may_stand else b""
 
 
 class Passthrough(Struct, eq=False):

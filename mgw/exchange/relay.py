@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
+from mgw.exchange.chunk_lane import ChunkLane, EventLookers
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.received import Fault
 from mgw.exchange.response_channel import ResponseChannel
@@ -85,6 +86,10 @@ class BodyFilter(Protocol):
 
     def keepalive(self) -> bytes:
         """Return bytes that mean nothing to the client, where some may stand now."""
+        ...
+
+    def event_lookers(self) -> EventLookers | None:
+        """Return who looks at the events, if :meth:`feed` does nothing else; ``None``: it does more."""
         ...
 
 
@@ -244,6 +249,10 @@ class Relay:
     def _use_filter(self, body_filter: BodyFilter) -> None:
         self.body_filter = body_filter
         self.exchange.received.handed_on = body_filter
+        lookers = None if self.held_head is not None else body_filter.event_lookers()
+        if lookers is not None:
+            write_chunk = self.channel.write_chunk
+            self.response.chunk_receiver = ChunkLane(write_chunk, body_filter, *lookers, self.silence)
 
     def _look_for_words(self, held_head: HeldHead) -> None:
         """Send the head where something was said; else wait for it, though not for long."""

@@ -55,6 +55,13 @@ class ResponseChannel(Protocol):
         """Send a piece of the body."""
         ...
 
+    def write_chunk(self, data: bytes, start: int, stop: int) -> None:
+        """Send a piece of the body, which stands between the two places, as a whole chunk of HTTP/1.1 has it.
+
+        It need not be framed again, but may be.
+        """
+        ...
+
     def flush(self) -> None:
         """Send what waits for more of the body: there is none for now."""
         ...

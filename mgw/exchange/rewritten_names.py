@@ -20,6 +20,7 @@ from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
+from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.received import Fault
 from mgw.exchange.relay import BodyFilter
@@ -98,6 +99,10 @@ class RestoredFilter:
     def keepalive(self) -> bytes:
         """Return what may stand between two events; what is held has not begun for the client."""
         return self._inner.keepalive()
+
+    def event_lookers(self) -> EventLookers | None:
+        """Nobody: lines are rewritten."""
+        return None
 
 
 @dataclass(slots=True)

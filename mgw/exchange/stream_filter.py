@@ -16,6 +16,7 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_names import restore_names_in_events
+from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.received import Fault, stream_error
 from mgw.nouns.errors import Cause, GatewayError, Reason
 
@@ -134,6 +135,10 @@ class StreamFilter:
     def keepalive(self) -> bytes:
         """Return a keep-alive; what was written ends with a whole event, so one may always follow."""
         return self._writer.keepalive()
+
+    def event_lookers(self) -> EventLookers | None:
+        """Nobody: none passes as it came."""
+        return None
 
     def _translate(self, events: list[ReplyEvent]) -> bytes:
         if self._names:

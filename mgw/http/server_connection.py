@@ -67,9 +67,9 @@ class ServerConnection:
     """
 
     __slots__ = (
-        *("_chunks", "_framing", "_head", "_left_to_read", "_left_to_write", "_likely_head"),
+        *("_chunks", "_head", "_left_to_read", "_left_to_write", "_likely_head"),
         *("_max_head_bytes", "_max_headers", "_method", "_reader", "_response_end", "_version"),
-        *("held", "requests", "state"),
+        *("framing", "held", "requests", "state"),
     )
 
     def __init__(self, max_head_bytes: int, max_headers: int) -> None:
@@ -92,7 +92,7 @@ class ServerConnection:
         # the response
         self._response_end = ServerEvent.RESPONSE
         """What the end of the response will be."""
-        self._framing: BodyFraming | None = None
+        self.framing: BodyFraming | None = None
         """How the end of the response's body is marked, once its head was given."""
         self._head = b""
         """A head with a content length, which waits for the first bytes of its body."""
@@ -240,7 +240,7 @@ class ServerConnection:
 
     def send_continue(self) -> bytes:
         """Return what lets a client that waits for it send its body; nothing if none waits."""
-        if self.state is not ServerState.EXPECTING or self._framing is not None:
+        if self.state is not ServerState.EXPECTING or self.framing is not None:
             return b""
         self.state = TRANSITIONS[self.state][ServerEvent.CONTINUE]
         return _CONTINUE
@@ -272,9 +272,9 @@ class ServerConnection:
             return self._start(ResponseHeadBuilder.of_lines(head, lines))
         rendered = render_relayed_head(head, lines)
         if head.content_length is None:
-            self._framing = _CHUNKED
+            self.framing = _CHUNKED
             return rendered
-        self._framing = BodyFraming.CONTENT_LENGTH
+        self.framing = BodyFraming.CONTENT_LENGTH
         self._head, self._left_to_write = rendered, head.content_length
         return b""
 
@@ -302,7 +302,7 @@ class ServerConnection:
 
         :raises RuntimeError: the response has not started.
         """
-        framing = self._framing
+        framing = self.framing
         if not data:
             return _NOTHING
         if framing is _CHUNKED:
@@ -333,7 +333,7 @@ class ServerConnection:
 
         :raises RuntimeError: the response has not started.
         """
-        framing = self._framing
+        framing = self.framing
         if framing is BodyFraming.CONTENT_LENGTH:
             if len(last_piece) != self._left_to_write:
                 return None
@@ -348,7 +348,7 @@ class ServerConnection:
             pieces = (b"%x\r\n%b\r\n%b" % (len(last_piece), last_piece, _LAST_CHUNK),)
         else:
             pieces = (*(self.write(last_piece) or _NOTHING), _LAST_CHUNK)
-        self._framing = None
+        self.framing = None
         self.state = TRANSITIONS[self.state][self._response_end]
         return pieces
 
@@ -357,10 +357,10 @@ class ServerConnection:
 
         A head that waits has to be sent before.
         """
-        is_short = self._framing is BodyFraming.CONTENT_LENGTH and self._left_to_write > 0
-        if not is_short and self._framing is not BodyFraming.CHUNKED:
+        is_short = self.framing is BodyFraming.CONTENT_LENGTH and self._left_to_write > 0
+        if not is_short and self.framing is not BodyFraming.CHUNKED:
             return False
-        self._framing = None
+        self.framing = None
         self.state = TRANSITIONS[self.state][ServerEvent.TRUNCATION]
         return True
 
@@ -370,14 +370,14 @@ class ServerConnection:
         """Go where no request is read any more: what is held is dropped, on either side."""
         self.state = TRANSITIONS[self.state][event]
         self.held = self._head = b""
-        self._reader = self._chunks = self._framing = None
+        self._reader = self._chunks = self.framing = None
 
     def _may_relay_lines(self, status: int) -> bool:
         """Whether a provider's header lines may be sent as they are: HTTP/1.1's framing, nothing to close."""
         return (
             self.state is _RESPONDING
             and self._response_end is _RESPONSE
-            and self._framing is None
+            and self.framing is None
             and self._method != b"HEAD"
             and self._version != HTTP_1_0
             and status not in NO_CONTENT
@@ -389,10 +389,10 @@ class ServerConnection:
             head.close = True
         if head.close:
             self._response_end = ServerEvent.LAST_RESPONSE
-        if self._framing is not None:
+        if self.framing is not None:
             raise RuntimeError("a response has started already")
         rendered = head.render()
-        self._framing = head.framing
+        self.framing = head.framing
         if head.framing is not BodyFraming.CONTENT_LENGTH:
             return rendered
         self._head, self._left_to_write = rendered, head.length

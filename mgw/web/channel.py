@@ -21,7 +21,7 @@ from zope.interface import implementer
 from mgw.exchange.response_channel import Producer
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
-from mgw.http.response_writer import RelayedHead
+from mgw.http.response_writer import BodyFraming, RelayedHead
 from mgw.http.server_connection import Refused, ServerConnection
 from mgw.http.server_state import AT_REST, AWAITING, OPEN, RECEIVING, SERVING, ServerEvent, ServerState
 from mgw.memo.known_head import KnownHead
@@ -298,6 +298,13 @@ class GatewayChannel(Protocol):
         else:
             for piece in pieces:
                 self._client.out.write(piece)
+
+    def write_chunk(self, data: bytes, start: int, stop: int) -> None:
+        """Send a whole chunk of HTTP/1.1 with its framing, or its content where chunks cannot be sent."""
+        if self._connection.framing is BodyFraming.CHUNKED:
+            self._client.out.write(data)
+        else:
+            self.write(data[start:stop])
 
     def flush(self) -> None:
         """Send a head that waits for the first bytes of its body."""

@@ -45,6 +45,11 @@ class ServerResponse(Struct, eq=False):
         """Whether the head of a response is on its way."""
         return self.status is not None
 
+    @property
+    def write_chunk(self) -> Callable[[bytes, int, int], None]:
+        """Send a chunk of HTTP/1.1; who sends many keeps it."""
+        return self._channel.write_chunk
+
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response."""
         self.status, self.write = status, self._channel.write

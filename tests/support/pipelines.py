@@ -90,6 +90,9 @@ class RecordingChannel:
     def write(self, data: bytes) -> None:
         self.body += data
 
+    def write_chunk(self, data: bytes, start: int, stop: int) -> None:
+        self.body += data[start:stop]
+
     def finish(self, last_piece: bytes = b"") -> None:
         self.body += last_piece
         self.finished = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.received import Fault
 from mgw.exchange.relay import Relay
@@ -61,6 +62,9 @@ class Filter:
 
     def keepalive(self) -> bytes:
         return b"~"
+
+    def event_lookers(self) -> EventLookers | None:
+        return None
 
 
 class FullClient(RecordingChannel):

@@ -189,7 +189,7 @@ def test_nothing_is_held_between_events_that_end_with_carriage_returns() -> None
     meter = EventStreamMeter(read)
     for chunk in (b'data: {"usage":', b"7}\r\n\r\n", b"data: x\r\n\r\n"):
         meter.feed(chunk)
-    assert (meter._open, bytes(meter._held)) == (False, b"")
+    assert (meter.is_open, bytes(meter._held)) == (False, b"")
 
 
 def test_an_event_without_end_holds_bounded_memory() -> None:
