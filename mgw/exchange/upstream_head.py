@@ -55,8 +55,9 @@ def render_head(
         rendered = upstream.render_head(UpstreamRequest(head.method, head.upstream_target, headers))
         head.keep_rendered(credential, rendered.removesuffix(_EMPTY_BODY))
     rendered = head.rendered
-    for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
-        rendered = rendered.replace(mark, value, 1)
+    if values:
+        for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
+            rendered = rendered.replace(mark, value, 1)
     return b"%b%d\r\n\r\n" % (rendered, size)
 
 
