@@ -126,6 +126,11 @@ def _zipped(unit: bytes, times: int, kind: bytes = b"application/json") -> Calla
     return lambda: whole(gzip.compress(unit * times), 200, kind, b"Content-Encoding: gzip\r\n")
 
 
+def _large_event(unit: bytes) -> bytes:
+    """Return an event of 4 MiB that ends with its usage."""
+    return b'data: {"x":"%b","usage":{"prompt_tokens":1}}\n\n' % (unit * (4 * MIB // len(unit)))
+
+
 def _metered() -> list[Shape]:
     ask, streamed = _ask(CHAT, b"openai"), _ask(CHAT, b"openai", stream=True)
     usage = b'data: {"usage":{"prompt_tokens":1}}\n\n'
@@ -135,6 +140,9 @@ def _metered() -> list[Shape]:
         ("gzip of usage", streamed, _zipped(usage, 2_000_000, _STREAM)),
         ("usage", streamed, _streamed(lambda: [usage * 1_000_000])),
         ("event without end", streamed, _streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB])),
+        ("images in events", streamed, _streamed(lambda: [_large_event(b"iVBORw0KGgoAAAAN") * 16])),
+        ("escaped marks in events", streamed, _streamed(lambda: [_large_event(b'\\"') * 16])),
+        ("words in events", streamed, _streamed(lambda: [_large_event(b"word, and \\n more ") * 16])),
         ("8 MiB of values", ask, _answered(repeated(values, 8 * MIB - 1))),
         ("64 MiB of values", ask, _answered(repeated(values, 64 * MIB))),
         ("pieces of a byte", streamed, lambda: [_CHUNKED, b"1\r\nx\r\n" * 4 * MIB]),
