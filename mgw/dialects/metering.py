@@ -37,7 +37,9 @@ from mgw.wire.sse import Event
 MAX_BODY_BYTES: Final = 8 * 2**20
 """What a meter keeps of a unary body before it gives up; long texts and numbers do not count."""
 MAX_EVENT_BYTES: Final = 2**20
-"""What a meter keeps of one event before it skips that event."""
+"""What a meter keeps of one event before it skips that event; long texts do not count."""
+LARGE_EVENT_BYTES: Final = 64 * 1024
+"""What is kept of an event as it came: errors, whose messages are shown, are far shorter."""
 MAX_LOOKS: Final = 20_000
 """How many events with usage a meter reads at once before it gives up; each takes some microseconds."""
 
@@ -295,6 +297,9 @@ class EventStreamMeter:
             self.shape = data[: word.start(1)], data[word.end(1) :]
 
     def _take(self, data: bytes) -> None:
+        if self.is_open and b"\n" not in data and b"\r" not in data:  # a part of one line, so of one document
+            self._hold(shorten_piece(data) if len(self._held) > LARGE_EVENT_BYTES else data)
+            return
         if self.is_open:
             end = 1 if self._last + data[:1] in (b"\n\n", b"\n\r", b"\r\r") else _first_end(data)
             self._hold(data[:end] if end else data)

@@ -228,6 +228,17 @@ def test_a_long_text_in_a_unary_body_is_not_kept() -> None:
     assert meter.usage == TokenUsage(tokens_in=7)
 
 
+def test_the_message_of_an_error_in_a_stream_is_read_as_it_came() -> None:
+    message = "too many requests, " * 3000
+    event = b'data: {"error":{"message":"%b","type":"x"}}\n\n' % message.encode()
+    end = StreamEnd(STREAM_EVENTS)
+    meter = EventStreamMeter(read, end=end)
+    for at in range(0, len(event), 1448):
+        meter.feed(event[at : at + 1448])
+    assert end.error is not None
+    assert end.error.message[:8000] == message[:8000]
+
+
 def test_whether_a_stream_ended_is_read_in_the_whole_document() -> None:
     text = b"A/w0" * 500
     shown: list[bytes] = []

@@ -490,3 +490,36 @@ def test_an_image_of_twenty_megabytes_is_counted(
     pieces = [before + image, *[image] * 320, image + behind]
     assert metered(dialect, JSON, pieces) == usage
     assert metered(dialect, JSON, [b"".join(pieces)]) == usage
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("dialect", "before", "behind", "usage"),
+    [
+        (
+            DialectName.OPENAI_CHAT,
+            b'event: image_generation.completed\ndata: {"type":"image_generation.completed","b64_json":"',
+            b'","usage":{"input_tokens":50,"output_tokens":4160}}',
+            TokenUsage(50, 4160),
+        ),
+        (
+            DialectName.OPENAI_RESPONSES,
+            b'data: {"type":"response.completed","response":{"output":[{"type":"image","result":"',
+            b'"}],"usage":{"input_tokens":50,"output_tokens":4160}}}',
+            TokenUsage(50, 4160),
+        ),
+        (
+            DialectName.GEMINI,
+            b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"',
+            b'"}}]}}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1290}}',
+            TokenUsage(5, 1290),
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", [1448, 16_384, 65_536])
+def test_an_image_in_a_stream_is_counted(
+    dialect: DialectName, before: bytes, behind: bytes, usage: TokenUsage, size: int, end: bytes
+) -> None:
+    stream = before + b"iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAADwf7zU" * 90_000 + behind + end
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+    assert metered(dialect, SSE, pieces) == usage
