@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from json import dumps
+from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,7 +33,17 @@ from zope.interface import implementer
 
 from mgw.nouns.secret import CREDENTIAL_STARTS, Secret, redact_patterns, redact_secrets
 from mgw.ops.metrics import Metrics
-from mgw.usage.event import ELLIPSIS, FIELDS, SessionCounts, SettledExchange, timestamp, usd_text
+from mgw.usage.event import (
+    ELLIPSIS,
+    FIELDS,
+    MILLISECONDS,
+    SessionCounts,
+    SettledExchange,
+    second_text,
+    timestamp,
+    timestamps,
+    usd_text,
+)
 from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.labels import ExchangeLabels
 from mgw.usage.line_writer import LineWriter
@@ -69,11 +80,12 @@ _WRITERS: Final[Mapping[FieldType, Callable[[Any], str]]] = MappingProxyType(
     }
 )
 _is_bare: Final = re.compile(
-    rf"(?!-\Z)(?=.{{1,256}}\Z)(?!{CREDENTIAL_STARTS})"
-    rf"(?:[\w-]++|[!#-&(-<>-~](?!{CREDENTIAL_STARTS}))++\Z",
+    rf"(?!-\Z)(?=.{{1,256}}\Z)(?!{CREDENTIAL_STARTS})[A-Za-z0-9_-]*+"
+    rf"(?:[!#-&(-<>-~](?!{CREDENTIAL_STARTS})[A-Za-z0-9_-]*+)*+\Z",
     re.ASCII,
 ).match
 """Whether a value is visible ASCII without quotes and ``=``, and no part of it can be a credential."""
+_time_of: Final = attrgetter("time")
 MAX_SHARED_PATH: Final = 256
 """The longest path, in bytes, whose text is kept for requests to come."""
 
@@ -126,56 +138,63 @@ _Further = Sequence[tuple[str, Callable[[SettledExchange], Any], Callable[[Any],
 """Fields without a place of their own: how a line names each, what reads it, and what writes it."""
 
 
-def _line_with(further: _Further, settled: SettledExchange) -> bytes:
-    """Return the line of an exchange; what comes after its id, which is ours, is left out where unknown."""
-    names, keys = settled.labels.log_text or _render_labels(settled.labels)
-    status, error, ttft_ms, attempts = settled.http_status, settled.error, settled.ttft_ms, settled.attempts
-    usage, session, dropped = settled.usage, settled.session, settled.dropped_fields
-    tokens_in, tokens_out, upstream_id = usage.tokens_in, usage.tokens_out, settled.upstream_request_id
-    more = "" if error is None else f" error={format_value(error)}"
-    if ttft_ms is not None:
-        more += f" ttft_ms={ttft_ms:.1f}"
-    if settled.stream:
-        more += " stream=true"
-    for name, count in (
-        ("cache_read_tokens", usage.cache_read),
-        ("cache_write_tokens", usage.cache_write),
-        ("reasoning_tokens", usage.reasoning),
-        ("attempts", attempts),
-    ):
-        if count is not None:
-            more += f" {name}={count}"
-    if session is not None:
-        more += _session_fields(session)
-    more += keys if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{keys}"
-    if upstream_id is not None:
-        more += f" upstream_request_id={upstream_id if _is_bare(upstream_id) else format_value(upstream_id)}"
-    if dropped:
-        more += f" dropped_fields={format_value(','.join(dropped))}"
-    for name, read, write_value in further:  # a generator would cost each request some calls
-        value = read(settled)
-        if value is not None:
-            more += name + write_value(value)
-    return (
-        f"usage time={timestamp(settled.time)} status={UNKNOWN if status is None else status} "
-        f"outcome={settled.outcome!s} {names} "
-        f"tokens_in={UNKNOWN if tokens_in is None else tokens_in} "
-        f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
-        f"latency_ms={settled.latency_ms:.1f} request_id={settled.request_id}{more}\n"
-    ).encode()
+def _lines_with(further: _Further, rows: Iterable[SettledExchange]) -> Iterator[bytes]:
+    """Yield the line of each exchange; what comes after its id, which is ours, is left out where unknown."""
+    second, start = -1, ""
+    for settled in rows:  # a call of a function for each field or time would take longer than the rest
+        labels, usage, session = settled.labels, settled.usage, settled.session
+        names, keys = labels.log_text or _render_labels(labels)
+        status, error, ttft_ms, cost = settled.http_status, settled.error, settled.ttft_ms, settled.cost
+        tokens_in, tokens_out, attempts = usage.tokens_in, usage.tokens_out, settled.attempts
+        read, written, reasoning = usage.cache_read, usage.cache_write, usage.reasoning
+        upstream_id, milliseconds = settled.upstream_request_id, int(settled.time * 1000)
+        dropped = settled.dropped_fields
+        if milliseconds // 1000 != second:
+            second = milliseconds // 1000
+            start = second_text(second)
+        if upstream_id is not None and not _is_bare(upstream_id):
+            upstream_id = format_value(upstream_id)
+        more = "" if session is None else _session_fields(session)
+        ending = "" if not dropped else f" dropped_fields={format_value(','.join(dropped))}"
+        for name, read_field, write_value in further:
+            value = read_field(settled)
+            if value is not None:
+                ending += name + write_value(value)
+        yield (
+            f"usage time={start}{MILLISECONDS[milliseconds % 1000]} "
+            f"status={UNKNOWN if status is None else status} outcome={settled.outcome!s} {names} "
+            f"tokens_in={UNKNOWN if tokens_in is None else tokens_in} "
+            f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
+            f"latency_ms={settled.latency_ms:.1f} request_id={settled.request_id}"
+            f"{'' if error is None else f' error={format_value(error)}'}"
+            f"{'' if ttft_ms is None else f' ttft_ms={ttft_ms:.1f}'}"
+            f"{' stream=true' if settled.stream else ''}"
+            f"{'' if read is None else f' cache_read_tokens={read}'}"
+            f"{'' if written is None else f' cache_write_tokens={written}'}"
+            f"{'' if reasoning is None else f' reasoning_tokens={reasoning}'}"
+            f"{'' if attempts is None else f' attempts={attempts}'}{more}"
+            f"{'' if cost is None else f' cost_usd={usd_text(cost)}'}{keys}"
+            f"{'' if upstream_id is None else f' upstream_request_id={upstream_id}'}{ending}\n"
+        ).encode()
 
 
-def usage_writer(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
-    """Return what writes the line of an exchange: the fields that have a place there, and then any others."""
+def usage_writer(fields: Sequence[EventField]) -> Callable[[Iterable[SettledExchange]], Iterator[bytes]]:
+    """Return what writes the lines of exchanges: the fields that have a place there, and then any others."""
     further = [
         (f" {field.log_name}=", field.reader(), _WRITERS.get(field.type, format_value))
         for field in fields
         if field.name not in _PLACED and field.log_name is not None
     ]
-    return partial(_line_with, further)
+    return partial(_lines_with, further)
 
 
-usage_line: Final = usage_writer(FIELDS)
+usage_lines: Final = usage_writer(FIELDS)
+
+
+def usage_line(settled: SettledExchange) -> bytes:
+    """Return the line of an exchange."""
+    (line,) = usage_lines((settled,))
+    return line
 
 
 def joined_line(settled: SettledExchange, ended: EndedRequest) -> bytes:
@@ -211,7 +230,8 @@ class UsageLog:
     """A usage sink that writes the ``usage`` lines."""
 
     lines: LineWriter
-    render: Callable[[SettledExchange], bytes] = usage_line
+    render: Callable[[Iterable[SettledExchange]], Iterator[bytes]] = usage_lines
+    """Yields a line for each exchange."""
     divert: Callable[[Iterable[SettledExchange]], None] | None = None
     """Takes the exchanges where the configuration asks for other lines."""
     name: str = field(default="log", init=False)
@@ -238,7 +258,7 @@ class UsageLog:
             return
         lines: list[bytes] = []
         try:
-            lines.extend(map(self.render, rows))
+            lines.extend(self.render(rows))
         finally:
             self.lines.write_block(b"".join(lines))
 
@@ -268,7 +288,7 @@ class AccessLog:
             self.divert(requests)
             return
         lines: list[bytes] = []
-        for ended in requests:
+        for ended, time in zip(requests, timestamps(map(_time_of, requests)), strict=True):
             path = ended.raw_path
             render = _render_request if path is not None and len(path) > MAX_SHARED_PATH else _shared_request
             request = render(ended.method, path)
@@ -276,7 +296,7 @@ class AccessLog:
                 continue
             why = "" if ended.error is None else f" error={format_value(ended.error)}"
             lines.append(
-                f"http time={timestamp(ended.time)} status={ended.status} {request} "
+                f"http time={time} status={ended.status} {request} "
                 f"latency_ms={ended.seconds * 1000:.1f} request_id={ended.request_id}{why}\n".encode()
             )
         self.lines.write_block(b"".join(lines))

@@ -18,8 +18,9 @@ full), and so does the oldest where more than :data:`MAX_HELD` wait.  So no reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from mgw.config.log import LogFormat, LogSettings, RequestLines
 from mgw.ops.json_lines import access_json, joined_json, usage_json
-from mgw.ops.logs import AccessLog, UsageLog, joined_line, usage_line
+from mgw.ops.logs import AccessLog, UsageLog, joined_line, usage_lines
 from mgw.usage.event import SettledExchange
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.record import EndedRequest
@@ -39,7 +40,7 @@ MAX_HELD: Final = 2048
 class _Form(Struct, frozen=True):
     """How lines are written."""
 
-    usage: Callable[[SettledExchange], bytes]
+    usage: Callable[[Iterable[SettledExchange]], Iterator[bytes]]
     joined: Callable[[SettledExchange, EndedRequest], bytes]
     write_access: Callable[[LineWriter, Iterable[EndedRequest]], None]
 
@@ -53,8 +54,8 @@ def _write_json(lines: LineWriter, requests: Iterable[EndedRequest]) -> None:
 
 
 _FORMS: Final[Mapping[LogFormat, _Form]] = {
-    LogFormat.TEXT: _Form(usage_line, joined_line, _write_text),
-    LogFormat.JSON: _Form(usage_json, joined_json, _write_json),
+    LogFormat.TEXT: _Form(usage_lines, joined_line, _write_text),
+    LogFormat.JSON: _Form(partial(map, usage_json), joined_json, _write_json),
 }
 _Held = dict[str, SettledExchange | EndedRequest]
 
@@ -162,6 +163,6 @@ class RequestLog:
         """Write a line for each of these records, whose other one has not come."""
         for record in records:
             if isinstance(record, SettledExchange):
-                self.usage.lines.write_block(self._form.usage(record))
+                self.usage.lines.write_block(b"".join(self._form.usage((record,))))
             else:
                 self._write_ended([record])

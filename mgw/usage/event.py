@@ -260,13 +260,26 @@ class SettledExchange(Struct, frozen=True, gc=False):
         return UsageEvent(**values)
 
 
-_MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
+MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
 
 
 def timestamp(unix_seconds: float) -> str:
     """Return RFC 3339 in UTC with milliseconds, as ``2026-01-31T12:00:00.250Z``."""
     milliseconds = int(unix_seconds * 1000)
-    return _second(milliseconds // 1000) + _MILLISECONDS[milliseconds % 1000]
+    return second_text(milliseconds // 1000) + MILLISECONDS[milliseconds % 1000]
+
+
+def timestamps(moments: Iterable[float]) -> list[str]:
+    """Return the :func:`timestamp` of each of these Unix seconds, most of which lie near one another."""
+    found: list[str] = []
+    second, start = -1, ""
+    for moment in moments:
+        milliseconds = int(moment * 1000)
+        if milliseconds // 1000 != second:
+            second = milliseconds // 1000
+            start = second_text(second)
+        found.append(start + MILLISECONDS[milliseconds % 1000])
+    return found
 
 
 def usd_text(nanodollars: int) -> str:
@@ -289,5 +302,6 @@ def limit_dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
 
 
 @lru_cache(maxsize=64)
-def _second(unix_seconds: int) -> str:
+def second_text(unix_seconds: int) -> str:
+    """Return how the timestamps of a second begin."""
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_seconds))

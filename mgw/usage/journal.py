@@ -1,7 +1,8 @@
 """Record usage events in every sink, and provider failures in the process log.
 
-A sink takes many exchanges in one call (:class:`RowSink`), their lines of JSON (:class:`LineSink`), or one
-event after the other (:class:`EventSink`).  A line is made once for all sinks that want it.
+A sink takes many exchanges in one call (:class:`RowSink`), their lines of JSON (:class:`LineSink`, or
+:class:`BlockSink` in one piece), or one event after the other (:class:`EventSink`).  Lines are made once for
+all sinks that want them.
 No sink is waited for, and none can harm a request: it takes an event at once and does whatever is slow later.
 One that raises is counted and reported once a minute, by the kind and the place of the error alone: its
 message might quote the event.
@@ -30,7 +31,7 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.usage.event import SettledExchange, UsageEvent
-from mgw.usage.record import encode_settled
+from mgw.usage.record import encode_block, encode_settled
 
 _log: Final = Logger()
 _MAX_UNKNOWN_STOPS: Final = 64
@@ -102,7 +103,15 @@ class LineSink(_SinkBase, Protocol):
         ...
 
 
-Sink = EventSink | RowSink | LineSink
+class BlockSink(_SinkBase, Protocol):
+    """Records the same lines as one piece."""
+
+    def record_block(self, block: bytes) -> None:
+        """Take lines, at once."""
+        ...
+
+
+Sink = EventSink | RowSink | LineSink | BlockSink
 
 
 class SinkCounts(Struct, frozen=True):
@@ -139,7 +148,7 @@ class _ActiveSink:
 
 
 def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None] | None:
-    if hasattr(sink, "record_lines"):
+    if hasattr(sink, "record_lines") or hasattr(sink, "record_block"):
         return None
     if hasattr(sink, "record_all"):
         return sink.record_all
@@ -155,13 +164,14 @@ def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None] | 
 class _EncodedRows(Struct, frozen=True):
     """The lines of some exchanges, and why others have none."""
 
-    lines: list[bytes]
+    block: bytes
+    count: int
     failures: list[Exception]
 
 
 def _encode_rows(rows: Sequence[SettledExchange]) -> _EncodedRows:
     try:
-        return _EncodedRows(list(map(encode_settled, rows)), [])
+        return _EncodedRows(encode_block(rows), len(rows), [])
     except Exception:
         lines: list[bytes] = []
         failures: list[Exception] = []
@@ -170,7 +180,7 @@ def _encode_rows(rows: Sequence[SettledExchange]) -> _EncodedRows:
                 lines.append(encode_settled(settled))
             except Exception as error:
                 failures.append(error)
-        return _EncodedRows(lines, failures)
+        return _EncodedRows(b"".join(lines), len(lines), failures)
 
 
 @dataclass(slots=True)
@@ -250,15 +260,18 @@ class Journal:
                 break
 
     def _record_lines(self, entry: _ActiveSink, encoded: _EncodedRows) -> None:
-        sink: Any = entry.sink  # Any: a LineSink, as it has no record_all
+        sink: Any = entry.sink  # Any: it takes lines, as it has no record_all
         for error in encoded.failures:
             self._on_failure(entry, error)
         try:
-            sink.record_lines(encoded.lines)
+            if hasattr(sink, "record_block"):
+                sink.record_block(encoded.block)
+            else:
+                sink.record_lines(encoded.block.splitlines(keepends=True))  # JSON has no other line ends
         except Exception as error:
             self._on_failure(entry, error)
         else:
-            entry.events += len(encoded.lines)
+            entry.events += encoded.count
 
     def _for_each(self, action: Callable[[Sink], None]) -> None:
         for entry in self._entries:

@@ -212,7 +212,12 @@ class LineWriter:
                 self.runner.run(self._output.close, lambda _: self._finish())
             return
         self._writing = True
-        self._in_flight = data = self._take_batch()
+        if self._held <= self.batch_bytes:
+            data = b"".join(self._blocks)
+            self._blocks.clear()
+        else:
+            data = self._take_batch()
+        self._in_flight = data
         start, reopen, output = self._sent_bytes, self._reopen_next, self._output
         self._reopen_next = False
         self.runner.run(lambda: output.write(data, start, reopen=reopen), self._on_written)

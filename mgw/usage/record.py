@@ -23,10 +23,12 @@ from mgw.usage.event import (
     MAX_LINE_BYTES,
     MAX_NAME,
     MAX_TEXT,
+    Outcome,
     SettledExchange,
     UsageEvent,
     nanodollars_of,
     timestamp,
+    timestamps,
     usd_text,
 )
 from mgw.usage.event_field import EventField, FieldType
@@ -40,6 +42,16 @@ _Places = tuple[int, ...]
 _Form = tuple[Callable[[SettledExchange], Iterable[Any]], Callable[..., Struct], _Places, _Places, _Places]
 """How lines with some fields are made: what reads the values, the type that is encoded, and the places of
 times, of numbers and of amounts, which are converted in between."""
+
+
+_time_of: Final = attrgetter("time")
+_PLACED: Final = (
+    *("request_id", "time", "dialect", "tokens_in", "tokens_out", "cache_read_tokens"),
+    *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
+    *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
+    "upstream_request_id",
+)
+"""The fields that :func:`block_encoder` reads by name, in the order of the table; others follow."""
 
 
 class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
@@ -95,6 +107,75 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
         return line + b"\n" if len(line) < MAX_LINE_BYTES else encode_unusual(settled)
 
     return encode_settled
+
+
+def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExchange]], bytes]:
+    """Return what makes the lines of many exchanges, with the fields of a table, in one piece.
+
+    The lines are those of :func:`settled_encoder`.  Usual ones take three fifths of the time: their values
+    are read by name, and the encoder is called once for all.
+    """
+    _, shared = _shared_labels(fields)
+    usual = [field for field in fields if not (field.is_of_session or field in shared[1:])]
+    assert [field.name for field in usual[: len(_PLACED)]] == list(_PLACED), "the table begins otherwise"
+    line_type, encode_lines, encode_each = _line_type(usual), _ENCODER.encode_lines, settled_encoder(fields)
+    words = {outcome: outcome.value for outcome in Outcome}
+    further = [(field.name, field.type, field.reader()) for field in usual[len(_PLACED) :]]
+
+    def make_lines(rows: Sequence[SettledExchange]) -> list[Struct] | None:
+        lines: list[Struct] = []
+        for settled, time in zip(rows, timestamps(map(_time_of, rows)), strict=True):
+            labels, usage, cost, ttft_ms = settled.labels, settled.usage, settled.cost, settled.ttft_ms
+            if settled.session is not None:
+                return None
+            near = settled.latency_ms * 1000
+            whole = (near + 0.5) // 1  # as in settled_encoder
+            latency_ms = whole / 1000 if -0.49 < near - whole < 0.49 else round(settled.latency_ms, 3)
+            if ttft_ms is not None:
+                near = ttft_ms * 1000
+                whole = (near + 0.5) // 1
+                ttft_ms = whole / 1000 if -0.49 < near - whole < 0.49 else round(ttft_ms, 3)
+            line = line_type(
+                settled.request_id,
+                time,
+                labels.json_text or _render_labels(shared, labels),
+                usage.tokens_in,
+                usage.tokens_out,
+                usage.cache_read,
+                usage.cache_write,
+                usage.reasoning,
+                None if cost is None else Raw(usd_text(cost)),
+                settled.stream,
+                words[settled.outcome],
+                settled.http_status,
+                latency_ms,
+                ttft_ms,
+                settled.attempts,
+                labels.key_hash,
+                settled.dropped_fields,
+                labels.client,
+                settled.error,
+                settled.error_message,
+                settled.upstream_request_id,
+            )
+            for name, kind, read in further:
+                setattr(line, name, _json_value(kind, read(settled)))
+            lines.append(line)
+        return lines
+
+    def encode_block(rows: Sequence[SettledExchange]) -> bytes:
+        """Return the lines of exchanges (:func:`encode_settled`), one after the other."""
+        if len(rows) > 1:
+            try:
+                lines = make_lines(rows)
+                block = b"" if lines is None else encode_lines(lines)
+            except UnicodeEncodeError:
+                block = b""
+            if len(block) < MAX_LINE_BYTES or max(map(len, block.split(b"\n"))) < MAX_LINE_BYTES:
+                return block or b"".join(map(encode_each, rows))
+        return b"".join(map(encode_each, rows))
+
+    return encode_block
 
 
 def _unusual_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
@@ -183,3 +264,4 @@ def _truncate(text: str, length: int) -> str:
 _COST: Final = UsageEvent.__struct_fields__.index("cost_usd")
 _encode_values: Final = line_encoder(FIELDS)
 encode_settled: Final = settled_encoder(FIELDS)
+encode_block: Final = block_encoder(FIELDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,9 +39,9 @@ class JsonlSink:
         """How many events are not written yet."""
         return self.writer.waiting
 
-    def record_lines(self, lines: Sequence[bytes]) -> None:
+    def record_block(self, block: bytes) -> None:
         """Take lines, which are written within a twentieth of a second."""
-        self.writer.write_block(b"".join(lines))
+        self.writer.write_block(block)
 
     def flush(self) -> None:
         """Begin to write what waits."""

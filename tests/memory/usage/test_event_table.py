@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from mgw.usage.event import FIELDS, SettledExchange, UsageEvent
 from mgw.usage.event_field import About, EventField, FieldType, table_of
 from mgw.usage.event_search import EventSearch, find_events
 from mgw.usage.otlp_span import SpanWriter
-from mgw.usage.record import encode_settled, settled_encoder
+from mgw.usage.record import block_encoder, encode_settled, settled_encoder
 from mgw.usage.usage_table import SCHEMA, UsageTable, schema_of
 from mgw.workers.messages import AnyMessage, ChannelMessage, Rows
 from mgw.workers.rows import RowReader, RowWriter
@@ -97,6 +97,11 @@ def test_the_line_of_json_ends_with_the_new_fields() -> None:
     assert json.loads(line) == json.loads(encode_settled(exchange())) | NEW
 
 
+def test_the_lines_of_many_have_them_as_well() -> None:
+    rows = [WIDE, WiderExchange(**asdict(exchange())), WIDE]
+    assert block_encoder(WIDER)(rows) == b"".join(map(encode_wide, rows))
+
+
 def test_a_session_and_a_text_that_is_too_long_have_them_too() -> None:
     session = exchange(session_minutes=1.5, bytes_in=3)
     wide = WiderExchange(**asdict(session), region="r" * 100_000)
@@ -109,8 +114,8 @@ def test_an_exchange_without_them_has_the_line_of_before() -> None:
 
 
 def test_the_plain_line_ends_with_them() -> None:
-    plain = usage_writer(FIELDS)(exchange())
-    assert usage_writer(WIDER)(WIDE) == plain[:-1] + (
+    (plain,) = usage_writer(FIELDS)([exchange()])
+    assert next(usage_writer(WIDER)([WIDE])) == plain[:-1] + (
         b' region="eu west" checked=true retries_saved=3 waited_ms=12.346 saved_usd=0.00000125 '
         b"until=2025-11-24T16:00:00.250Z tags=a,b grade=low\n"
     )
@@ -137,7 +142,12 @@ def count_calls(write: Callable[[SettledExchange], bytes], settled: SettledExcha
 def test_a_count_that_every_exchange_has_costs_a_line_no_call() -> None:
     counted = WiderExchange(**asdict(exchange()), retries_saved=3)
     further = [field for field in WIDER if field.name == "retries_saved"]
-    for writer in (usage_writer, settled_encoder):
+
+    def line_writer(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:
+        write_all = usage_writer(fields)
+        return lambda settled: next(write_all([settled]))
+
+    for writer in (line_writer, settled_encoder):
         assert count_calls(writer([*FIELDS, *further]), counted) == count_calls(writer(FIELDS), counted)
 
 
@@ -147,7 +157,7 @@ def test_the_log_shows_no_credential_in_them() -> None:
     assert {name: found[name] for name in NEW} == NEW
     careless = WiderExchange(**asdict(exchange()), region=f"at {KEY}", tags=(f"of {KEY}", "b"))
     assert KEY not in usage_json(careless, form).decode()
-    assert KEY not in usage_writer(WIDER)(careless).decode()
+    assert KEY not in next(usage_writer(WIDER)([careless])).decode()
 
 
 @dataclass

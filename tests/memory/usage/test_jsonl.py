@@ -32,8 +32,8 @@ def sink_on(clock: Clock, path: Path | str, **settings: int) -> JsonlSink:
 def test_each_event_is_one_line_of_the_file(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "usage.jsonl"
     sink = sink_on(clock, path)
-    sink.record_lines([encode(event(request_id="1"))])
-    sink.record_lines([encode(event(request_id="2"))])
+    sink.record_block(encode(event(request_id="1")))
+    sink.record_block(encode(event(request_id="2")))
     clock.advance(INTERVAL)
     assert path.read_bytes() == encode(event(request_id="1")) + encode(event(request_id="2"))
 
@@ -42,7 +42,7 @@ def test_a_renamed_file_and_the_new_one_hold_every_event_once(tmp_path: Path) ->
     clock, path, renamed = Clock(), tmp_path / "usage.jsonl", tmp_path / "usage.jsonl.1"
     sink = sink_on(clock, path)
     for number in range(10):
-        sink.record_lines([encode(event(request_id=str(number)))])
+        sink.record_block(encode(event(request_id=str(number))))
         if number % 3 == 0:
             clock.advance(INTERVAL)
         if number == 5:
@@ -60,7 +60,7 @@ def test_a_full_disk_is_counted_and_raises_nothing() -> None:
     clock = Clock()
     sink = sink_on(clock, "/dev/full")
     with capturedLogs():
-        sink.record_lines([encode(event())])
+        sink.record_block(encode(event()))
         clock.advance(INTERVAL)
         closed = sink.close()
         clock.pump([0, 0])
@@ -86,7 +86,7 @@ def fill(sink: JsonlSink, clock: Clock, count: int, first: int = 0) -> list[byte
     """Write events one after the other, and return their lines."""
     lines = [encode(event(request_id=f"{number:04d}")) for number in range(first, first + count)]
     for line in lines:
-        sink.record_lines([line])
+        sink.record_block(line)
         clock.advance(INTERVAL)
     return lines
 

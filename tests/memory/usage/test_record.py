@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.ops.logs import UNKNOWN, format_value, usage_line
+from mgw.ops.logs import UNKNOWN, format_value, usage_line, usage_lines
 from mgw.routing.routes import ROUTES
-from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, timestamp
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, timestamp, timestamps
 from mgw.usage.labels import MAX_SHARED_CHARS, labels_of
-from mgw.usage.record import encode, encode_settled
+from mgw.usage.record import encode, encode_block, encode_settled
 from tests.support.usage import event, settled_as
 
 _COUNT_FIELDS = (
@@ -127,12 +127,31 @@ def test_every_form_says_what_the_event_says(wanted: UsageEvent) -> None:
         assert usage_line(settled) == plain_usage_line(wanted)
 
 
+@given(wanted=st.lists(EVENTS, max_size=5))
+@example(wanted=[event(), event(model="m\ud800"), event()])
+@example(wanted=[event(), event(model=LONG), event()])
+@example(wanted=[event(), event(upstream_request_id=LONG), event()])
+@example(wanted=[event(error_message="m" * 500)] * 200)
+@example(wanted=[event(), event(session_minutes=1.5), event()])
+def test_many_lines_made_at_once_are_those_of_each(wanted: list[UsageEvent]) -> None:
+    rows = [settled_as(one) for one in wanted]
+    for _ in range(2):
+        assert encode_block(rows) == b"".join(map(encode_settled, rows))
+        assert b"".join(usage_lines(rows)) == b"".join(map(plain_usage_line, wanted))
+
+
+@given(moments=st.lists(st.floats(0, 4e9) | st.floats(1e9, 1e9 + 3)))
+def test_many_times_are_written_as_each_is(moments: list[float]) -> None:
+    assert timestamps(moments) == list(map(timestamp, moments))
+
+
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_line_is_shortened_from_the_same_length_on(more: int) -> None:
     room = MAX_LINE_BYTES - len(encode(event(model="")))
     wanted = event(model="m" * (room + more))
     assert len(encode(wanted)) == MAX_LINE_BYTES + more or more == 1
     assert encode_settled(settled_as(wanted)) == encode(wanted)
+    assert encode_block([settled_as(event()), settled_as(wanted)]) == encode(event()) + encode(wanted)
 
 
 @pytest.mark.parametrize("name", ["gemini_live_v1beta", "batch_embed_contents", "chat"])
