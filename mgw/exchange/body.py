@@ -180,11 +180,16 @@ async def find_other_models(exchange: Exchange, target: Target, opened: RequestB
         if not opened.names_others:
             return
         find = partial(find_unambiguous_strings, body, *route.models.others)
-    elif takes_list(route, target) and holds(body, LIST_MARKER):
+    elif takes_list(route, target) and not _is_alone(opened) and holds(body, LIST_MARKER):
         find = partial(find_nested_strings, body, MODEL_LIST)
     else:
         return
     opened.others = tuple(await maybe_offload(exchange.offload, find, large=len(body) > SMALL_BYTES))
+
+
+def _is_alone(opened: RequestBody) -> bool:
+    """Whether no list of models is known to stand beside the one."""
+    return opened.model is not None and opened.model.is_alone
 
 
 def takes_list(route: Route, target: Target) -> bool:

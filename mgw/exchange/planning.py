@@ -88,7 +88,8 @@ def plan_known(
     is_long = len(body) > LONG_BYTES
     if holds(body, TAG_BYTES) if is_long else TAG_BYTES in body:
         return None
-    if known.takes_list and (holds(body, LIST_MARKER) if is_long else LIST_MARKER in body):
+    may_list = known.takes_list and (found is None or not found.is_alone)
+    if may_list and (holds(body, LIST_MARKER) if is_long else LIST_MARKER in body):
         return None
     exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:

@@ -63,6 +63,8 @@ class FoundString(Struct, frozen=True, gc=False):
 
     value: str
     spans: tuple[Span, ...]
+    is_alone: bool = False
+    """Whether the same object is known to have no such key in the plural, beside ``model`` no ``models``."""
 
 
 def apply_edits(body: bytes, edits: Sequence[Edit]) -> bytes:
@@ -114,7 +116,10 @@ class _KeyFinder:
         name = key.encode()
         spelled = b"".join(_spelling_pattern(letter) for letter in name)
         keyed = msgspec.defstruct(
-            "Keyed", [("value", Raw | UnsetType, UNSET)], rename={"value": key}, gc=False
+            "Keyed",
+            [("value", Raw | UnsetType, UNSET), ("plural", Raw | UnsetType, UNSET)],
+            rename={"value": key, "plural": f"{key}s"},
+            gc=False,
         )
         self._key = key
         self._needle = b'"%b"' % name
@@ -142,14 +147,17 @@ class _KeyFinder:
             if at < 0:
                 return None
             match = self._literal.match(body, at)
-            if match is not None and self._is_only(body, at, match.end()):
+            if match is not None and (is_alone := self._only(body, at, match.end())) is not None:
                 start, end = match.span(1)
-                return FoundString(match[1].decode(), ((start - 1, end + 1),))
+                return FoundString(match[1].decode(), ((start - 1, end + 1),), is_alone)
             at = body.rfind(self._needle, 0, at)
         return None
 
-    def _is_only(self, body: bytes, start: int, end: int) -> bool:
-        """Whether the member between stands at the top of a valid object that has no other such key."""
+    def _only(self, body: bytes, start: int, end: int) -> bool | None:
+        """Say of the member between whether no plural is beside it.
+
+        ``None``: it is not the only one at the top of a valid object.
+        """
         if len(body) < _COPIED_BYTES:
             before, after = body[:start] + _OBJECT_END, _OBJECT_START + body[end:]
         else:
@@ -157,9 +165,13 @@ class _KeyFinder:
             before, after = b"".join((view[:start], _OBJECT_END)), b"".join((_OBJECT_START, view[end:]))
         decode = self._decode
         try:
-            return (before == _EMPTY_OBJECT or decode(before).value is UNSET) and decode(after).value is UNSET
+            behind = decode(after)
+            ahead = behind if before == _EMPTY_OBJECT else decode(before)
         except DecodeError:
-            return False
+            return None
+        if ahead.value is UNSET and behind.value is UNSET:
+            return ahead.plural is UNSET and behind.plural is UNSET
+        return None
 
     def _find_any(self, body: bytes) -> FoundString | None:
         """Find every such key at the top, however it is spelled."""

@@ -173,6 +173,36 @@ def test_a_value_replaced_by_itself_gives_the_same_object(document: str) -> None
         assert replace_string(body, found, found.value) is body
 
 
+@given(DOCUMENTS)
+def test_a_model_that_is_alone_has_no_list_beside_it(document: str) -> None:
+    try:
+        found = find_string(document.encode())
+    except GatewayError:
+        return
+    if found is not None and found.is_alone:
+        assert "models" not in json.loads(document)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_alone"),
+    [
+        ('{"model":"x","a":[]}', True),
+        ('{"a":[], "model" : "x"}', True),
+        ('{"model":"x","a":{"models":[]}}', True),
+        ('{"model":"x","models":[]}', False),
+        ('{"models":[],"a":0,"model":"x"}', False),
+        (r'{"model":"x","mod\u0065ls":[]}', False),
+        ('{"model":"x","model":"x"}', False),
+        (r'{"model":"x","a":"\ud800"}', False),
+    ],
+)
+@pytest.mark.parametrize("size", [0, 20_000])
+def test_whether_a_model_is_alone_is_seen_where_it_is_found(body: str, is_alone: bool, size: int) -> None:
+    found = find_string(body.replace('"a"', f'"{"a" * size}":0,"a"').encode())
+    assert found is not None
+    assert found.is_alone is is_alone
+
+
 BROKEN = st.lists(
     DOCUMENTS | st.sampled_from(['"', "\\", ",", "}", "{", "[", "]", "\x01", "0", "NaN", "\ufeff"]),
     max_size=3,
