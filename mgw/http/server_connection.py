@@ -67,9 +67,9 @@ class ServerConnection:
     """
 
     __slots__ = (
-        *("_chunks", "_head", "_left_to_read", "_left_to_write", "_likely_head"),
+        *("_chunks", "_head", "_left_to_write", "_likely_head"),
         *("_max_head_bytes", "_max_headers", "_method", "_reader", "_response_end", "_version"),
-        *("framing", "held", "requests", "state"),
+        *("framing", "held", "left_to_read", "requests", "state"),
     )
 
     def __init__(self, max_head_bytes: int, max_headers: int) -> None:
@@ -88,7 +88,8 @@ class ServerConnection:
         self._method = self._version = b""
         self._chunks: ChunkedRequestBody | None = None
         """Reads the body if it is chunked; else its bytes are counted."""
-        self._left_to_read = 0
+        self.left_to_read = 0
+        """How many bytes of a body that is counted have not been read."""
         # the response
         self._response_end = ServerEvent.RESPONSE
         """What the end of the response will be."""
@@ -132,7 +133,7 @@ class ServerConnection:
         self._response_end = _RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
         if len(held) < stop:
             self.state = TRANSITIONS[self.state][ServerEvent.HEAD]
-            self._left_to_read = length
+            self.left_to_read = length
             self.held = held[end:]
             return None
         self.state = TRANSITIONS[self.state][_REQUEST]
@@ -173,7 +174,7 @@ class ServerConnection:
             if head.content_length is None:
                 self._chunks = ChunkedRequestBody()
             else:
-                self._left_to_read = head.content_length
+                self.left_to_read = head.content_length
         self.state = TRANSITIONS[self.state][event]
         return head
 
@@ -187,10 +188,10 @@ class ServerConnection:
                 return self._stop(error, None)
             is_end = chunks.ended
         else:
-            left = self._left_to_read
+            left = self.left_to_read
             is_end = len(content) >= left
             content, self.held = content[:left], content[left:]
-            self._left_to_read -= len(content)
+            self.left_to_read -= len(content)
         if is_end:
             self._chunks = None
         self.state = TRANSITIONS[self.state][ServerEvent.END if is_end else ServerEvent.PIECE]
@@ -198,7 +199,7 @@ class ServerConnection:
 
     def take_whole_body(self) -> bytes | None:
         """Return the body if its length is known and all of it has come; then the request is complete."""
-        left = self._left_to_read
+        left = self.left_to_read
         if self.state not in RECEIVING or self._chunks is not None or len(self.held) < left:
             return None
         content, self.held = self.held[:left], self.held[left:]

@@ -19,6 +19,7 @@ from mgw.reactor import socket_state
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
+from mgw.reactor.twisted_fast.tcp_transport import read_much
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its response; beyond that the channel stops reading."""
@@ -46,7 +47,7 @@ class ClientTransport:
 
     __slots__ = (
         *("_discarded", "_drained_count", "_stall_timer"),
-        *("is_full", "out", "producer", "reading", "transport"),
+        *("is_full", "out", "producer", "reading", "reads_much", "transport"),
     )
 
     def __init__(self, transport: RelayTransport, now: float) -> None:
@@ -60,6 +61,8 @@ class ClientTransport:
         """How often the client has received everything."""
         self._stall_timer = socket_state.StallTimer(now)
         self.reading = Reading.ON
+        self.reads_much = False
+        """Whether more than usual is read at once."""
         self._discarded = 0
         if isinstance(transport.getPeer(), IPv4Address | IPv6Address) and ITCPTransport.providedBy(transport):
             # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
@@ -120,6 +123,11 @@ class ClientTransport:
         if wanted is not self.reading and self.reading is not Reading.BODY_PAUSED:
             self.reading = wanted
             (self.transport.resumeProducing if wanted is Reading.ON else self.transport.pauseProducing)()
+
+    def read_much(self, *, much: bool) -> None:
+        """Read more than usual at once, or no more than that."""
+        self.reads_much = much
+        read_much(self.transport, much=much)
 
     # The end
 

@@ -29,6 +29,9 @@ from mgw.reactor.transport import RelayTransport
 MAX_ACCEPTS: Final = 8
 """The most connections accepted in one turn: opening a request takes as long as ten chunks, which wait."""
 
+LARGE_READ: Final = 256 * 1024
+"""How much is read at once while a large body comes: fewer turns of the reactor for the same bytes."""
+
 _log: Final = Logger()
 _SPARED: Final = frozenset({"logstr", "repstr", "hostname"})
 """What Twisted's transport has and ours has not, or makes when it is asked."""
@@ -39,6 +42,9 @@ class TcpTransport(Server):
 
     The arguments are those of Twisted's ``Server``.
     """
+
+    read_bytes = Server.bufferSize
+    """The most that is read at once."""
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class TcpTransport(Server):
     def doRead(self) -> Any:  # Any: a reason, as Twisted has it
         """Hand what has come to the protocol; return why there will be no more, if so."""
         try:
-            data = self.socket.recv(self.bufferSize)
+            data = self.socket.recv(self.read_bytes)
         except BlockingIOError:
             return None
         except OSError:
@@ -111,6 +117,12 @@ def transport_of(
     if made.__class__ is Server:
         made.repstr = f"<connection to {address[0]}>"  # which only a port's transport has
     return made
+
+
+def read_much(transport: RelayTransport, *, much: bool) -> None:
+    """Read more than usual at once, or no more than that."""
+    if isinstance(transport, TcpTransport):
+        transport.read_bytes = LARGE_READ if much else TcpTransport.read_bytes
 
 
 def close_quiet(transport: RelayTransport) -> bool:

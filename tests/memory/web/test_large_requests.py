@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from mgw.exchange.body import COPIED_BYTES
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
+from mgw.web import client_transport
+from mgw.web.channel import LARGE_BYTES
 from mgw.wire.byte_search import LONG_BYTES
 from tests.support.channels import post
 from tests.support.exchanges import JSON, KEY, PATH
@@ -85,3 +87,39 @@ def test_what_the_gateway_put_into_a_history_is_found_in_a_body_of_any_size(size
         expected = body.replace(THOUGHT + b",", b"").replace(b"claude/", b"")
         assert upstream_body(harness) == expected
         harness.connection.send(answered(b"{}"))
+
+
+@pytest.mark.parametrize("size", [1000, *SIZES])
+def test_a_list_of_models_is_renamed_in_a_body_of_any_size(size: int) -> None:
+    harness = WebServerHarness()
+    for listed in (b"", b'"models":["host/two","other"],', b"", b'"models":["host/two","other"],'):
+        body = body_of(size, "front", b"host/one").replace(b'"messages"', listed + b'"messages"')
+        harness.send(post(body, KEY, JSON, path=PATH))
+        assert upstream_body(harness) == body.replace(b"host/", b"")
+        harness.connection.send(answered())
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [(LARGE_BYTES, []), (LARGE_BYTES + 1, [True, False]), (900_000, [True, False])]
+)
+def test_more_is_read_at_once_while_a_large_body_comes(
+    size: int, told: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness, heard = WebServerHarness(), list[bool]()
+
+    def read_much(transport: object, *, much: bool) -> None:
+        if transport is harness.transport:  # not another client's, of those who sent the head before
+            heard.append(much)
+
+    monkeypatch.setattr(client_transport, "read_much", read_much)
+    body = body_of(size, "front", b"gpt-x")
+    request = post(body, KEY, JSON, path=PATH)
+    for number in range(1, 4):
+        harness.send(request[:-size])
+        harness.send(request[-size:-1])
+        assert heard == (told * number)[: -1 if told else None]
+        harness.send(request[-1:])
+        assert heard == told * number
+        harness.connection.send(answered())
+    harness.send(request)
+    assert heard == told * 3

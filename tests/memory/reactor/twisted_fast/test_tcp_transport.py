@@ -21,14 +21,17 @@ from zope.interface import implementer
 
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.reactor.twisted_fast.tcp_transport import (
+    LARGE_READ,
     MAX_ACCEPTS,
     TcpTransport,
     accept_clients,
     choose_transport,
     close_quiet,
+    read_much,
     transport_class,
     transport_of,
 )
+from tests.support.upstreams import MemoryTransport
 from tests.support.waiting import WAIT_SECONDS
 
 
@@ -254,3 +257,27 @@ def test_a_connection_that_has_something_to_write_writes_it_first(loop: Loop) ->
     assert not close_quiet(transport)
     loop.until(lambda: happened[-1] == "ConnectionDone")
     assert other.recv(99) == b"last words"
+
+
+def test_more_is_read_at_once_only_while_that_is_asked_for(loop: Loop, factory: Recorders) -> None:
+    client = loop.dial(loop.listen(factory))
+    loop.until(lambda: factory.made)
+    transport, asked = factory.made[0].transport, list[int]()
+
+    class Handle:
+        def recv(self, size: int) -> bytes:
+            asked.append(size)
+            return b""
+
+    connected, transport.socket = transport.socket, Handle()
+    for much in (None, True, False):
+        if much is not None:
+            read_much(transport, much=much)
+        transport.doRead()
+    transport.socket = connected
+    assert asked == [transport.bufferSize, LARGE_READ, transport.bufferSize]
+    assert client.fileno() >= 0
+
+
+def test_another_transport_reads_as_it_does() -> None:
+    read_much(MemoryTransport(), much=True)  # type: ignore[no-untyped-call]  # Twisted has no types here
