@@ -21,12 +21,13 @@ from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation, Parts, build_in_slices
 from mgw.nouns.secret import Secret
+from mgw.ops.heap import LARGE_BYTES, HeapTrimmer, tune_heap
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessObserver
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.probes import ProviderProbe
-from mgw.ops.process import collect_rarely, use_memory_again
+from mgw.ops.process import collect_rarely
 from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
@@ -77,6 +78,7 @@ class Serving:
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
+        self._heap_trimmer = HeapTrimmer(reactor, lambda: self.server.budget.held > LARGE_BYTES)
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
         self._configured_secrets = list(generation.configured_secrets)
@@ -140,7 +142,8 @@ class Serving:
         """
         if shares_port:
             self._event_loop.max_accepts = 1
-        use_memory_again()
+        tune_heap()
+        self._heap_trimmer.start()
         collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._event_loop.use(fast=self.generation.config.fast_event_loop)
@@ -187,6 +190,7 @@ class Serving:
     async def stop(self) -> None:
         """Let go of everything, after a drain; nothing may be listening any more."""
         await self.channels.stopped()
+        self._heap_trimmer.stop()
         self._disk_threads.stop()
         self.work_threads.stop()
         self.generation.retire()

@@ -2,7 +2,7 @@
 
 Pieces of a body are kept as they came and joined in the end.  Small ones are put together, since an object
 costs more than what they hold.  A large body grows in one block of its own, which the system gets back as a
-whole; thousands of pieces would leave holes in the heap (:mod:`mgw.ops.process`).  What grows in ``BytesIO``
+whole; thousands of pieces would leave holes in the heap (:mod:`mgw.ops.heap`).  What grows in ``BytesIO``
 is the very ``bytes`` that it gives away in the end: nothing is copied once more.
 """
 

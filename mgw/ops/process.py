@@ -1,8 +1,7 @@
-"""Values from the operating system: file descriptors, memory and signals."""
+"""Values from the operating system: file descriptors and signals, and when objects are collected."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import resource
 import signal
@@ -27,12 +26,6 @@ _WARNING: Final = (
     "a connection could not be accepted: the process or the machine is out of file descriptors or memory "
     "({before} more since the last warning); lower max_clients or raise the limit"
 )
-LARGE_BYTES: Final = 512 * 1024
-TRIM_BYTES: Final = 8 * 1024 * 1024
-TOP_BYTES: Final = 16 * 1024 * 1024
-_M_TRIM_THRESHOLD: Final = -1  # malloc.h
-_M_TOP_PAD: Final = -2
-_M_MMAP_THRESHOLD: Final = -3
 COLLECTED_AFTER: Final = (700, 10, 100)
 """The thresholds of the garbage collector: Python's own, but for a full collection after ten times as much.
 
@@ -68,28 +61,6 @@ class AcceptErrorObserver:
             before = self.rate_limit.take_suppressed()
             warning = {"log_level": LogLevel.warn, "log_format": _WARNING, "before": before}
             self.inner({**event, **warning})
-
-
-def use_memory_again() -> bool:
-    """Have the allocator keep what a few large requests need, and return the rest; false: it does not say.
-
-    glibc keeps what is freed for later, and after the first large block is freed it takes later ones from the
-    same heap, up to 32 MiB each (``mallopt(3)``, ``M_MMAP_THRESHOLD``): a few waves of large requests then
-    leave the process with gigabytes that nobody uses.  A threshold that is set does not move; nor does the
-    other one then, above which free memory at the end of the heap goes back, and which must be larger than
-    what a request takes and gives in one turn.
-
-    A block that goes back each time is as slow: the kernel clears all of its pages before it is used again.
-    So :data:`TOP_BYTES` at the end of the heap are kept.  Large blocks come from there while there is room,
-    and from blocks of their own otherwise.  They cost no memory before they are used.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
-        return False
-    mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
-    settings = (_M_MMAP_THRESHOLD, LARGE_BYTES), (_M_TRIM_THRESHOLD, TRIM_BYTES), (_M_TOP_PAD, TOP_BYTES)
-    return all(mallopt(*setting) for setting in settings)
 
 
 def collect_rarely() -> None:
