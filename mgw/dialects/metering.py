@@ -341,7 +341,7 @@ class EventStreamMeter:
             self._look(event)
 
     def _look(self, event: bytes) -> None:
-        is_metered = self.mark in event
+        is_metered = self.mark in event and event.count(self.mark) != event.count(self.null)
         end = self.end if self.end is not None and has_mark(self.end, event) else None
         if not is_metered and end is None:
             return
@@ -361,7 +361,10 @@ class EventStreamMeter:
 
 def has_mark(end: StreamEnd, data: bytes) -> bool:
     """Whether something in these bytes may tell how the stream ends."""
-    return any(mark in data for mark in end.marks)
+    for mark in end.marks:  # noqa: SIM110  each step of a generator is a call
+        if mark in data:
+            return True
+    return False
 
 
 def forget_end(end: StreamEnd | None) -> None:

@@ -192,6 +192,13 @@ def test_nothing_is_held_between_events_that_end_with_carriage_returns() -> None
     assert (meter.is_open, bytes(meter._held)) == (False, b"")
 
 
+def test_events_whose_usage_is_null_are_not_read_beside_one_that_has_it() -> None:
+    trail = Trail()
+    meter = EventStreamMeter(trail)
+    meter.feed(b'data: {"usage":null}\n\ndata: {"usage":null,"x":{"usage":1}}\n\ndata: {"usage":null}\n\n')
+    assert trail.seen == [b' {"usage":null,"x":{"usage":1}}']
+
+
 def test_an_event_without_end_holds_bounded_memory() -> None:
     meter = EventStreamMeter(read, max_event_bytes=1000)
     for _ in range(1000):
