@@ -8,12 +8,12 @@ event, goes the ordinary way, and so does each that comes while they wait for th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from mgw.dialects.last_event import TAIL_BYTES, LastEvent
 from mgw.dialects.metering import EventStreamMeter
+from mgw.exchange.response_channel import ChunkWriter
 from mgw.exchange.silence import Silence
 
 EventLookers = tuple[EventStreamMeter, LastEvent]
@@ -33,8 +33,7 @@ class EventFilter(Protocol):
 class ChunkLane:
     """The short way of one stream; see :class:`~mgw.upstream.response.ChunkReceiver`."""
 
-    write_chunk: Callable[[bytes, int, int], None]
-    """The channel's."""
+    writer: ChunkWriter
     body_filter: EventFilter
     meter: EventStreamMeter
     last_event: LastEvent
@@ -61,5 +60,5 @@ class ChunkLane:
         last_event.tail = looked[-TAIL_BYTES:]
         if self.silence is not None:
             self.silence.deadline.start(self.silence.seconds)
-        self.write_chunk(data, start, stop)
+        self.writer.write_chunk(data, start, stop)
         return True

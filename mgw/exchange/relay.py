@@ -251,8 +251,8 @@ class Relay:
         self.exchange.received.handed_on = body_filter
         lookers = None if self.held_head is not None else body_filter.event_lookers()
         if lookers is not None:
-            write_chunk = self.channel.write_chunk
-            self.response.chunk_receiver = ChunkLane(write_chunk, body_filter, *lookers, self.silence)
+            writer = self.channel.chunk_writer()
+            self.response.chunk_receiver = ChunkLane(writer, body_filter, *lookers, self.silence)
 
     def _look_for_words(self, held_head: HeldHead) -> None:
         """Send the head where something was said; else wait for it, though not for long."""

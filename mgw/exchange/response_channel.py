@@ -20,6 +20,17 @@ class Producer(Protocol):
         ...
 
 
+class ChunkWriter(Protocol):
+    """Takes pieces of a body with the framing that they came in."""
+
+    def write_chunk(self, data: bytes, start: int, stop: int) -> None:
+        """Send a piece, which stands between the two places, as a whole chunk of HTTP/1.1 has it.
+
+        It need not be framed again, but may be.
+        """
+        ...
+
+
 class ResponseChannel(Protocol):
     """Takes the response to one request."""
 
@@ -55,11 +66,8 @@ class ResponseChannel(Protocol):
         """Send a piece of the body."""
         ...
 
-    def write_chunk(self, data: bytes, start: int, stop: int) -> None:
-        """Send a piece of the body, which stands between the two places, as a whole chunk of HTTP/1.1 has it.
-
-        It need not be framed again, but may be.
-        """
+    def chunk_writer(self) -> ChunkWriter:
+        """Return who takes chunks in place of :meth:`write`, while the response goes on."""
         ...
 
     def flush(self) -> None:

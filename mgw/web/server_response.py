@@ -45,11 +45,6 @@ class ServerResponse(Struct, eq=False):
         """Whether the head of a response is on its way."""
         return self.status is not None
 
-    @property
-    def write_chunk(self) -> Callable[[bytes, int, int], None]:
-        """Send a chunk of HTTP/1.1; who sends many keeps it."""
-        return self._channel.write_chunk
-
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response."""
         self.status, self.write = status, self._channel.write
@@ -77,13 +72,17 @@ class ServerResponse(Struct, eq=False):
         self._memory.release_all()
         self._channel.relay_whole(head, lines, body)
 
-    def flush(self) -> None:
-        """Send what waits for more of the body: there is none for now."""
-        self._channel.flush()
-
     def finish(self, last_piece: bytes = b"") -> None:
         """End the response behind a last piece of the body, if there is one."""
         self._channel.finish(last_piece)
+
+    def chunk_writer(self) -> GatewayChannel:
+        """Return the channel itself."""
+        return self._channel
+
+    def flush(self) -> None:
+        """Send a head that waits for the first bytes of its body."""
+        self._channel.flush()
 
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""

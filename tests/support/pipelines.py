@@ -90,6 +90,9 @@ class RecordingChannel:
     def write(self, data: bytes) -> None:
         self.body += data
 
+    def chunk_writer(self) -> RecordingChannel:
+        return self
+
     def write_chunk(self, data: bytes, start: int, stop: int) -> None:
         self.body += data[start:stop]
 

@@ -6,6 +6,7 @@ take the ordinary one, and what the client, the event and the connections have o
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Iterator
@@ -20,10 +21,17 @@ from hypothesis import strategies as st
 from twisted.internet.error import ConnectionLost
 from twisted.python.failure import Failure
 
+from mgw.dialects import dialect_of
+from mgw.dialects.last_event import LastEvent
+from mgw.dialects.stream_end import StreamEnd
+from mgw.exchange.chunk_lane import ChunkLane
+from mgw.exchange.passthrough import PassthroughFilter
+from mgw.nouns.vocabulary import DialectName
 from tests.support.in_memory.gateway import EDGE_KEY, MemoryGateway
 from tests.support.in_memory.reactor import MemoryConnection
 from tests.support.laws import examples
 from tests.support.passing_streams import CHAT, COMPLETIONS, GEMINI, MESSAGES, RESPONSES, Stream, head
+from tests.support.pipelines import RecordingChannel
 
 KEEPALIVE: Final = "stream_keepalive: {interval: 15, passthrough: true}\n"
 FAMILIES: Final = {
@@ -194,11 +202,16 @@ def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     desk.close()
 
 
+WORDS: Final = (
+    *(b"Hello", b"", b"[DONE]", b"message_stop", b"error", b"x" * 300, b"\\\\", b"response.completed"),
+    b'","usage":{"prompt_tokens":3,"completion_tokens":7},"more":"',  # words to one who looks at their ends
+    b'","finish_reason":"stop","more":"',
+)
+
+
 def pieces_of(stream: Stream) -> st.SearchStrategy[bytes]:
     """Draw what may stand in one chunk: events that say another word, mostly."""
-    word = st.sampled_from(
-        [b"Hello", b"", b"[DONE]", b"message_stop", b"error", b"x" * 300, b"\\\\", b"response.completed"]
-    )
+    word = st.sampled_from(WORDS)
     said = word.map(
         lambda word: stream.words.replace(b'an \\"error\\" of mine', word).replace(b"so far", word)
     )
@@ -306,6 +319,64 @@ def gzipped(text: bytes) -> bytes:
     return coder.compress(text) + coder.flush()
 
 
+DIALECTS: Final = {
+    "chat": DialectName.OPENAI_CHAT,
+    "completions": DialectName.OPENAI_CHAT,
+    "messages": DialectName.ANTHROPIC,
+    "responses": DialectName.OPENAI_RESPONSES,
+    "gemini": DialectName.GEMINI,
+}
+
+
+def filter_of(name: str, *, has_known_end: bool) -> PassthroughFilter:
+    dialect = dialect_of(DIALECTS[name])
+    end = StreamEnd(dialect.stream_events) if has_known_end else None
+    return PassthroughFilter(
+        dialect.meter(b"text/event-stream", end), None, LastEvent(dialect.stream_events.last), end
+    )
+
+
+def known(body_filter: PassthroughFilter) -> tuple[object, ...]:
+    """What a filter knows, up to the bytes that it keeps."""
+    lookers = body_filter.event_lookers()
+    assert lookers is not None
+    meter, last_event = lookers
+    events = meter.is_open, last_event.seen, last_event.passed, last_event.went_on, last_event.tail
+    judged = body_filter.complete, body_filter.finished, body_filter.sent_last_event
+    return (*judged, repr(body_filter.fault()), body_filter.usage(), *events)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@given(data=st.data(), has_known_end=st.booleans())
+def test_a_filter_that_chunks_pass_by_knows_all_that_one_knows_to_which_they_are_fed(
+    name: str, data: st.DataObject, has_known_end: bool
+) -> None:
+    stream = FAMILIES[name][2]
+    text = data.draw(bodies(stream), "text")
+    ends = {place + 2 for place in range(len(text)) if text.startswith(b"\n\n", place)}
+    cuts = data.draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=12), "cuts")
+    places = sorted(ends | cuts if data.draw(st.booleans()) else cuts)
+    fed, passed = (filter_of(name, has_known_end=has_known_end) for _ in range(2))
+    client = RecordingChannel()
+    lookers = passed.event_lookers()
+    assert lookers is not None
+    lane = ChunkLane(client, passed, *lookers, None)
+    first = True
+    for start, stop in itertools.pairwise([0, *places, len(text)]):
+        piece = text[start:stop]
+        if not piece:
+            continue
+        fed.feed(piece)
+        if first or not lane.pass_chunk(b"4\r\n%b\r\n" % piece, 3, 3 + len(piece)):
+            client.write(passed.feed(piece))
+        first = False
+        assert known(passed) == known(fed)
+    assert client.body == text
+    for body_filter in (fed, passed):
+        body_filter.finish()
+    assert known(passed) == known(fed)
+
+
 def begun(desk: Desk, name: str, version: bytes = b"1.1") -> tuple[MemoryConnection, MemoryConnection]:
     """A stream of which the client has the beginning."""
     stream = FAMILIES[name][2]
@@ -355,7 +426,7 @@ def test_keep_alives_stand_between_events_and_only_in_silence(desk: Desk) -> Non
     for _ in range(4):  # no silence is long enough
         desk.gateway.reactor.turn(14.0)
         provider.receive(b"%x\r\n%b\r\n" % (len(text), text))
-    assert client.take().count(text) == 4
+    assert client.take() == b"%x\r\n%b\r\n" % (len(text), text) * 4
     desk.gateway.reactor.turn(14.0)
     assert client.take() == b""
     desk.gateway.reactor.turn(1.1)
