@@ -20,7 +20,8 @@ _PHRASES: Final = MappingProxyType(
     {status.value: status.phrase.encode() for status in HTTPStatus} | {529: b"Overloaded"}
 )
 _LENGTHS: Final = frozenset(map(len, (b"content-length", b"connection", b"keep-alive", b"transfer-encoding")))
-NO_CONTENT: Final = frozenset({204, 304})
+_STATUS_204: Final = 204
+NO_CONTENT: Final = frozenset({_STATUS_204, 304})
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
 
@@ -33,6 +34,11 @@ class BodyFraming(Enum):
     CONTENT_LENGTH = auto()
     CHUNKED = auto()
     UNTIL_CLOSE = auto()
+
+
+# To look a member up in its Enum costs 0.1 us in Python 3.11: those that most responses need have names here.
+_CONTENT_LENGTH: Final = BodyFraming.CONTENT_LENGTH
+_CHUNKED: Final = BodyFraming.CHUNKED
 
 
 class RelayedHead(Protocol):
@@ -70,7 +76,7 @@ class ResponseHeadBuilder:
     def __init__(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.close = False
         self.length = 0
-        self.framing = BodyFraming.CHUNKED
+        self.framing = _CHUNKED
         self._status = status
         self._upgrades = False
         self._version = b""
@@ -89,9 +95,9 @@ class ResponseHeadBuilder:
         head = cls(status, relayed.reason or reason_phrase(status), [])
         head._lines += lines.split(_LINE_END)[:-1]
         if content_length is not None:
-            head.framing = BodyFraming.CONTENT_LENGTH
+            head.framing = _CONTENT_LENGTH
             head.length = content_length
-            if status == HTTPStatus.NO_CONTENT:  # RFC 9110 8.6
+            if status == _STATUS_204:  # RFC 9110 8.6
                 head._lines = [line for line in head._lines if line[:15].lower() != b"content-length:"]
         return head
 
@@ -100,7 +106,7 @@ class ResponseHeadBuilder:
         self._version = version
         if method == b"HEAD" or self._status in NO_CONTENT:
             self.framing = BodyFraming.NO_BODY
-        elif self.framing is BodyFraming.CHUNKED:
+        elif self.framing is _CHUNKED:
             if version == HTTP_1_0:
                 self.framing = BodyFraming.UNTIL_CLOSE
                 self.close = True
@@ -126,9 +132,9 @@ class ResponseHeadBuilder:
 
     def _is_sent(self, name: bytes, value: bytes) -> bool:
         if name == b"content-length":
-            self.framing = BodyFraming.CONTENT_LENGTH
+            self.framing = _CONTENT_LENGTH
             self.length = int(value)
-            return self._status != HTTPStatus.NO_CONTENT  # RFC 9110 8.6: never in a 204; a 304 may have it
+            return self._status != _STATUS_204  # RFC 9110 8.6: never in a 204; a 304 may have it
         if name == b"connection":
             self.close = self.close or b"close" in value.lower()
             self._upgrades = b"upgrade" in value.lower()

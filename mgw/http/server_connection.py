@@ -48,7 +48,9 @@ _IDLE: Final = ServerState.IDLE
 _RESPONDING: Final = ServerState.RESPONDING
 _REQUEST: Final = ServerEvent.REQUEST
 _RESPONSE: Final = ServerEvent.RESPONSE
+_LAST_RESPONSE: Final = ServerEvent.LAST_RESPONSE
 _CHUNKED: Final = BodyFraming.CHUNKED
+_CONTENT_LENGTH: Final = BodyFraming.CONTENT_LENGTH
 
 
 class Refused(Struct, frozen=True):
@@ -91,7 +93,7 @@ class ServerConnection:
         self.left_to_read = 0
         """How many bytes of a body that is counted have not been read."""
         # the response
-        self._response_end = ServerEvent.RESPONSE
+        self._response_end = _RESPONSE
         """What the end of the response will be."""
         self.framing: BodyFraming | None = None
         """How the end of the response's body is marked, once its head was given."""
@@ -130,7 +132,7 @@ class ServerConnection:
         self.requests += 1
         self._likely_head = repeated
         self._method, self._version = head.method, head.version
-        self._response_end = _RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
+        self._response_end = _RESPONSE if head.keep_alive else _LAST_RESPONSE
         if len(held) < stop:
             self.state = TRANSITIONS[self.state][ServerEvent.HEAD]
             self.left_to_read = length
@@ -167,8 +169,8 @@ class ServerConnection:
         self._reader = None
         self.requests += 1
         self._method, self._version = head.method, head.version
-        self._response_end = ServerEvent.RESPONSE if head.keep_alive else ServerEvent.LAST_RESPONSE
-        event = ServerEvent.REQUEST
+        self._response_end = _RESPONSE if head.keep_alive else _LAST_RESPONSE
+        event = _REQUEST
         if head.has_body:
             event = ServerEvent.EXPECTATION if head.expects_continue else ServerEvent.HEAD
             if head.content_length is None:
@@ -224,7 +226,7 @@ class ServerConnection:
 
     def _stop(self, error: GatewayError, target: bytes | None) -> Refused:
         self.held = b""
-        self._response_end = ServerEvent.LAST_RESPONSE
+        self._response_end = _LAST_RESPONSE
         self.state = TRANSITIONS[self.state][ServerEvent.FAULT]
         return Refused(error, target)
 
@@ -233,11 +235,11 @@ class ServerConnection:
     @property
     def is_last(self) -> bool:
         """Whether the connection closes after the response, or without one if there is no request."""
-        return self._response_end is ServerEvent.LAST_RESPONSE
+        return self._response_end is _LAST_RESPONSE
 
     def make_last(self) -> None:
         """Close the connection after the response, which says so unless it has started."""
-        self._response_end = ServerEvent.LAST_RESPONSE
+        self._response_end = _LAST_RESPONSE
 
     def send_continue(self) -> bytes:
         """Return what lets a client that waits for it send its body; nothing if none waits."""
@@ -275,7 +277,7 @@ class ServerConnection:
         if head.content_length is None:
             self.framing = _CHUNKED
             return rendered
-        self.framing = BodyFraming.CONTENT_LENGTH
+        self.framing = _CONTENT_LENGTH
         self._head, self._left_to_write = rendered, head.content_length
         return b""
 
@@ -310,7 +312,7 @@ class ServerConnection:
             if len(data) < _LARGE:
                 return (b"%x\r\n%b\r\n" % (len(data), data),)
             return b"%x\r\n" % len(data), data, b"\r\n"
-        if framing is BodyFraming.CONTENT_LENGTH:
+        if framing is _CONTENT_LENGTH:
             if len(data) > self._left_to_write:
                 return None
             self._left_to_write -= len(data)
@@ -335,7 +337,7 @@ class ServerConnection:
         :raises RuntimeError: the response has not started.
         """
         framing = self.framing
-        if framing is BodyFraming.CONTENT_LENGTH:
+        if framing is _CONTENT_LENGTH:
             if len(last_piece) != self._left_to_write:
                 return None
             end = self._head + last_piece
@@ -358,8 +360,8 @@ class ServerConnection:
 
         A head that waits has to be sent before.
         """
-        is_short = self.framing is BodyFraming.CONTENT_LENGTH and self._left_to_write > 0
-        if not is_short and self.framing is not BodyFraming.CHUNKED:
+        is_short = self.framing is _CONTENT_LENGTH and self._left_to_write > 0
+        if not is_short and self.framing is not _CHUNKED:
             return False
         self.framing = None
         self.state = TRANSITIONS[self.state][ServerEvent.TRUNCATION]
@@ -386,15 +388,15 @@ class ServerConnection:
 
     def _start(self, head: ResponseHeadBuilder) -> bytes:
         head.choose_framing(self._method, self._version)
-        if self.state is not ServerState.RESPONDING or self._response_end is ServerEvent.LAST_RESPONSE:
+        if self.state is not _RESPONDING or self._response_end is _LAST_RESPONSE:
             head.close = True
         if head.close:
-            self._response_end = ServerEvent.LAST_RESPONSE
+            self._response_end = _LAST_RESPONSE
         if self.framing is not None:
             raise RuntimeError("a response has started already")
         rendered = head.render()
         self.framing = head.framing
-        if head.framing is not BodyFraming.CONTENT_LENGTH:
+        if head.framing is not _CONTENT_LENGTH:
             return rendered
         self._head, self._left_to_write = rendered, head.length
         return b""

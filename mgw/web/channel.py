@@ -42,6 +42,7 @@ DRAIN_SECONDS: Final = 0.2
 # To look a member up in its Enum costs 0.1 us in Python 3.11: those that every request needs have names here.
 _IDLE: Final = ServerState.IDLE
 _READING: Final = Reading.ON
+_CHUNKED: Final = BodyFraming.CHUNKED
 
 
 @implementer(IPushProducer)
@@ -309,7 +310,7 @@ class GatewayChannel(Protocol):
 
     def write_chunk(self, data: bytes, start: int, stop: int) -> None:
         """Send a whole chunk of HTTP/1.1 with its framing, or its content where chunks cannot be sent."""
-        if self._connection.framing is BodyFraming.CHUNKED:
+        if self._connection.framing is _CHUNKED:
             self._client.out.write(data)
         else:
             self.write(data[start:stop])
