@@ -1,7 +1,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+DEBIAN_PYTHON ?= /usr/bin/python3
 MINUTES ?= 20
+# Of bench-ratios: only steps with this word in their name.
+ONLY ?=
 # How "make pins" looks versions up; "make pins UPGRADE=" keeps those that are pinned and still allowed.
 UPGRADE ?= --upgrade
 LOOK_UP = .venv-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make pins' $(UPGRADE)
@@ -9,7 +12,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean
+.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -38,7 +41,7 @@ help:
 	@echo 'make bench-history    measure the queries of the dashboard with a million usage events'
 	@echo 'make bench-streams    measure what an open stream takes in memory'
 	@echo 'make bench-workers    measure what workers cost in CPU and memory'
-	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
+	@echo 'make bench-rivals   install the gateways of others, Envoy and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents and agent SDKs with the gateway'
 	@echo 'make test-browser  test the dashboard in a browser'
@@ -94,6 +97,7 @@ screenshots: $(VENV)/dev.stamp .browser/install.stamp
 pins: .venv-pins/install.stamp
 	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(LOOK_UP) setup.py - --extra dev --extra release -o constraints.txt
 	$(LOOK_UP) setup.py --extra bench -o bench/constraints.txt
+	$(LOOK_UP) bench/requirements-rivals.txt -o bench/constraints-rivals.txt
 	$(LOOK_UP) tests/agents/requirements.txt -o tests/agents/constraints.txt
 	$(LOOK_UP) tests/agents/requirements-older.txt -o tests/agents/constraints-older.txt
 
@@ -116,13 +120,13 @@ release: .venv-release/install.stamp
 lint-security: .venv-release/install.stamp
 	.venv-release/bin/python -m tools.audit
 
-bench: $(VENV)/dev.stamp
+bench: $(VENV)/dev.stamp .venv-deb
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.transfers
 	$(BIN)/python -m bench.ratios
 
-bench-ratios: $(VENV)/dev.stamp
-	$(BIN)/python -m bench.ratios
+bench-ratios: $(VENV)/dev.stamp .venv-deb
+	$(BIN)/python -m bench.ratios $(if $(ONLY),--only '$(ONLY)')
 
 bench-realtime: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.realtime
@@ -130,7 +134,7 @@ bench-realtime: $(VENV)/dev.stamp
 bench-memory: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.memory
 
-bench-rivals: .venv-bench/install.stamp .portkey/install.stamp
+bench-rivals: .venv-bench/install.stamp .venv-rivals/install.stamp .portkey/install.stamp
 
 bench-fidelity: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.fidelity
@@ -166,7 +170,7 @@ dist: $(VENV)/run.stamp
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .venv-newest .venv-pins .venv-release .portkey .agents .browser build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-deb .venv-dist .venv-newest .venv-pins .venv-release .venv-rivals .portkey .agents .browser build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json tests/agents/requirements.txt tests/agents/constraints.txt tests/agents/requirements-older.txt tests/agents/constraints-older.txt
 	mkdir -p .agents && cp $^ .agents/
@@ -186,6 +190,20 @@ clean:
 	$(PYTHON) -m venv --clear .venv-bench
 	.venv-bench/bin/$(PIP) -c bench/constraints.txt '.[bench]'
 	touch $@
+
+.venv-rivals/install.stamp: bench/requirements-rivals.txt bench/constraints-rivals.txt
+	$(PYTHON) -m venv --clear .venv-rivals
+	.venv-rivals/bin/$(PIP) -c bench/constraints-rivals.txt -r bench/requirements-rivals.txt
+	touch $@
+
+# The gateway on Debian's interpreter, which its package runs on, where that is another one than $(PYTHON); without
+# it, the columns of the benchmarks that need it stay empty.
+.venv-deb: $(VENV)/dev.stamp
+	@if $(BIN)/python -m bench.interpreters $(DEBIAN_PYTHON); then \
+		[ .venv-deb/run.stamp -nt setup.py -a .venv-deb/run.stamp -nt constraints.txt ] || \
+		{ .ci/install .venv-deb $(DEBIAN_PYTHON) . && touch .venv-deb/run.stamp; } || \
+		echo 'The columns of $(DEBIAN_PYTHON) stay empty.' >&2; \
+	fi
 
 .venv-release/install.stamp: setup.py constraints.txt
 	$(PYTHON) -m venv --clear .venv-release

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from bench.bodies import agent_request
 from bench.machines import resident_bytes, tree_cpu_seconds
 from bench.processes import HERE, LOAD_CORE, Server, pinned
 from tests.support.wires import sized_request
@@ -22,6 +23,8 @@ PATHS = {
     "gemini": "/v1beta/models/{model}:{method}",
 }
 """Where the clients of each wire ask."""
+LARGE_ANSWERS = {"embed": ("/v1/embeddings", "input"), "image": ("/v1/images/generations", "prompt")}
+"""Where embeddings and images are asked for, and what the text is called there."""
 END_MARKS = {"chat": "data: [DONE]", "anthropic": "event: message_stop", "gemini": '"finishReason":"STOP"'}
 """What the end of a stream has in it."""
 
@@ -82,17 +85,22 @@ class Memory:
     failed: float = 0.0
 
 
-def _path(server: Server, model: str, *, stream: bool) -> str:
+def path_of(server: Server, model: str, *, stream: bool = False) -> str:
+    """Return where its clients ask for a model."""
     method = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    return PATHS[server.wire].format(model=server.model_prefix + model, method=method)
+    return server.path_prefix + PATHS[server.wire].format(model=server.model_prefix + model, method=method)
 
 
-def _key_line(server: Server) -> str:
+def key_line(server: Server) -> str:
     """The key, and the header lines that stand behind it."""
     return "\r\n".join((EDGE_KEY, *server.more_headers))
 
 
-def _result(line: str | bytes) -> dict[str, float]:
+def result(line: str | bytes) -> dict[str, float]:
+    """Read the line of JSON that a load program has written.
+
+    :raises NothingMeasuredError: it is none.
+    """
     try:
         found: dict[str, float] = json.loads(line)
     except ValueError:
@@ -101,32 +109,77 @@ def _result(line: str | bytes) -> dict[str, float]:
 
 
 @cache
-def _body_file(folder: Path, wire: str, prefix: str, kib: int) -> Path:
-    path = folder / f"body-{wire}-{prefix.strip('/')}-{kib}k.json"
-    path.write_bytes(sized_request(wire, f"{prefix}bench-{kib}k", kib * 1024))
+def body_file(folder: Path, wire: str, model: str, kib: int) -> Path:
+    """Write a short chat of a size into the folder, once."""
+    path = folder / f"body-{wire}-{model.replace('/', '-')}-{kib}k.json"
+    path.write_bytes(sized_request(wire, model, kib * 1024))
+    return path
+
+
+@cache
+def agent_file(folder: Path, model: str, kib: int) -> Path:
+    """Write the request of an agent, for a chat provider, of a size into the folder, once."""
+    path = folder / f"agent-{model.replace('/', '-')}-{kib}k.json"
+    path.write_bytes(agent_request(model, kib * 1024))
     return path
 
 
 def unary(
-    server: Server, folder: Path, kib: int, connections: int, seconds: int, own_header: str = ""
+    server: Server,
+    folder: Path,
+    kib: int,
+    connections: int,
+    seconds: int,
+    own_header: str = "",
+    up_kib: int = 0,
 ) -> Unary:
-    """Post bodies of ``kib`` KiB and take answers of the same size, as fast as they come.
+    """Post bodies and take answers of ``kib`` KiB, as fast as they come.
 
     :param own_header: a header that has another value in each request.
+    :param up_kib: the size of the bodies, which are an agent's, if other than that of the answers.
     """
-    asking = _body_file(folder, server.wire, server.model_prefix, kib)
-    url = f"http://127.0.0.1:{server.port}{_path(server, f'bench-{kib}k', stream=False)}"
-    wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "post.lua"), url]
+    model = f"bench-{kib}k"
+    named = server.model_prefix + model
+    asking = agent_file(folder, named, up_kib) if up_kib else body_file(folder, server.wire, named, kib)
+    return _posted(server, asking, path_of(server, model), connections, seconds, own_header)
+
+
+def large_answer(server: Server, folder: Path, kind: str, kib: int, connections: int, seconds: int) -> Unary:
+    """Ask for an embedding or an image of ``kib`` KiB with a short text, as fast as it comes.
+
+    :param kind: one of :data:`LARGE_ANSWERS`.
+    """
+    path, name = LARGE_ANSWERS[kind]
+    asking = folder / f"{kind}-{server.model_prefix.strip('/')}-{kib}k.json"
+    asking.write_text(json.dumps({"model": f"{server.model_prefix}bench-{kind}-{kib}k", name: "lorem ipsum"}))
+    return _posted(server, asking, path, connections, seconds)
+
+
+def _posted(
+    server: Server, body: Path, path: str, connections: int, seconds: int, own_header: str = ""
+) -> Unary:
+    url = f"http://127.0.0.1:{server.port}{path}"
+    wrk = [
+        "wrk",
+        "-t1",
+        f"-c{connections}",
+        f"-d{seconds}s",
+        "--timeout",
+        "10s",
+        "-s",
+        str(HERE / "post.lua"),
+        url,
+    ]
     before = tree_cpu_seconds(server.pid)
     done = subprocess.run(
-        pinned(LOAD_CORE, *wrk, "--", str(asking), _key_line(server), *filter(None, [own_header])),
+        pinned(LOAD_CORE, *wrk, "--", str(body), key_line(server), *filter(None, [own_header])),
         capture_output=True,
         text=True,
         check=False,
         timeout=seconds + 20,
     )
     used = tree_cpu_seconds(server.pid) - before
-    found = _result(
+    found = result(
         next((line[5:] for line in done.stdout.splitlines() if line.startswith("JSON ")), done.stderr)
     )
     requests = max(found["requests"], 1)
@@ -143,8 +196,8 @@ def unary(
 
 def _streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
     asking = sized_request(server.wire, server.model_prefix + model, 1024, stream=True).decode()
-    to = (str(server.port), _path(server, model, stream=True), END_MARKS[server.wire])
-    return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), _key_line(server), asking)
+    to = (str(server.port), path_of(server, model, stream=True), END_MARKS[server.wire])
+    return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), key_line(server), asking)
 
 
 def streams(
@@ -159,10 +212,10 @@ def streams(
     memory = resident_bytes(server.pid)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
-        began_at = _result(client.stdout.readline())
+        began_at = result(client.stdout.readline())
         before, began = tree_cpu_seconds(server.pid), time.perf_counter()
         memory = resident_bytes(server.pid) - memory
-        found = _result(client.stdout.readline())
+        found = result(client.stdout.readline())
         used, elapsed = tree_cpu_seconds(server.pid) - before, time.perf_counter() - began
     relayed = max(found["events"] - began_at["events"], 1)
     return Streams(
@@ -184,7 +237,7 @@ def open_streams(server: Server, folder: Path, count: int, *options: str) -> Ite
     command = _streams_command(server, folder, count, "bench-idle", "-i", *options)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as client:
         assert client.stdout is not None
-        yield int(_result(client.stdout.readline())["open"])
+        yield int(result(client.stdout.readline())["open"])
         client.communicate()
 
 

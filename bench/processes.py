@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -42,6 +43,10 @@ class Server:
     """What its clients speak."""
     more_headers: tuple[str, ...] = ()
     """Lines that its clients send beside the usual ones."""
+    path_prefix: str = ""
+    """What stands before the paths that its clients ask."""
+    command: tuple[str, ...] = ()
+    """How it was started."""
 
     @property
     def pid(self) -> int:
@@ -71,6 +76,10 @@ class Launch:
     limit_seconds: float = START_LIMIT
     options: tuple[str, ...] = ()
     model_prefix: str = ""
+    healthy: int = 200
+    """What it answers then."""
+    tells_port: bool = False
+    """Whether it chooses its port, and prints its address."""
 
 
 @dataclass(slots=True)
@@ -125,7 +134,9 @@ class Bench:
         server = run_server(label or name, pinned(core, *command), folder, port)
         server.model_prefix = launch.model_prefix
         self.servers.append(server)
-        wait_until_answers(server, began, folder, launch.health, launch.limit_seconds)
+        if launch.tells_port:
+            server.port = _told_port(server, folder / f"{server.name}.out", launch.limit_seconds)
+        wait_until_answers(server, began, folder, launch.health, launch.limit_seconds, launch.healthy)
         return server
 
     def stop(self, server: Server) -> None:
@@ -138,7 +149,7 @@ def run_server(name: str, command: list[str], folder: Path, port: int) -> Server
     """Run a command in its folder, which gets what it writes."""
     with (folder / f"{name}.out").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env=environment())
-    return Server(name, process, port, 0.0)
+    return Server(name, process, port, 0.0, command=tuple(command))
 
 
 @contextmanager
@@ -185,11 +196,15 @@ def environment() -> dict[str, str]:
 
 
 def gateway_command(folder: Path, fill: dict[str, str], options: tuple[str, ...]) -> list[str]:
-    """Serve with everything on, by ``twistd`` as an operator would."""
+    """Serve with everything on, by ``twistd`` as an operator would.
+
+    :param fill: with ``python`` for another interpreter than this one, which has the gateway installed.
+    """
     config = written(folder / "mgw.yaml", fill)
-    twistd = str(Path(sys.executable).with_name("twistd"))
+    python = fill.get("python", sys.executable)
+    twistd = str(Path(python).with_name("twistd"))
     log = f"--logfile={folder / 'mgw.log'}"
-    return [sys.executable, twistd, "-n", "--pidfile=", log, *options, "mgw", "-c", str(config)]
+    return [python, twistd, "-n", "--pidfile=", log, *options, "mgw", "-c", str(config)]
 
 
 def nginx_command(folder: Path, fill: dict[str, str], _: tuple[str, ...]) -> list[str]:
@@ -211,6 +226,7 @@ USUAL = {
     "listen_tls": "",
     "verify_tls": "",
     "upgrade": 'proxy_set_header Connection "";',
+    "upload": "proxy_request_buffering off;",
 }
 """What the templates of ``mgw.yaml`` and ``nginx.conf`` are filled with where nothing else is asked for."""
 COMMANDS = {"gateway": gateway_command, "nginx": nginx_command, "klein+treq": klein_command}
@@ -260,15 +276,32 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _told_port(server: Server, said: Path, limit_seconds: float) -> int:
+    until = time.monotonic() + limit_seconds
+    while time.monotonic() < until and server.process.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", said.read_text(errors="replace"))
+        if found:
+            return int(found[1])
+        time.sleep(0.05)
+    raise DidNotStartError(
+        f"{server.name} did not tell its port:\n{said.read_text(errors='replace')[-1500:]}"
+    )
+
+
 def wait_until_answers(
-    server: Server, began: float, folder: Path, health: str = "/healthz", limit_seconds: float = START_LIMIT
+    server: Server,
+    began: float,
+    folder: Path,
+    health: str = "/healthz",
+    limit_seconds: float = START_LIMIT,
+    healthy: int = 200,
 ) -> None:
     """Ask for its health until it answers, and note how long that took."""
     while time.perf_counter() - began < limit_seconds and server.process.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=limit_seconds)
         try:
             connection.request("GET", health)
-            if connection.getresponse().status == 200:
+            if connection.getresponse().status == healthy:
                 server.start_seconds = time.perf_counter() - began
                 return
         except OSError:

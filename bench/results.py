@@ -55,18 +55,24 @@ class Report:
 
 @contextmanager
 def measuring(name: str, limit_seconds: int, *programs: str, on_one_core: bool = True) -> Iterator[Report]:
-    """Measure within the block; behind it, the report is printed and written.
+    """Measure within the block; behind it, the report is printed and written, and so it is when time is over.
 
     :param programs: what the measurement needs beside Python.
     """
     need(*programs)
     bound_run(limit_seconds, on_one_core=on_one_core)
     report, before = Report(name, description()), clocks()
-    yield report
-    after = clocks()
-    report.facts["taken"] = f"{after.wall - before.wall:.0f} s"
-    report.facts |= disturbance(before, after)
-    report.write()
+    try:
+        yield report
+    except SystemExit as ended:  # by a signal: what was measured until then is worth having
+        report.facts["not complete"] = str(ended)
+        raise
+    finally:
+        if sys.exc_info()[0] in (None, SystemExit):
+            after = clocks()
+            report.facts["taken"] = f"{after.wall - before.wall:.0f} s"
+            report.facts |= disturbance(before, after)
+            report.write()
 
 
 def progress(text: str) -> None:

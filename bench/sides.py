@@ -9,28 +9,61 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from bench.load import EDGE_KEY, unary
+from bench.interpreters import DEBIAN
+from bench.load import EDGE_KEY, NothingMeasuredError, unary
+from bench.machines import ROOT
 from bench.processes import LOAD_CORE, Bench, DidNotStartError, Server, free_port
 from bench.results import progress
-from bench.rivals import NotInstalledError, start_decoding_relay, start_litellm, start_portkey
+from bench.rivals import (
+    NotInstalledError,
+    start_decoding_relay,
+    start_envoy,
+    start_ferro,
+    start_line,
+    start_litellm,
+    start_portkey,
+    start_tensorzero,
+)
 from tests.support.wires import WIRES
 
 MANY = 1000
 """Aliases, or gateway keys, of a gateway that has many."""
 DIRECT, NGINX, KLEIN, GATEWAY = "direct", "nginx", "klein+treq", "gateway"
+NGINX_GATHERS = "nginx, whole bodies"
+"""It waits until a request is whole, as a gateway must that looks for the model in it."""
 TLS_NGINX, TLS_GATEWAY = "nginx to TLS", "gateway to TLS"
 ONE_ALIAS = "gateway, 1 alias"
 MANY_ALIASES = f"gateway, {MANY:,} aliases"
 MANY_KEYS = f"gateway, {MANY:,} gateway keys"
 LITELLM, PORTKEY = "LiteLLM's proxy", "Portkey's gateway"
+FERRO, TENSORZERO, ENVOY = "Ferro's gateway", "TensorZero's gateway", "Envoy"
+RIVALS: dict[str, Callable[..., Server]] = {
+    LITELLM: start_litellm,
+    PORTKEY: start_portkey,
+    FERRO: start_ferro,
+    TENSORZERO: start_tensorzero,
+    ENVOY: start_envoy,
+}
+"""How those are started; Envoy is a plain proxy here, as nginx is."""
+DEBIAN_PYTHON = ROOT / ".venv-deb" / "bin" / "python"
+"""Debian's interpreter with the gateway, where that is another one than this."""
 SESSIONS_NGINX, DECODING, SESSIONS_GATEWAY = "nginx, upgraded", "decoding relay", "gateway, sessions"
 PREFIXES = {"chat": "up/", "anthropic": "messages/", "gemini": "contents/"}
 """What stands before the models of each wire's provider in ``bench/mgw.yaml``."""
 DIRECTIONS = {f"{client} to {provider}": (client, provider) for client in WIRES for provider in WIRES}
 """The gateway, asked on one wire for a model of another's provider."""
 TRANSLATED = ("chat to anthropic", "anthropic to chat", "chat to gemini")
+
+
+def on_debian(name: str) -> str:
+    """Return the name of the same side, run by Debian's interpreter."""
+    return f"{name}, on Debian's Python"
+
+
+_GATHERS = "client_body_buffer_size 32m;"
 _UPGRADE = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
 
 
@@ -50,11 +83,12 @@ class Sides:
     def start(self, names: set[str]) -> None:
         """Start those that are asked for."""
         bench, wanted = self.bench, {*names}
-        if wanted & DIRECTIONS.keys():
-            wanted.add(GATEWAY)
+        on_both = {GATEWAY: DIRECTIONS.keys(), on_debian(GATEWAY): {*map(on_debian, DIRECTIONS)}}
+        wanted |= {gateway for gateway, its in on_both.items() if wanted & its}
         starters: dict[str, Callable[[], Server]] = {
             DIRECT: lambda: bench.servers[0],
             NGINX: lambda: bench.start("nginx"),
+            NGINX_GATHERS: lambda: bench.start("nginx", label="gathers", upload=_GATHERS),
             KLEIN: lambda: bench.start("klein+treq"),
             GATEWAY: lambda: bench.start("gateway"),
             SESSIONS_NGINX: lambda: bench.start("nginx", upgrade=_UPGRADE),
@@ -62,24 +96,50 @@ class Sides:
             DECODING: lambda: start_decoding_relay(bench),
             **self._large(),
             **(self._tls() if wanted & {TLS_NGINX, TLS_GATEWAY} else {}),
-            LITELLM: lambda: start_litellm(bench),
-            PORTKEY: lambda: start_portkey(bench),
+            on_debian(GATEWAY): lambda: self.start_debian("on-debian"),
+            **{name: partial(start, bench) for name, start in RIVALS.items()},
         }
         for name, start in starters.items():
             if name in wanted:
                 progress(f"starting {name}")
                 self._try(name, start)
-        gateway = self.servers.get(GATEWAY)
-        if gateway is None:
-            return
         for name in wanted & DIRECTIONS.keys():
-            client, provider = DIRECTIONS[name]
-            self.servers[name] = replace(gateway, wire=client, model_prefix=PREFIXES[provider])
+            self._aim(name, name, GATEWAY)
+        for name in DIRECTIONS:
+            if on_debian(name) in wanted:
+                self._aim(name, on_debian(name), on_debian(GATEWAY))
+
+    def _aim(self, direction: str, name: str, gateway: str) -> None:
+        client, provider = DIRECTIONS[direction]
+        if gateway in self.servers:
+            self.servers[name] = replace(self.servers[gateway], wire=client, model_prefix=PREFIXES[provider])
+
+    def start_debian(self, label: str, **fill: str) -> Server:
+        """Start a gateway on Debian's interpreter.
+
+        :raises NotInstalledError: there is none that is another one than this.
+        :raises DidNotStartError: it does not answer.
+        """
+        if not DEBIAN_PYTHON.exists():
+            why = (
+                f"no {DEBIAN_PYTHON.relative_to(ROOT)}, which make bench-ratios and make bench-public install"
+            )
+            raise NotInstalledError(f"{why} where {DEBIAN} is another Python")
+        return self._gateway(label, "up/", python=str(DEBIAN_PYTHON), **fill)
+
+    def start_lines(self) -> dict[str, str]:
+        """Return how each server was started."""
+        lines = {name: start_line(server, self.folder) for name, server in self.servers.items()}
+        return {f"started as, {name}": line for name, line in lines.items() if line}
 
     def warm_up(self, connections: int) -> None:
         """Send each server some requests, so that what a first crowd sets off is over."""
-        for server in self.servers.values():
-            unary(server, self.folder, 1, connections, 1)
+        for name, server in [*self.servers.items()]:
+            try:
+                unary(server, self.folder, 1, connections, 1)
+            except (NothingMeasuredError, OSError, subprocess.TimeoutExpired) as problem:
+                self.problems.append(f"{name} does not answer requests: {problem}")
+                del self.servers[name]
 
     def _large(self) -> dict[str, Callable[[], Server]]:
         asked = "alias-bench-1k: up/bench-1k"
@@ -112,6 +172,7 @@ class Sides:
         return {
             TLS_NGINX: lambda: self.bench.start("nginx", label="tls-nginx", verify_tls=verify, **to),
             TLS_GATEWAY: lambda: self._gateway("tls-gateway", "up/", ca_file=ca, **to),
+            on_debian(TLS_GATEWAY): lambda: self.start_debian("tls-on-debian", ca_file=ca, **to),
         }
 
     def _gateway(self, label: str, prefix: str, **fill: str) -> Server:

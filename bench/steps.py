@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.load import NothingMeasuredError
-from bench.machines import cpu_seconds
+from bench.machines import tree_cpu_seconds
 from bench.processes import Server
 from bench.results import Report, progress
 from bench.sides import DIRECT, Sides
@@ -55,9 +56,11 @@ class Found:
         values = [getattr(run, attribute) for run in self.runs.get((step, server), [])]
         return choose(values) if values else None
 
-    def added(self, step: str, server: str, attribute: str) -> Value:
+    def added(
+        self, step: str, server: str, attribute: str, choose: Callable[[list[float]], float] = min
+    ) -> Value:
         """Return what a proxy adds to the direct way."""
-        whole, direct = self.best(step, server, attribute), self.best(step, DIRECT, attribute)
+        whole, direct = (self.best(step, one, attribute, choose) for one in (server, DIRECT))
         return None if whole is None or direct is None or server == DIRECT else whole - direct
 
     def failures(self) -> dict[str, str]:
@@ -75,13 +78,16 @@ class Found:
         ]
 
 
-def measure(sides: Sides, steps: Sequence[Step], rounds: int, until_seconds: float) -> Found:
+def measure(
+    sides: Sides, steps: Sequence[Step], rounds: int, until_seconds: float, found: Found | None = None
+) -> Found:
     """Run the steps.
 
     :param rounds: the most of any step.
     :param until_seconds: no step begins later than this; a busy machine leaves some out.
+    :param found: where the runs go, for a caller that reports those of a measurement that was cut short.
     """
-    found, began = Found(), time.monotonic()
+    found, began = Found() if found is None else found, time.monotonic()
     for number_of_round in range(rounds):
         for step in steps:
             if number_of_round >= step.rounds:
@@ -104,7 +110,11 @@ def _run(step: Step, name: str, sides: Sides, found: Found) -> None:
         if run.whole <= 0:
             raise NothingMeasuredError(f"nothing came whole, {run.failed:.0f} failed")
         found.runs.setdefault((step.name, name), []).append(run)
-    except (NothingMeasuredError, OSError) as problem:  # it is reported; the others are still measured
+    except (
+        NothingMeasuredError,
+        OSError,
+        subprocess.TimeoutExpired,
+    ) as problem:  # it is reported; the others are still measured
         sides.problems.append(f"{step.name}, {name}: {type(problem).__name__}: {problem}")
 
 
@@ -112,8 +122,8 @@ def wait_until_quiet(server: Server, limit_seconds: float = 5.0) -> None:
     """Let the server finish what the last run left it, such as a thousand clients that have gone at once."""
     until = time.monotonic() + limit_seconds
     used = -1.0
-    while time.monotonic() < until and cpu_seconds(server.pid) - used > QUIET_SECONDS:
-        used = cpu_seconds(server.pid)
+    while time.monotonic() < until and tree_cpu_seconds(server.pid) - used > QUIET_SECONDS:
+        used = tree_cpu_seconds(server.pid)
         time.sleep(0.1)
 
 

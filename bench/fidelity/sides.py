@@ -12,7 +12,7 @@ from typing import Final
 
 from bench.fidelity.upstream import CHAT, CONTENTS, MESSAGES, RESPONSES, Provider
 from bench.processes import Server, free_port, serving, serving_gateway
-from bench.rivals import START_SECONDS, litellm_serve
+from bench.rivals import LITELLM_PROGRAM, START_SECONDS, litellm_serve
 
 PATHS: Final = {
     CHAT: "/v1/chat/completions",
@@ -105,6 +105,6 @@ def sides(folder: Path, upstream: Provider, *, with_rivals: bool) -> Iterator[li
 def _litellm(folder: Path, upstream: Provider) -> Iterator[Server]:
     config, port = folder / "litellm.yaml", free_port()
     config.write_text(Template(_LITELLM).substitute(upstream=upstream.port))
-    command = litellm_serve(config, port)
+    command = litellm_serve(LITELLM_PROGRAM, config, port)
     with serving("litellm", command, folder, port, "/health/liveliness", START_SECONDS) as server:
         yield server

@@ -20,6 +20,7 @@ ENVIRONMENTS = [
         "constraints.txt", ["$(VENV)/run.stamp", "$(VENV)/dev.stamp", ".venv-release/install.stamp"], id="dev"
     ),
     pytest.param("bench/constraints.txt", [".venv-bench/install.stamp"], id="bench"),
+    pytest.param("bench/constraints-rivals.txt", [".venv-rivals/install.stamp"], id="rivals"),
     pytest.param("tests/agents/constraints.txt", [".agents/install.stamp"], id="agents"),
     pytest.param("tests/agents/constraints-older.txt", [".agents/install.stamp"], id="agents, older"),
 ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
 from bench import ratios, sides
 from bench.load import Streams, Unary
 from bench.ratios import table
+from bench.sides import on_debian
 from bench.steps import Found
 
 FAST = Unary(10_000.0, 20.0, 0.5, 100.0, 200.0, 1000.0, 0.0)
@@ -26,7 +28,35 @@ def test_the_quietest_round_counts() -> None:
     found.runs[ratios.UNARY, sides.NGINX] = [FAST, replace(FAST, cpu_us=25.0)]
     found.runs[ratios.UNARY, sides.GATEWAY] = [replace(FAST, cpu_us=90.0), replace(FAST, cpu_us=60.0)]
     one = line(found, "CPU, 1 kB, 32 connections, µs/request")
-    assert list(one[1:]) == ["nginx", "20.0", "60.0", "3.00", "3.5"]
+    assert list(one[1:]) == ["nginx", "20.0", "60.0", "3.00", "–", "–", "3.5"]
+
+
+def test_a_second_table_has_the_median_of_all_rounds() -> None:
+    found = Found()
+    found.runs[ratios.UNARY, sides.NGINX] = [replace(FAST, cpu_us=cpu) for cpu in (20.0, 30.0, 25.0)]
+    found.runs[ratios.UNARY, sides.GATEWAY] = [replace(FAST, cpu_us=cpu) for cpu in (60.0, 100.0, 75.0)]
+    [row] = table(found, median).rows
+    assert list(row[2:5]) == ["25.0", "75.0", "3.00"]
+
+
+def test_debians_python_has_columns_of_its_own() -> None:
+    found = Found()
+    found.runs[ratios.UNARY, sides.NGINX] = [FAST]
+    found.runs[ratios.UNARY, sides.GATEWAY] = [replace(FAST, cpu_us=80.0)]
+    found.runs[ratios.UNARY, on_debian(sides.GATEWAY)] = [replace(FAST, cpu_us=70.0)]
+    [row] = table(found, min, "gateway, 3.11.7 without PGO", "Debian's Python, 3.11.2 with PGO and LTO").rows
+    assert list(row[2:7]) == ["20.0", "80.0", "4.00", "70.0", "3.50"]
+
+
+def test_a_gateway_that_is_compared_with_itself_is_compared_on_the_same_python() -> None:
+    found = Found()
+    direction = sides.TRANSLATED[0]
+    found.runs[ratios.UNARY_4K, sides.GATEWAY] = [replace(FAST, cpu_us=100.0)]
+    found.runs[ratios.UNARY_4K, direction] = [replace(FAST, cpu_us=200.0)]
+    found.runs[ratios.UNARY_4K, on_debian(sides.GATEWAY)] = [replace(FAST, cpu_us=80.0)]
+    found.runs[ratios.UNARY_4K, on_debian(direction)] = [replace(FAST, cpu_us=120.0)]
+    one = line(found, f"CPU, 4 kB, {direction}, µs/request")
+    assert list(one[2:7]) == ["100.0", "200.0", "2.00", "120.0", "1.50"]
 
 
 def test_what_is_added_is_above_the_direct_way() -> None:
@@ -49,6 +79,11 @@ def test_every_step_that_is_run_has_a_row() -> None:
         found.runs |= {(step.name, server): [CHUNKS if streamed else FAST] for server in step.servers}
     assert [row[0] for row in table(found).rows] == [row.title for row in ratios.ROWS]
     assert [row[0] for row in table(found).rows if "–" in row[2:4]] == []
+
+
+def test_one_word_picks_the_steps_of_a_run() -> None:
+    assert {step.name for step in ratios.chosen(ratios.STEPS, " up")} == {*ratios.UP}
+    assert ratios.chosen(ratios.STEPS, "") == [*ratios.STEPS]
 
 
 @pytest.mark.parametrize("failed", [0.0, 3.0])
