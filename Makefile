@@ -3,8 +3,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEBIAN_PYTHON ?= /usr/bin/python3
 MINUTES ?= 20
-# Of bench-ratios: only steps with this word in their name.
+# Of bench-ratios and bench-public: only steps with this word in their name.
 ONLY ?=
+# RIVALS=1 measures bench-public beside the gateways of others.
+RIVALS ?=
 # How "make pins" looks versions up; "make pins UPGRADE=" keeps those that are pinned and still allowed.
 UPGRADE ?= --upgrade
 LOOK_UP = .venv-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make pins' $(UPGRADE)
@@ -12,7 +14,7 @@ PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
+.PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-public bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -41,6 +43,7 @@ help:
 	@echo 'make bench-history    measure the queries of the dashboard with a million usage events'
 	@echo 'make bench-streams    measure what an open stream takes in memory'
 	@echo 'make bench-workers    measure what workers cost in CPU and memory'
+	@echo 'make bench-public   measure the gateway by the public method for gateways, in eight minutes'
 	@echo 'make bench-rivals   install the gateways of others, Envoy and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents and agent SDKs with the gateway'
@@ -127,6 +130,9 @@ bench: $(VENV)/dev.stamp .venv-deb
 
 bench-ratios: $(VENV)/dev.stamp .venv-deb
 	$(BIN)/python -m bench.ratios $(if $(ONLY),--only '$(ONLY)')
+
+bench-public: $(VENV)/dev.stamp .venv-deb
+	$(BIN)/python -m bench.public $(if $(ONLY),--only '$(ONLY)') $(if $(RIVALS),--rivals)
 
 bench-realtime: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.realtime

@@ -92,7 +92,7 @@ def path_of(server: Server, model: str, *, stream: bool = False) -> str:
 
 
 def key_line(server: Server) -> str:
-    """The key, and the header lines that stand behind it."""
+    """Return the key, and the header lines that stand behind it."""
     return "\r\n".join((EDGE_KEY, *server.more_headers))
 
 
@@ -194,7 +194,8 @@ def _posted(
     )
 
 
-def _streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
+def streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
+    """Return the command that opens so many streams of a model."""
     asking = sized_request(server.wire, server.model_prefix + model, 1024, stream=True).decode()
     to = (str(server.port), path_of(server, model, stream=True), END_MARKS[server.wire])
     return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), key_line(server), asking)
@@ -208,7 +209,7 @@ def streams(
     :param opened_per_second: 0: all at once.
     """
     rate = ("-r", str(opened_per_second)) if opened_per_second else ()
-    command = _streams_command(server, folder, count, f"bench-stream-{chunks}-{interval_ms}", *rate)
+    command = streams_command(server, folder, count, f"bench-stream-{chunks}-{interval_ms}", *rate)
     memory = resident_bytes(server.pid)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
@@ -234,7 +235,7 @@ def streams(
 @contextmanager
 def open_streams(server: Server, folder: Path, count: int, *options: str) -> Iterator[int]:
     """Hold ``count`` streams that have begun and fallen silent; yields how many there are."""
-    command = _streams_command(server, folder, count, "bench-idle", "-i", *options)
+    command = streams_command(server, folder, count, "bench-idle", "-i", *options)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as client:
         assert client.stdout is not None
         yield int(result(client.stdout.readline())["open"])

@@ -87,8 +87,8 @@ class Bench:
     """A folder for the run, the compiled programs in it, and the servers that it started."""
 
     folder: Path
-    programs: tuple[str, str] = ("upstream", "streams")
-    """The upstream, which is started, and the client, as they are named in ``bench/c``."""
+    programs: tuple[str, ...] = ("upstream", "streams")
+    """The upstream, which is started, and the clients, as they are named in ``bench/c``."""
     upstream_port: int = 0
     servers: list[Server] = field(default_factory=list)
 

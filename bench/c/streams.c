@@ -220,9 +220,9 @@ static double at(struct sample *of, double share) {
 
 static void report(uint64_t since) {
     printf("{\"completed\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"reads\":%lu,\"seconds\":%.6f,"
-           "\"delay_p50_us\":%.0f,\"delay_p99_us\":%.0f,\"first_p50_us\":%.0f,\"first_p99_us\":%.0f}\n",
+           "\"delay_p50_us\":%.0f,\"delay_p99_us\":%.0f,\"delay_max_us\":%.0f,\"first_p50_us\":%.0f,\"first_p99_us\":%.0f}\n",
            completed, failed, events, bytes, reads, (double)(now_ns() - since) / 1e9, at(&delays, 0.5),
-           at(&delays, 0.99), at(&firsts, 0.5), at(&firsts, 0.99));
+           at(&delays, 0.99), at(&delays, 1.0), at(&firsts, 0.5), at(&firsts, 0.99));
     fflush(stdout);
 }
 

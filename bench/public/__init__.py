@@ -1,0 +1,1 @@
+"""The gateway by the public method for gateways; see ``docs/public-benchmark.rst``."""
