@@ -266,7 +266,7 @@ int main(int argc, char **argv) {
             due = start + (uint64_t)((double)++asked * 1e9 / rate);
         }
         waited = waited || (asked < wanted && due <= now);
-        uint64_t until = asked < wanted && idle_len ? due : end + GRACE;
+        uint64_t until = asked == wanted ? end + GRACE : idle_len ? due : due + BACKLOG + 1;
         now = now_ns();
         uint64_t wait = until > now ? until - now : 0;
         struct timespec timeout = {(time_t)(wait / SECOND), (long)(wait % SECOND)};

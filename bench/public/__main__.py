@@ -17,7 +17,7 @@ from typing import Final
 from bench.machines import NGINX as NGINX_PROGRAM
 from bench.public.measures import MemoryWindows
 from bench.public.report import ALONE, grid_table, main_table, warnings
-from bench.public.run import PARTS, Run
+from bench.public.run import PARTS, PROTOCOLS, Run
 from bench.ratios import builds
 from bench.results import Report, measuring
 from bench.rivals import rival_versions
@@ -38,11 +38,14 @@ def main() -> int:
         "--rivals", action="store_true", help="beside the gateways of others (make bench-rivals)"
     )
     parser.add_argument(
-        "--plateau", type=float, default=30.0, metavar="SECONDS", help="the most load on memory (30)"
+        "--plateau", type=float, metavar="SECONDS", help="the most load on memory (30; with --rivals 20)"
     )
     options = parser.parse_args()
     parts = [part for part in PARTS if options.only in part]
-    windows = MemoryWindows(window=max(5.0, options.plateau / 3), most=options.plateau)
+    if options.rivals and not options.only:
+        parts.remove(PROTOCOLS)  # of ours alone, and known from the other run
+    most = options.plateau or (20.0 if options.rivals else 30.0)
+    windows = MemoryWindows(window=max(5.0, most / 3), most=most)
     with measuring("public", LIMIT_SECONDS, NGINX_PROGRAM, "wrk", "gcc", "taskset", "setpriv") as report:
         servers = BESIDE if options.rivals else OURS
         run = Run(servers, parts, windows, time.monotonic() + BEGIN_UNTIL_SECONDS)

@@ -52,6 +52,8 @@ class Frontier:
     probes: list[Probe]
     late_p99_us: float
     """How late the client itself was in the worst probe that counts."""
+    is_exact: bool = True
+    """Whether the search had time enough to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Held:
 
     streams: Reading
     probes: list[Probe]
+    is_exact: bool = True
+    """Whether the search had time enough to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +109,10 @@ def frontier(server: Server, folder: Path, until: float) -> Frontier:
         return Probe(rate, found["p99_us"], found["failed"] + found["unfinished"])
 
     bounds = [bound * 1000.0 for bound in BOUNDS_MS]
-    _search(probes, probe, bounds, best.per_second * 1.1, _MOST_PROBES, until)
+    is_exact = _search(probes, probe, bounds, best.per_second * 1.1, _MOST_PROBES, until)
     readings = {bound: reading(probes, bound * 1000.0) for bound in BOUNDS_MS}
     counted = {one.load for one in readings.values() if one.load}
-    return Frontier(best, readings, probes, max((lates[rate] for rate in counted), default=0.0))
+    return Frontier(best, readings, probes, max((lates[rate] for rate in counted), default=0.0), is_exact)
 
 
 def at_rate(server: Server, folder: Path, rate: float) -> dict[str, float]:
@@ -143,8 +147,8 @@ def held(server: Server, folder: Path, until: float) -> Held:
         missing = count * CHUNKS > found["events"]  # and those of its wire that begin and end a stream
         return Probe(load, found["delay_max_us"], found["failed"] + missing)
 
-    _search(probes, probe, [STALL_US], MOST_STREAMS, _FEW_FOR_STREAMS, until, start=128.0)
-    return Held(reading(probes, STALL_US), probes)
+    is_exact = _search(probes, probe, [STALL_US], MOST_STREAMS, _FEW_FOR_STREAMS, until, start=128.0)
+    return Held(reading(probes, STALL_US), probes, is_exact)
 
 
 def _search(
@@ -155,12 +159,13 @@ def _search(
     limit: int,
     until: float,
     start: float = 0.0,
-) -> None:
-    """Probe until all bounds are known, or the probes or the time are used up."""
+) -> bool:
+    """Probe until all bounds are known, or the probes or the time are used up; say whether they are known."""
     load = start or next_load(probes, bounds_us, most)
     while load is not None and len(probes) < limit and time.monotonic() < until:
         probes.append(probe(load))
         load = next_load(probes, bounds_us, most)
+    return load is None
 
 
 def memory(server: Server, folder: Path, windows: MemoryWindows) -> Memory:

@@ -121,6 +121,13 @@ def warnings(outcome: Outcome) -> list[str]:
         for name, one in outcome.frontiers.items()
         if name != DIRECT and _is_of_the_rig(one, outcome.frontiers.get(DIRECT))
     ]
+    searched = {"rates": outcome.frontiers, "streams": outcome.held}
+    found += [
+        f"{name}: the search for {part} had no time to end; the server may carry more"
+        for part, those in searched.items()
+        for name, one in those.items()
+        if not one.is_exact
+    ]
     return found + [
         f"{name}: the client itself was {one.late_p99_us:,.0f} µs late (p99) in a probe that counts"
         for name, one in outcome.frontiers.items()

@@ -71,6 +71,17 @@ def test_a_limit_of_the_bench_is_not_taken_for_one_of_the_server() -> None:
     assert [text.partition(":")[0] for text in found] == [NGINX]
 
 
+def test_a_search_that_had_no_time_to_end_is_said_so() -> None:
+    cut = Outcome(
+        frontiers={GATEWAY: replace(FRONTIER, is_exact=False), NGINX: FRONTIER},
+        held={NGINX: Held(Reading(300.0, 90_000.0, is_floor=False), [], is_exact=False)},
+    )
+    assert warnings(cut) == [
+        "gateway: the search for rates had no time to end; the server may carry more",
+        "nginx: the search for streams had no time to end; the server may carry more",
+    ]
+
+
 def test_a_client_that_was_late_itself_is_said_so() -> None:
     [said] = warnings(Outcome(frontiers={GATEWAY: replace(FRONTIER, late_p99_us=800.0)}))
     assert "late" in said
