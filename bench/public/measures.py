@@ -108,7 +108,7 @@ def frontier(server: Server, folder: Path, until: float) -> Frontier:
         lates[rate] = min(found["late_p99_us"], lates.get(rate, found["late_p99_us"]))
         return Probe(rate, found["p99_us"], found["failed"] + found["unfinished"])
 
-    bounds = [bound * 1000.0 for bound in BOUNDS_MS]
+    bounds = [bound * 1000.0 for bound in reversed(BOUNDS_MS)]
     is_exact = _search(probes, probe, bounds, best.per_second * 1.1, _MOST_PROBES, until)
     readings = {bound: reading(probes, bound * 1000.0) for bound in BOUNDS_MS}
     counted = {one.load for one in readings.values() if one.load}

@@ -23,7 +23,7 @@ from tests.support.wires import WIRES
 RATES, STREAMS, MEMORY, PROTOCOLS = "rates", "streams", "memory", "protocols"
 PARTS: Final = (ALONE, RATES, STREAMS, MEMORY, PROTOCOLS)
 ROUNDS: Final = 5
-_SEARCH_SECONDS: Final = {RATES: 150.0, STREAMS: 100.0}
+_SEARCH_SECONDS: Final = {RATES: 200.0, STREAMS: 100.0}
 """For all servers, in equal shares; behind its share, the search on a server begins no other probe."""
 
 

@@ -1,8 +1,9 @@
 """The search for the highest load that a server carries within a bound.
 
-All bounds share one set of probes: a rate that was tried for one says something of the others. A failed
-probe is repeated once, since whatever disturbs a probe makes it worse, and the better one counts. A bound's
-search ends when the lowest rate that failed is within :data:`PRECISION` of the highest that passed.
+All bounds share one set of probes: a rate that was tried for one says something of the others.  A probe
+that failed and was near is repeated once, since whatever disturbs a probe makes it worse, and the better
+one counts.  A bound's search ends when the lowest rate that failed is within :data:`PRECISION` of the
+highest that passed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ PRECISION: Final = 1.08
 LEAST: Final = 64
 """A bound that is not kept at this part of the most that a server can do is not kept at all."""
 TRIES: Final = 2
+NEAR: Final = 3
+"""A probe that missed its bound by more than this factor is not repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def reading(probes: Sequence[Probe], bound_us: float) -> Reading:
 def next_load(probes: Sequence[Probe], bounds_us: Sequence[float], most: float) -> float | None:
     """Return the load to try next, or nothing once all bounds are known.
 
-    :param bounds_us: the strictest first.
+    :param bounds_us: the loosest first, since a search without time enough then leaves out the strictest.
     :param most: no higher load is tried.
     """
     for bound in bounds_us:
@@ -67,7 +70,7 @@ def next_load(probes: Sequence[Probe], bounds_us: Sequence[float], most: float) 
 
 def _next_for(probes: Sequence[Probe], bound_us: float, most: float) -> float | None:
     passed, failed = _span(probes, bound_us)
-    if failed < inf and sum(probe.load == failed for probe in probes) < TRIES:
+    if failed < inf and _is_worth_another([probe for probe in probes if probe.load == failed], bound_us):
         return failed
     if passed >= most or failed / max(passed, most / LEAST) <= PRECISION:
         return None
@@ -76,6 +79,10 @@ def _next_for(probes: Sequence[Probe], bound_us: float, most: float) -> float | 
     if failed == inf:
         return min(passed * 1.5, most)
     return sqrt(passed * failed) if passed else max(failed / 3, most / LEAST)
+
+
+def _is_worth_another(failed: Sequence[Probe], bound_us: float) -> bool:
+    return len(failed) < TRIES and min(probe.worst_us for probe in failed) <= NEAR * bound_us
 
 
 def _span(probes: Sequence[Probe], bound_us: float) -> tuple[float, float]:
