@@ -40,7 +40,7 @@ MAX_WORK: Final = 16
 class MemoryPart(Protocol):
     """What keeps something in the database."""
 
-    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+    def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Keep what it needs of exchanges that have ended; runs on the reactor's thread."""
         ...
 

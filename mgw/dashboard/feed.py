@@ -16,7 +16,7 @@ looked at, so that a reader of a few rare kinds that connects again has lost not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -171,7 +171,7 @@ class Feed:
         """How many read now."""
         return len(self._readers)
 
-    def record_rows(self, rows: Iterable[SettledExchange]) -> None:
+    def record_rows(self, rows: Sequence[SettledExchange]) -> None:
         """Tell the usage events of exchanges."""
         self.ring.add_rows(rows)
         if self._readers:

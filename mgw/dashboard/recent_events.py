@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from mgw.dashboard.event_memory import Work
-from mgw.dashboard.event_ring import MAX_DROPPED_CHARS
+from mgw.dashboard.event_ring import is_long, may_be_long
 from mgw.usage.event import SettledExchange
-from mgw.usage.labels import MAX_SHARED_CHARS
 from mgw.usage.record import encode_settled
 from mgw.usage.usage_table import TABLE, create_table, insert_lines
 
@@ -45,21 +44,17 @@ class RecentEvents:
     """What is in the table, the oldest first: the last row that was written together, and how much text that
     was.  It belongs to the thread."""
 
-    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+    def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Keep the records of exchanges."""
         if not self.wanted():
             return
         waiting = self._waiting
-        for row in rows:  # for every exchange of the gateway: nothing here calls a Python function
-            model, dropped = row.labels.model, row.dropped_fields
-            if (model is not None and len(model) > MAX_SHARED_CHARS) or (
-                dropped is not None and sum(map(len, dropped)) > MAX_DROPPED_CHARS
-            ):
-                line = encode_settled(row)
-                self._text_bytes += len(line)
-                waiting.append(line)
-            else:
-                waiting.append(row)
+        if may_be_long(rows):
+            lines = [encode_settled(row) if is_long(row) else row for row in rows]
+            self._text_bytes += sum([len(line) for line in lines if isinstance(line, bytes)])
+            waiting.extend(lines)
+        else:
+            waiting.extend(rows)
         while len(waiting) > MAX_EVENTS or self._text_bytes > MAX_TEXT_BYTES:
             oldest = waiting.popleft()
             if oldest.__class__ is bytes:

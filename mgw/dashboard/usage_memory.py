@@ -1,26 +1,28 @@
 """What completed requests add to the sums in memory, for a gateway without ``hooks.sqlite``.
 
-Told of each exchange, as a sink is, it adds up the amounts of those that are alike: of the same minute, with
-the same labels and outcome, and with the same amounts known or unknown.  What the figures are is then said by
-the same SQL as that of a file (:mod:`mgw.usage.usage_sums`), once for each of these groups.  An event costs a
-look-up and a few additions; to put it into a table instead and add it up there takes ten times as long.
-
-Its times are put on a list: to find their buckets is left to the thread of the database
-(:mod:`mgw.dashboard.usage_spans`), which gets all of this when somebody asks, or when there is much of it.
+Told of each exchange, as a sink is, it keeps the records of those together that are alike: of the same
+minute, with the same labels and outcome, and with the same amounts known or unknown.  An event costs a
+look-up and an entry of a list.  When somebody asks, or when there is much of it, the thread of the database
+(:mod:`mgw.dashboard.usage_spans`) gets all of this, adds up the amounts of each group in a few loops, and
+finds the buckets of its times.  What the figures are is then said by the same SQL as that of a file
+(:mod:`mgw.usage.usage_sums`), once for each group; to put each event into a table instead and add it up there
+takes ten times as long.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mgw.canonical.reply import NO_USAGE
+from msgspec.structs import replace
+
 from mgw.dashboard.event_memory import Work
 from mgw.dashboard.usage_spans import Summed, UsageSpans
-from mgw.usage.buckets import bucket_of, text_of
+from mgw.usage.buckets import BOUNDS, bucket_of, text_of
 from mgw.usage.event import Outcome, SettledExchange
 from mgw.usage.labels import ExchangeLabels
 from mgw.usage.usage_read import MAX_KEY_BYTES, OTHER
@@ -39,7 +41,6 @@ _AMOUNTS: Final = (
     *("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"),
     *("session_minutes", "cost_usd"),
 )
-_MINUTES, _COST = _AMOUNTS.index("session_minutes"), _AMOUNTS.index("cost_usd")
 _TABLE: Final = "usage_groups"
 _COLUMNS: Final = (
     *("minute", *LABELS, "modality", "transport", "stream", "events", *_AMOUNTS),
@@ -57,16 +58,8 @@ _Key = tuple[int, ExchangeLabels, Outcome, str | None, bool | None, bool, bool, 
 amounts they have not: tokens, minutes, a cost."""
 
 
-class _Group:
-    """What some exchanges amount to that are alike."""
-
-    __slots__ = ("amounts", "events", "latency_ms", "ttft_ms")
-
-    def __init__(self) -> None:
-        self.events = 0
-        self.amounts: list[int | None] = [None] * len(_AMOUNTS)
-        self.latency_ms: list[float] = []
-        self.ttft_ms: list[float] = []
+_Group = list[SettledExchange]
+"""Exchanges that are alike."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,33 +80,34 @@ class UsageMemory:
     _spans: UsageSpans = field(default_factory=UsageSpans, repr=False)
     """The sums, which belong to the thread."""
 
-    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+    def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Add exchanges."""
         if not self.wanted():
             return
-        waiting = self._waiting
+        waiting, events = self._waiting, 0
+        minute, first, last = 0, 0.0, 0.0
         for settled in rows:
-            usage, session, cost = settled.usage, settled.session, settled.cost
+            usage, session = settled.usage, settled.session
+            if not first < settled.time < last:
+                minute = int(settled.time * 1000) // _MILLISECONDS
+                first, last = minute * 60 + 0.001, minute * 60 + 59.999  # surely in the same minute
             key = (
-                int(settled.time * 1000) // _MILLISECONDS,
+                minute,
                 settled.labels,
                 settled.outcome,
                 settled.error,
                 settled.stream,
                 usage.tokens_in is usage.tokens_out is None,
                 session is None or session.minutes is None,
-                cost is None,
+                settled.cost is None,
             )
             found = waiting.get(key)
             if found is None:
-                found = waiting[key] = _Group()
-            found.events += 1
-            if usage is not NO_USAGE or session is not None or cost is not None:
-                _add_amounts(found.amounts, settled)
-            found.latency_ms.append(settled.latency_ms)
-            if settled.ttft_ms is not None:
-                found.ttft_ms.append(settled.ttft_ms)
-            self._events += 1
+                found = waiting[key] = []
+            is_short = settled.dropped_fields is None and settled.error_message is None
+            found.append(settled if is_short else _shortened(settled))
+            events += 1
+        self._events += events
         if len(waiting) >= MAX_WAITING or self._events >= MAX_EVENTS:
             self._on_much()
 
@@ -140,17 +134,9 @@ class UsageMemory:
             self._waiting, self._events = {}, 0
 
 
-def _add_amounts(amounts: list[int | None], settled: SettledExchange) -> None:
-    """Add the tokens, the minutes and the money of an exchange as far as they are known, in whole units."""
-    usage, session = settled.usage, settled.session
-    tokens = (usage.tokens_in, usage.tokens_out, usage.cache_read, usage.cache_write, usage.reasoning)
-    for index, count in enumerate(tokens):
-        if count is not None:
-            amounts[index] = (amounts[index] or 0) + count
-    if session is not None and session.minutes is not None:
-        amounts[_MINUTES] = (amounts[_MINUTES] or 0) + round(round(session.minutes, 3) * THOUSANDTHS)
-    if settled.cost is not None:
-        amounts[_COST] = (amounts[_COST] or 0) + settled.cost
+def _shortened(settled: SettledExchange) -> SettledExchange:
+    """Return an exchange without texts that may be long and do not count."""
+    return replace(settled, dropped_fields=None, error_message=None)
 
 
 def _sum_up(connection: sqlite3.Connection, waiting: Mapping[_Key, _Group]) -> list[Summed]:
@@ -177,19 +163,57 @@ def _row(key: _Key, group: _Group) -> tuple[Any, ...]:  # Any: as the table has 
     return (
         minute,
         *(_clean(named[label]) for label in LABELS),
-        *(labels.modality, labels.transport, stream, group.events, *group.amounts),
-        *_time_sums(group.latency_ms),
-        *_time_sums(group.ttft_ms),
+        *(labels.modality, labels.transport, stream, len(group), *_amounts_of(group)),
+        *_time_sums([settled.latency_ms for settled in group]),
+        *_time_sums([settled.ttft_ms for settled in group if settled.ttft_ms is not None]),
     )
 
 
-def _time_sums(milliseconds: list[float]) -> tuple[int | None, str | None]:
+def _amounts_of(group: _Group) -> tuple[int | None, ...]:
+    """Return the tokens, the minutes and the money of exchanges as far as they are known, in whole units."""
+    used = [settled.usage for settled in group]
+    sessions = [settled.session for settled in group if settled.session is not None]
+    return (
+        _sum_of([usage.tokens_in for usage in used if usage.tokens_in is not None]),
+        _sum_of([usage.tokens_out for usage in used if usage.tokens_out is not None]),
+        _sum_of([usage.cache_read for usage in used if usage.cache_read is not None]),
+        _sum_of([usage.cache_write for usage in used if usage.cache_write is not None]),
+        _sum_of([usage.reasoning for usage in used if usage.reasoning is not None]),
+        _sum_of(_thousandths([one.minutes for one in sessions if one.minutes is not None])),
+        _sum_of([settled.cost for settled in group if settled.cost is not None]),
+    )
+
+
+def _sum_of(amounts: Sequence[int]) -> int | None:
+    """Return the sum of the amounts that are known; ``None`` where none is."""
+    return sum(amounts) if amounts else None
+
+
+def _thousandths(numbers: Iterable[float]) -> list[int]:
+    """Return numbers as events have them, with three decimals, in whole thousandths."""
+    # The short way is right unless a number is half way between two others.
+    return [
+        whole
+        if -0.49 < (near := number * THOUSANDTHS) - (whole := int(near + 0.5)) < 0.49
+        else round(round(number, 3) * THOUSANDTHS)
+        for number in numbers
+    ]
+
+
+def _time_sums(milliseconds: Sequence[float]) -> tuple[int | None, str | None]:
     """Return the sum of times in microseconds, and their counts."""
     if not milliseconds:
         return None, None
-    # The line has three decimals.
-    values = [round(round(value, 3) * THOUSANDTHS) for value in milliseconds]
-    return sum(values), text_of(Counter(map(bucket_of, values)))
+    values = _thousandths(milliseconds)
+    values.sort()
+    buckets: Counter[int] = Counter()
+    at, end = 0, len(values)
+    while at < end:  # once for each bucket that has any
+        bucket = bucket_of(values[at])
+        after = bisect_right(values, BOUNDS[bucket], at) if bucket < len(BOUNDS) else end
+        buckets[bucket] = after - at
+        at = after
+    return sum(values), text_of(buckets)
 
 
 def _clean(name: str | None) -> str | None:

@@ -43,6 +43,8 @@ class ExchangeLabels:
     client: str | None = None
     client_label: str = field(init=False, repr=False)
     """The same, where it is a name; else a word that says what it is."""
+    is_long: bool = field(init=False, repr=False)
+    """Whether they have a name that is too long to be kept for others."""
     consumes: bool = field(init=False, repr=False)
     """Whether an exchange takes something of a model that has tokens or a price."""
     json_text: Raw | None = field(default=None, init=False, repr=False)
@@ -60,6 +62,7 @@ class ExchangeLabels:
         client = self.client
         is_named = client is not None and not client.startswith(DIGEST_PREFIX)
         self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
+        self.is_long = self.model is not None and len(self.model) > MAX_SHARED_CHARS
         self.consumes = consumes(self.provider, self.modality, self.route)
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.usage.event import ELLIPSIS, MAX_LINE_BYTES, MAX_NAME, SettledExchange
-from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
+from mgw.usage.labels import ExchangeLabels
 from mgw.usage.record import EndedRequest
 from mgw.workers.messages import ChannelMessage, Rows
 
@@ -184,7 +184,7 @@ def _ended_message(batch: Sequence[EndedRequest]) -> Rows:
 
 def _are_kept(labels: ExchangeLabels) -> bool:
     """Whether others are to have them: those with a long name are no more shared in a process, either."""
-    return labels.model is None or len(labels.model) <= MAX_SHARED_CHARS
+    return not labels.is_long
 
 
 def _labels_of(texts: _Texts) -> ExchangeLabels:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mgw.dashboard.event_memory import EventMemory
@@ -15,7 +19,8 @@ from mgw.dashboard.usage import ask_memory
 from mgw.dashboard.usage_memory import MAX_EVENTS, MAX_KEPT, MAX_WAITING, UsageMemory
 from mgw.dashboard.usage_query import By, UsageQuery
 from mgw.dashboard.usage_spans import KEPT_HOURS, MAX_NAMES, MAX_SPANS, MINUTE, MINUTES
-from mgw.usage.event import SettledExchange
+from mgw.usage.buckets import BOUNDS, add_up, bucket_of
+from mgw.usage.event import SettledExchange, timestamp
 from tests.support.deferreds import result_of
 from tests.support.usage import AtOnce, OnDemand, exchange
 
@@ -50,6 +55,44 @@ class Kept:
         with self.memory.open() as connection:
             ((number,),) = connection.execute("SELECT count(*) FROM usage_hours")
             return int(number)
+
+
+TIMES = st.floats(0, 1e9) | st.integers(0, 10**7).map(lambda thousandths: thousandths / 1000)
+
+
+@given(values=st.lists(TIMES | st.integers(0, 10**4).map(lambda number: number / 16), min_size=1))
+@example(values=[0.0, 0.0005, 0.0015, 2.675, 0.0625, 1e9])
+@example(values=[bound / 1000 for bound in BOUNDS])
+@example(values=[(bound + 1) / 1000 for bound in BOUNDS])
+def test_times_are_added_up_and_counted_as_each_is_written(values: list[float]) -> None:
+    kept = Kept()
+    kept.record(*(exchange(time=NOW - 1.0, latency_ms=value, ttft_ms=None) for value in values))
+    kept.memory.prepare()
+    with kept.memory.open() as connection:
+        ((total, counts),) = connection.execute(
+            "SELECT sum(latency_us), group_concat(latency_counts, '') FROM usage_hours"
+        )
+    microseconds = [round(round(value, 3) * 1000) for value in values]
+    assert total == sum(microseconds)
+    assert add_up(counts) == Counter(map(bucket_of, microseconds))
+
+
+@given(moments=st.lists(st.floats(-130, 0) | st.integers(-130_000, 0).map(lambda ms: ms / 1000), min_size=1))
+@example(moments=[-60.5, -59.5, -60.0004, -59.9996, -60.0, -0.0004])
+def test_events_of_one_batch_count_in_the_minutes_that_their_lines_name(moments: list[float]) -> None:
+    kept = Kept()
+    rows = [exchange(time=NOW + moment) for moment in moments]
+    kept.sums.record_all(rows)
+    found = {row["time"][:16]: row["requests"] for row in kept.answer()["series"]}
+    assert found == Counter(timestamp(row.time)[:16] for row in rows)
+
+
+def test_what_may_be_long_does_not_wait_with_the_sums() -> None:
+    kept, text = Kept(), "x" * 10_000
+    before = getrefcount(text)
+    kept.record(exchange(time=NOW - 1.0, dropped_fields=(text,), error_message=text))
+    assert getrefcount(text) == before
+    assert kept.answer()["totals"]["requests"] == 1
 
 
 def times(answer: Any) -> list[str]:

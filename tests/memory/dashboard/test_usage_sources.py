@@ -51,7 +51,7 @@ def from_memory(events: Sequence[UsageEvent], query: UsageQuery) -> Any:
     sums = UsageMemory(lambda: NOW, lambda: True)
     memory = EventMemory(runner, [sums])
     sums.full = memory.write
-    sums.record_all(with_shared_labels(events))
+    sums.record_all(list(with_shared_labels(events)))
     return json.loads(result_of(ask_memory(EventQueries(runner), memory, query)))
 
 
