@@ -96,6 +96,15 @@ def test_one_event_is_held_however_long_it_is() -> None:
     assert read_all(ring) == ids(2, 2)
 
 
+@pytest.mark.parametrize("batch", range(1, SIZE + 1))
+def test_text_that_batches_of_rows_overwrite_no_longer_counts(batch: int) -> None:
+    ring = EventRing(START, SIZE)
+    ring.add(EventKind.LOG, Note("a line"))
+    for _ in range(0, 2 * SIZE, batch):
+        ring.add_rows(rows(0, batch))
+    assert ring.text_bytes == 0
+
+
 def test_text_that_is_overwritten_no_longer_counts() -> None:
     ring = EventRing(START, SIZE)
     ring.add_rows(rows(0, SIZE))
