@@ -19,6 +19,7 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.last_event import EventPattern
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.stream_end import StreamEvents, tells_error
+from mgw.wire.byte_search import LONG_BYTES, holds
 from mgw.wire.sse import Event
 
 MAX_CHOICES: Final = 128
@@ -102,7 +103,7 @@ def _is_silent(choice: Any) -> bool:  # Any: JSON of whatever type
 
 def count_choices(body: bytes) -> int:
     """Return how many choices a request asks for."""
-    if b'"n"' not in body:
+    if not (b'"n"' in body if len(body) <= LONG_BYTES else holds(body, b'"n"')):
         return 1
     try:
         asked = _ASKED.decode(body).n
