@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.web.server import Request
 
 from mgw.clients.origins import Host, OwnPages, parse_host
 from mgw.clients.peers import client_behind, is_loopback, is_trusted
@@ -27,6 +26,9 @@ from mgw.nouns.secret import Secret
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
 from mgw.routing.table import denied_routes
+
+if TYPE_CHECKING:
+    from twisted.web.server import Request  # no more than its type: see mgw.dashboard.recorder
 
 _API: Final = next(route for route in DASHBOARD_ROUTES if route.name == "dashboard_api")
 SAFE_METHODS: Final = frozenset({b"GET", b"HEAD"})

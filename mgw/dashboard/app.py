@@ -7,7 +7,7 @@ serves the request renders in OpenAI's shape.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from urllib.parse import unquote
@@ -19,7 +19,6 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from mgw.config.settings import Config
 from mgw.dashboard.access import SAFE_METHODS, Access
-from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.openapi import describe_api
@@ -33,7 +32,6 @@ from mgw.dashboard.usage import DashboardUsage
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.resource_tree import ResourceTree
 from mgw.routing.match import unknown_endpoint
-from mgw.usage.event import SettledExchange
 
 _API: Final = "/v1/dashboard"
 _ENTRY: Final = f"{_API}/oauth/<entry>"
@@ -57,7 +55,6 @@ class Dashboard:
     profiles: Profiles
     requests: DashboardRequests
     usage: DashboardUsage
-    memory: EventMemory
     live: LiveParts
     logins: Logins
     try_it: TryIt
@@ -198,23 +195,12 @@ class Dashboard:
         raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
 
     def use(self, config: Config) -> None:
-        """Follow another configuration from now on."""
-        self.access.use(config)
+        """Follow another configuration from now on, as the recorder does."""
         self.try_it.use(config)
-        self.live.use(config)
         self.logins.reloaded()
-        self.profiles.follow()
-        self.memory.follow(config)
-
-    def record(self, rows: Sequence[SettledExchange]) -> None:
-        """Tell the parts of exchanges that have ended."""
-        self.live.feed.record_rows(rows)
-        self.live.states.record_rows(rows)
-        self.memory.record_all(rows)
 
     def drain(self) -> None:
         """End what would go on for ever."""
-        self.live.feed.close()
         self.logins.stop()
         self.requests.queries.stop()
 

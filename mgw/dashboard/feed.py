@@ -18,18 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.logger import Logger
-from twisted.web.server import Request
 from zope.interface import implementer
 
 from mgw.dashboard.event_ring import ALL_KINDS, EventKind, EventRing
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import SettledExchange
+
+if TYPE_CHECKING:
+    from twisted.web.server import Request  # no more than its type: see mgw.dashboard.recorder
 
 MAX_READERS: Final = 100
 DELIVERY_SECONDS: Final = 0.05

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import urandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 from msgspec.json import encode
-from twisted.web.server import Request
 
 from mgw.config.settings import Config
 from mgw.dashboard.event_ring import EventKind, EventRing
@@ -24,6 +23,9 @@ from mgw.dashboard.responses import Answer, Query
 from mgw.dashboard.session_list import SessionChange, SessionChangePublisher, SessionRow, list_sessions
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
+
+if TYPE_CHECKING:
+    from twisted.web.server import Request  # no more than its type: see mgw.dashboard.recorder
 
 _START_BYTES = 4
 

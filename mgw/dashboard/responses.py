@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from twisted.web.server import Request
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
+
+if TYPE_CHECKING:
+    from twisted.web.server import Request  # no more than its type: see mgw.dashboard.recorder
 
 Query = Mapping[str, str]
 """The parameters of a query, each once."""

@@ -1,4 +1,7 @@
-"""The dashboard as part of the gateway: imported only when the configuration enables it."""
+"""The dashboard as part of the gateway.
+
+What it records is imported when a configuration first enables it, and its pages when one is first asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.web.server import Request
 
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.nouns.secret import Secret
 from mgw.usage.event import SettledExchange
 
 if TYPE_CHECKING:
+    from twisted.web.server import Request
+
     from mgw.dashboard.app import Dashboard
+    from mgw.dashboard.recorder import Recorder
     from mgw.dashboard.session_list import SessionChange
 
 
@@ -45,37 +50,56 @@ class DashboardSink:
 
 @dataclass(slots=True)
 class DashboardSwitch:
-    """Builds the dashboard when a configuration first wants it; it stays, and follows all later ones."""
+    """Has a dashboard from when a configuration first enables it; it stays, and follows all later ones."""
 
     gateway: GatewayView
-    dashboard: Dashboard | None = field(default=None, init=False)
+    recorder: Recorder | None = field(default=None, init=False)
+    _dashboard: Dashboard | None = field(default=None, init=False)
+    _draining: bool = field(default=False, init=False)
 
     def follow(self) -> None:
         """Follow the configuration that new requests begin with."""
         config = self.gateway.generation().config
-        if self.dashboard is None and config.dashboard.is_served:
-            from mgw.dashboard.build import build_dashboard  # it has a cost, where nobody wants it
+        if self.recorder is None and config.dashboard.is_served:
+            from mgw.dashboard.recorder import build_recorder  # it has a cost, where nobody wants it
 
-            self.dashboard = build_dashboard(self.gateway)
-            self.gateway.add_sink(DashboardSink(self.dashboard.record))
-        if self.dashboard is not None:
-            self.dashboard.use(config)
+            self.recorder = build_recorder(self.gateway)
+            self.gateway.add_sink(DashboardSink(self.recorder.record))
+        if self.recorder is not None:
+            self.recorder.use(config)
+        if self._dashboard is not None:
+            self._dashboard.use(config)
 
     def serve(self, request: Request) -> Awaitable[None]:
         """Respond to a request; where the dashboard is off, no row of the route table leads here."""
-        assert self.dashboard is not None
         return self.dashboard.serve(request)
+
+    @property
+    def dashboard(self) -> Dashboard:
+        """What responds to requests; it is built for the first."""
+        if self._dashboard is None:
+            from mgw.dashboard.build import build_dashboard  # here: Klein and all pages
+
+            assert self.recorder is not None
+            self._dashboard = build_dashboard(self.gateway, self.recorder)
+            self._dashboard.use(self.gateway.generation().config)
+            if self._draining:
+                self._dashboard.drain()
+        return self._dashboard
 
     def drain(self) -> None:
         """End what would go on for ever."""
-        if self.dashboard is not None:
-            self.dashboard.drain()
+        self._draining = True
+        if self.recorder is not None:
+            self.recorder.stop()
+        if self._dashboard is not None:
+            self._dashboard.drain()
 
     def tell_session(self, change: SessionChange) -> None:
         """Tell the readers of the feed that a session of another process was opened or closed."""
-        if self.dashboard is not None:
-            self.dashboard.live.publish_session(change)
+        if self.recorder is not None:
+            self.recorder.live.publish_session(change)
 
     def secrets(self) -> list[Secret]:
         """Return keys that no configuration holds, and no log may show."""
-        return [] if self.dashboard is None else self.dashboard.access.learned
+        return [] if self.recorder is None else self.recorder.access.learned

@@ -517,7 +517,6 @@ def test_no_path_leads_out_of_the_files(path: str) -> None:
 
 def test_a_file_is_sent_once_and_then_known() -> None:
     gateway = DashboardHarness(OWN_KEYS)
-    assert gateway.switch.dashboard is not None
     name = gateway.switch.dashboard.files.assets()[0]
     first = gateway.ask(f"/ui/assets/{name}")
     assert first.status == 200
@@ -536,7 +535,7 @@ BELOW = ["/ui", "/ui/", "/ui/login", "/ui/assets/page.js", "/v1/dashboard", "/v1
 @pytest.mark.parametrize("path", BELOW)
 def test_what_is_off_is_not_there_and_says_why(path: str) -> None:
     gateway = DashboardHarness(EDGE_KEYS + "dashboard: {enabled: false}\n")
-    assert gateway.switch.dashboard is None
+    assert gateway.switch.recorder is None
     assert gateway.ask(path).status == 401
     response = gateway.ask(path, f"x-api-key: {EDGE}")
     assert response.status == 404
@@ -549,7 +548,7 @@ def test_what_is_off_is_not_there_and_says_why(path: str) -> None:
 def test_what_is_not_installed_is_not_there_and_says_why(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mgw.config.dashboard, "NEEDED_PACKAGE", "a_package_that_nobody_has")
     gateway = DashboardHarness(f"{NO_KEYS}# {path}\n", HERE)  # configurations are remembered by their text
-    assert gateway.switch.dashboard is None
+    assert gateway.switch.recorder is None
     response = gateway.ask(path, HARNESS_KEY, host="localhost")
     assert response.status == 404
     assert message_of(response) == (

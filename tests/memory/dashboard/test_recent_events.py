@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from mgw.dashboard.build import build_memory
+from mgw.dashboard.recorder import build_memory
 from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.recent_events import (
