@@ -6,40 +6,38 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from mgw.app.late_app import LateApp
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import Counts
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
-from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation, Parts, build_in_slices
 from mgw.nouns.secret import Secret
 from mgw.ops.heap import LARGE_BYTES, HeapTrimmer, tune_heap
-from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessObserver
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
-from mgw.ops.probes import ProviderProbe
 from mgw.ops.process import collect_rarely
-from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.web.edge_auth import EdgeGate
-from mgw.web.gateway_request import Endpoint
 from mgw.web.listener import ChannelFactory, channel_limits
-from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 from mgw.web.server_request import LocalApp
+
+if TYPE_CHECKING:
+    from mgw.web.gateway_request import Endpoint
 
 _log: Final = Logger()
 
@@ -60,8 +58,8 @@ class Serving:
 
     :param shared: its sources are those from which the generation was built.
     :param observer: learns of the requests that end.
-    :param metrics_page: responds to requests for the metrics of the service.
-    :param dashboard: responds to requests for the dashboard.
+    :param pages: returns what responds to requests for the metrics of the service, and for the dashboard; it
+        is called for the first request that is not a provider's.
     """
 
     def __init__(
@@ -70,8 +68,7 @@ class Serving:
         shared: Shared,
         generation: Generation,
         observer: AccessObserver,
-        metrics_page: Endpoint,
-        dashboard: Endpoint,
+        pages: Callable[[], tuple[Endpoint, Endpoint]],
     ) -> None:
         self._reactor = reactor
         self.sources = shared.sources
@@ -84,17 +81,14 @@ class Serving:
         self._configured_secrets = list(generation.configured_secrets)
         self._registry = ClientRegistry(shared.counts)
         observer.metrics.requests.clients.refusals = self._registry.refusals
-        probe = ProviderProbe(reactor, provider_headers)
-        operations = Operations(
-            lambda: self.server.generation,
-            lambda: self.stopping,
-            metrics_page,
-            dashboard,
-            LiveModels(probe, observer.metrics.live_list_failed),
-            ProviderHealth(probe),
-        )
-        self.server = self._make_server(shared, generation, observer, operations)
+        app = LateApp(lambda: self._build_operations(observer.metrics, pages()))
+        self.server = self._make_server(shared, generation, observer, app)
         self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
+
+    def _build_operations(self, metrics: Metrics, pages: tuple[Endpoint, Endpoint]) -> LocalApp:
+        from mgw.app.build_operations import build_operations  # here: see mgw.app.late_app
+
+        return build_operations(self._reactor, self.server, lambda: self.stopping, metrics, pages)
 
     def _make_server(
         self, shared: Shared, generation: Generation, observer: AccessObserver, app: LocalApp

@@ -223,8 +223,7 @@ class Worker:
             Shared(sources, SharedCounts(tallies, LocalCounts(reactor.seconds))),
             generation,
             AccessObserver(records, metrics),
-            forwarding.serve,
-            forwarding.serve,
+            lambda: (forwarding.serve, forwarding.serve),
         )
         serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
         return _Equipment(serving, records, metrics, writer, tallies, forwarding)

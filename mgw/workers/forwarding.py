@@ -14,7 +14,7 @@ one: a client must not be able to hide what a proxy says of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -26,10 +26,12 @@ from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamResponse
 from mgw.upstream.connection import ResponseWaiter
-from mgw.web.gateway_request import GatewayRequest
 from mgw.web.server_response import ServerResponse
 from mgw.wire.headers import HOP_BY_HOP, RawHeaders
 from mgw.wire.media_types import is_event_stream
+
+if TYPE_CHECKING:
+    from mgw.web.gateway_request import GatewayRequest  # no more than its type: see mgw.app.late_app
 
 LIMITS: Final = UpstreamLimits(connect=5.0, first_byte=30.0, idle=60.0)
 """Seconds; events have a comment every 15."""
