@@ -14,6 +14,7 @@ import openai
 import pytest
 
 from tests.support.certificates import Authority, Issued, issue
+from tests.support.fork_server import start_program
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, twistd, write_config
 from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
@@ -140,13 +141,21 @@ def test_an_ipv6_client_is_served(simulator: SimulatorProcess, listen: str) -> N
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_an_endpoint_that_brings_its_own_tls_is_announced_as_https(
-    simulator: SimulatorProcess, files: Issued
+def test_an_endpoint_that_brings_its_own_tls_serves_https(
+    simulator: SimulatorProcess, ca: Authority, files: Issued
 ) -> None:
     listen = f"ssl:0:interface=127.0.0.1:privateKey={files.key_file}:certKey={files.cert_file}"
-    with start_gateway(configuration(simulator, f"listen: '{listen}'")) as gateway:
+    with start_gateway(configuration(simulator, f"listen: '{listen}'"), start=start_program) as gateway:
         assert gateway.url.startswith("https://")
         gateway.log(f"dashboard at https://127.0.0.1:{gateway.port}/ui\n".encode())
+        with (
+            RawClient(gateway.port) as client,
+            context_of(ca, ssl.TLSVersion.TLSv1_3).wrap_socket(
+                client.socket, server_hostname="localhost"
+            ) as tls,
+        ):
+            tls.sendall(HEALTH)
+            assert tls.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
 def test_all_interfaces_take_ipv4_clients_and_the_log_warns_of_them(simulator: SimulatorProcess) -> None:

@@ -32,18 +32,32 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Final, Protocol, TypeAlias
 
+from mgw.reactor.lean_start import without_openssl
+
 ROOT: Final = Path(__file__).resolve().parents[2]
+_WITHOUT_OPENSSL: Final = (
+    "twisted.internet.epollreactor",
+    "twisted.internet.endpoints",
+    "mgw.reactor.treq_client",
+)
+"""What a gateway imports so, too."""
 _PRELOADED: Final = (
     "twisted.scripts.twistd",
     "twisted.application.app",
     "twisted.application.reactors",
-    "twisted.internet.epollreactor",
     "twisted.internet.stdio",
     "mgw.app.check",
     "mgw.cli.auth",
     "mgw.cli.usage",
+    "mgw.app.build_operations",
     "mgw.app.daemon",
+    "mgw.app.make_service",
     "mgw.app.service",
+    "mgw.credentials.token_client",
+    "mgw.dashboard.build",
+    "mgw.upstream.certificate_names",
+    "mgw.usage.receiver",
+    "mgw.web.tls",
     "mgw_sim.daemon",
     "mgw_sim.service",
 )
@@ -282,6 +296,9 @@ def _serve(channel: socket.socket) -> _Program | None:
 def _preload() -> None:
     """Import what programs need, but for the reactor: each has its own."""
     sys.modules[_REACTOR] = ModuleType(_REACTOR)  # Klein imports it for its own ``run``
+    with without_openssl():
+        for name in _WITHOUT_OPENSSL:
+            import_module(name)
     for name in _PRELOADED:
         import_module(name)
     del sys.modules[_REACTOR]

@@ -197,7 +197,8 @@ def test_importing_the_settings_builds_no_validator() -> None:
     code = (
         "from mgw.config.settings import Config\n"
         "from mgw.config.settings_base import Settings\n"
-        "def built(block): return [block] * block.__pydantic_complete__ + sum(map(built, block.__subclasses__()), [])\n"
+        "def built(block):\n"
+        "    return [block] * block.__pydantic_complete__ + sum(map(built, block.__subclasses__()), [])\n"
         "assert len(Settings.__subclasses__()) > 40 and Config in Settings.__subclasses__()\n"
         "print(built(Settings))"
     )
