@@ -1,18 +1,15 @@
 """From wire format to canonical form and back.  Pure.
 
-This module is the registry: one line for each dialect.
+This module is the registry: a case for each dialect.  One is imported when it is first asked for, since
+most gateways are asked in one or two of them: each costs 5 to 15 ms of CPU, and up to 1 MiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Final
-
-from msgspec import Struct
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects import anthropic, gemini, openai, responses
 from mgw.dialects.dialect import ClientSide, Dialect, Meter, ModelLister, ModelPage, ProviderSide
 from mgw.nouns.families import text_dialect
 from mgw.nouns.vocabulary import DialectName
@@ -28,42 +25,74 @@ __all__ = [
     "client_side_of",
     "dialect_of",
     "error_reader_of",
+    "load_dialect",
     "provider_side_of",
-    "register",
 ]
 
-SHIPPED: Final = (
-    openai.CHAT,
-    openai.OTHERS,
-    responses.DIALECT,
-    anthropic.DIALECT,
-    gemini.DIALECT,
-)
-"""Every dialect."""
+T = TypeVar("T")
 
 
-class Registry(Struct, frozen=True):
-    """Dialects by their names."""
+def load_dialect(name: DialectName) -> Dialect:
+    """Import a dialect."""
+    match name:
+        case DialectName.OPENAI_CHAT:
+            from mgw.dialects import openai
 
-    dialects: Mapping[DialectName, Dialect]
-    clients: Mapping[DialectName, ClientSide]
-    """How clients are answered in a translation: those of a dialect without any, as their family's are."""
-    providers: Mapping[DialectName, ProviderSide]
-    """How providers are asked, in the dialects that they are asked in."""
+            return openai.CHAT
+        case DialectName.OPENAI:
+            from mgw.dialects import openai
+
+            return openai.OTHERS
+        case DialectName.OPENAI_RESPONSES:
+            from mgw.dialects import responses
+
+            return responses.DIALECT
+        case DialectName.ANTHROPIC:
+            from mgw.dialects import anthropic
+
+            return anthropic.DIALECT
+        case DialectName.GEMINI:
+            from mgw.dialects import gemini
+
+            return gemini.DIALECT
 
 
-def register(dialects: Iterable[Dialect]) -> Registry:
-    """Return the registry of these dialects."""
-    rows = {dialect.name: dialect for dialect in dialects}
-    clients = {name: row.client or rows[text_dialect(name.family)].client for name, row in rows.items()}
-    return Registry(
-        MappingProxyType(rows),
-        MappingProxyType({name: client for name, client in clients.items() if client is not None}),
-        MappingProxyType({name: row.provider for name, row in rows.items() if row.provider is not None}),
-    )
+class _Late(dict[DialectName, T]):
+    """What dialects bring, found when it is first asked for."""
+
+    def __init__(self, find: Callable[[DialectName], T | None]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: DialectName) -> T:
+        found = self._find(name)
+        if found is None:
+            raise KeyError(name)
+        self[name] = found
+        return found
 
 
-_REGISTRY: Final = register(SHIPPED)
+class Registry:
+    """Dialects by their names.
+
+    :param load: returns a dialect; it is called once for each.
+    """
+
+    def __init__(self, load: Callable[[DialectName], Dialect]) -> None:
+        self.dialects: Final[Mapping[DialectName, Dialect]] = _Late(load)
+        self.clients: Final[Mapping[DialectName, ClientSide]] = _Late(self._find_client)
+        """How clients are answered in a translation; those of a dialect without any, as their family is."""
+        self.providers: Final[Mapping[DialectName, ProviderSide]] = _Late(self._find_provider)
+        """How providers are asked, in the dialects that they are asked in."""
+
+    def _find_client(self, name: DialectName) -> ClientSide | None:
+        return self.dialects[name].client or self.dialects[text_dialect(name.family)].client
+
+    def _find_provider(self, name: DialectName) -> ProviderSide | None:
+        return self.dialects[name].provider
+
+
+_REGISTRY: Final = Registry(load_dialect)
 # What is asked of every request is a lookup and no call.
 dialect_of: Final = _REGISTRY.dialects.__getitem__
 """Returns what the dialect of this name brings."""

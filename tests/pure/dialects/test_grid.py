@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from mgw.dialects import SHIPPED
+from mgw.dialects import dialect_of
+from mgw.nouns.vocabulary import DialectName
 
 ROOT: Final = Path(__file__).parents[3]
 FOLDERS: Final = ("anthropic", "gemini", "openai", "responses")
@@ -106,6 +107,5 @@ def test_nothing_that_a_dialect_knows_stands_in_a_table_by_its_name() -> None:
     assert found.keys() <= TABLES.keys(), found
 
 
-def test_a_dialect_is_registered_once() -> None:
-    names = [dialect.name for dialect in SHIPPED]
-    assert len(set(names)) == len(names)
+def test_a_dialect_is_registered_by_its_name() -> None:
+    assert [dialect_of(name).name for name in DialectName] == [*DialectName]
