@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from prometheus_client.metrics_core import CounterMetricFamily
-
 from mgw.canonical.reply import TokenUsage
+from mgw.ops import prometheus
 from mgw.ops.exposition import Table, ValueTable
 from mgw.usage.event import NANODOLLARS
 from mgw.usage.price_row import Unpriced
@@ -86,7 +85,7 @@ class ClientMetrics:
         yield self._refusals()
 
     def _tokens(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_tokens",
             "Tokens reported by providers; in includes cached tokens, out includes reasoning tokens.",
             labels=("provider", "direction", "client"),
@@ -99,7 +98,7 @@ class ClientMetrics:
         return ValueTable(family, rows)
 
     def _costs(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_cost_usd",
             "Cost of requests in US dollars (cost_usd in usage events).",
             labels=("provider", "client"),
@@ -112,7 +111,7 @@ class ClientMetrics:
         return ValueTable(family, rows)
 
     def _unpriced_requests(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_unpriced_requests",
             "Requests that were answered but have no cost, by what is missing.",
             labels=("provider", "reason"),
@@ -120,7 +119,7 @@ class ClientMetrics:
         return ValueTable(family, sorted(self._unpriced.items()))
 
     def _uncounted_streams(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_uncounted_streams",
             "Streams that were answered without token counts.",
             labels=("provider",),
@@ -128,7 +127,7 @@ class ClientMetrics:
         return ValueTable(family, [((name,), count) for name, count in sorted(self._uncounted.items())])
 
     def _refusals(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_client_limit_rejections",
             "Requests rejected because their key had reached a limit.",
             labels=("client", "limit"),

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from mgw.ops import prometheus
 from mgw.ops.exposition import Labels, Table
 
 Row = tuple[Labels, Sequence[float]]
@@ -62,7 +61,7 @@ class OtherProcesses(Protocol):
         """Return the rows of a family, for all processes."""
         ...
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[prometheus.Metric]:
         """Yield what is to be said of the processes themselves."""
         ...
 
@@ -75,7 +74,7 @@ class CombinedTable:
     combined: Sequence[Row]
 
     @property
-    def family(self) -> Metric:
+    def family(self) -> prometheus.Metric:
         """The family, without samples."""
         return self.table.family
 
@@ -88,14 +87,16 @@ class CombinedTable:
         yield from self.combined
 
 
-def rows_of(family: Metric) -> list[Row]:
+def rows_of(family: prometheus.Metric) -> list[Row]:
     """Return the rows of counters or gauges, with one number each."""
     return [(tuple(sample.labels.values()), (sample.value,)) for sample in family.samples]
 
 
-def combine_family(family: Metric, others: OtherProcesses) -> Metric:
+def combine_family(family: prometheus.Metric, others: OtherProcesses) -> prometheus.Metric:
     """Return counters or gauges with the numbers of all processes."""
-    if family.name in COMBINATIONS and isinstance(family, (CounterMetricFamily, GaugeMetricFamily)):
+    if family.name in COMBINATIONS and isinstance(
+        family, (prometheus.CounterMetricFamily, prometheus.GaugeMetricFamily)
+    ):
         rows = others.combine(family.name, rows_of(family))
         family.samples.clear()
         for labels, numbers in rows:

@@ -14,14 +14,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, Protocol
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.utils import floatToGoString
+from mgw.ops import prometheus
 
 Labels = tuple[str, ...]
 
@@ -32,7 +25,7 @@ class Table(Protocol):
     """A family whose rows differ by their labels; the numbers are those of one moment."""
 
     @property
-    def family(self) -> Metric:
+    def family(self) -> prometheus.Metric:
         """The family, without samples."""
         ...
 
@@ -49,7 +42,7 @@ class Table(Protocol):
 class ValueTable:
     """Counters or gauges: one number for each set of labels."""
 
-    family: CounterMetricFamily | GaugeMetricFamily
+    family: prometheus.CounterMetricFamily | prometheus.GaugeMetricFamily
     values: Sequence[tuple[Labels, float]]
 
     def add_zeros(self, labels: Labels) -> None:
@@ -66,15 +59,15 @@ class ValueTable:
 class HistogramTable:
     """Histograms with the same buckets."""
 
-    family: HistogramMetricFamily
-    bounds: Sequence[str]
-    """The upper bounds of the buckets, the last of which is ``+Inf``."""
+    family: prometheus.HistogramMetricFamily
+    bounds: Sequence[float]
+    """The upper bounds of the buckets, the last of which is infinite."""
     histograms: Sequence[tuple[Labels, Sequence[int], float]]
     """The labels of each histogram, how many values fell into each bucket, and their sum."""
 
     def add_zeros(self, labels: Labels) -> None:
         """Add a row to the family."""
-        self.family.add_metric(labels, [(bound, 0) for bound in self.bounds], 0)
+        self.family.add_metric(labels, [(_number_text(bound), 0) for bound in self.bounds], 0)
 
     def rows(self) -> Iterator[tuple[Labels, Sequence[float]]]:
         """Yield the buckets, each with those below it, the count and the sum."""
@@ -87,9 +80,9 @@ class HistogramTable:
 class _Families:
     """What an encoder of the library reads."""
 
-    families: Iterable[Metric]
+    families: Iterable[prometheus.Metric]
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[prometheus.Metric]:
         return self.families
 
 
@@ -101,16 +94,16 @@ class Exposition:
 
     def __init__(self, accept: bytes | None) -> None:
         try:
-            encode, media_type = choose_encoder((accept or b"").decode("ascii"))
+            encode, media_type = prometheus.choose_encoder((accept or b"").decode("ascii"))
         except (TypeError, ValueError):  # a version that is no number
-            encode, media_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
+            encode, media_type = prometheus.generate_latest, prometheus.CONTENT_TYPE_PLAIN_0_0_4
         self.media_type = media_type.encode("ascii")
         self._encode = encode
         self.ending = encode(_Families(()))
         """The lines that end an exposition."""
         self._templates: dict[tuple[str, Labels], bytes] = {}  # bounded, as the labels of the metrics are
 
-    def render(self, families: Iterable[Metric]) -> bytes:
+    def render(self, families: Iterable[prometheus.Metric]) -> bytes:
         """Return the text of families, without the ending."""
         return self._encode(_Families(families)).removesuffix(self.ending)
 
@@ -132,5 +125,9 @@ class Exposition:
 
 @lru_cache(maxsize=4096)
 def _render_number(number: float) -> bytes:
-    text: str = floatToGoString(number)  # type: ignore[no-untyped-call]  # the library's
-    return text.encode("ascii")
+    return _number_text(number).encode("ascii")
+
+
+def _number_text(number: float) -> str:
+    text: str = prometheus.floatToGoString(number)  # type: ignore[no-untyped-call]  # the library's
+    return text

@@ -9,17 +9,16 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client.metrics_core import HistogramMetricFamily
-from prometheus_client.utils import floatToGoString
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from mgw.ops import prometheus
 from mgw.ops.exposition import HistogramTable, Table
 
 INTERVAL: Final = 1.0
 """Seconds between two measurements."""
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 """The upper bounds of the buckets, in seconds."""
-_BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+_BOUNDS: Final = (*BUCKETS, float("inf"))
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class LoopDelay:
 
     def tables(self) -> tuple[Table]:
         """Return the numbers of the moment."""
-        family = HistogramMetricFamily(
+        family = prometheus.HistogramMetricFamily(
             "mgw_event_loop_delay_seconds",
             "Delay of a timer that is due once a second.",
         )

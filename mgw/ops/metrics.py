@@ -19,11 +19,10 @@ from functools import lru_cache
 from time import perf_counter, time
 from typing import Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.nouns.errors import GatewayError
+from mgw.ops import prometheus
 from mgw.ops.combining import COMBINATIONS, OtherProcesses, Row, combine_family, combine_table, rows_of
 from mgw.ops.exposition import Exposition, Table, ValueTable
 from mgw.ops.loop_delay import LoopDelay
@@ -84,13 +83,11 @@ class Metrics:
         default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
     )
     """The expositions by ``Accept`` header: that of the scraper, and that of whoever looks as well."""
-    _process: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
+    _process: prometheus.CollectorRegistry | None = field(default=None, repr=False)
+    """What the library knows of the process, from the first scrape on."""
 
     def __post_init__(self) -> None:
         self.requests = RequestMetrics(KnownNames(self.routes, self.providers))
-        ProcessCollector(registry=self._process)
-        PlatformCollector(registry=self._process)
-        GCCollector(registry=self._process)
 
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Count exchanges."""
@@ -185,17 +182,23 @@ class Metrics:
 
     async def _render_process(self, exposition: Exposition) -> bytes:
         """Return what the library says of the process; it lists all open files, which may be many."""
+        if self._process is None:
+            self._process = registry = prometheus.CollectorRegistry()
+            prometheus.ProcessCollector(registry=registry)
+            prometheus.PlatformCollector(registry=registry)
+            prometheus.GCCollector(registry=registry)
+        collect = self._process.collect
 
         def render() -> bytes:
-            return exposition.render(self._process.collect())
+            return exposition.render(collect())
 
         try:
             return await self.offload(render)
         except GatewayError:  # the threads have too much to do
             return render()
 
-    def _configuration(self) -> Iterator[Metric]:
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+    def _configuration(self) -> Iterator[prometheus.Metric]:
+        gauge, counter = prometheus.GaugeMetricFamily, prometheus.CounterMetricFamily
         yield gauge(
             "mgw_config_generation", "Number of the configuration in use, counting from 1.", self._generation
         )
@@ -215,7 +218,7 @@ class Metrics:
         yield rejections
 
     def _live_lists(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_live_list_failures",
             "Failed attempts to fetch a provider's model list.",
             labels=("provider",),

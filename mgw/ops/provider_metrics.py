@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.subscription.source import SubscriptionSource
+from mgw.ops import prometheus
 from mgw.ops.exposition import Labels, Table, ValueTable
 from mgw.upstream.client import Upstream
 
@@ -55,7 +54,7 @@ class ProviderMetrics:
         yield self._token_failures()
 
     def _connections(self) -> Table:
-        family = GaugeMetricFamily(
+        family = prometheus.GaugeMetricFamily(
             "mgw_upstream_connections",
             "Connections to a provider, including those being opened.",
             labels=("provider", "state"),
@@ -66,7 +65,7 @@ class ProviderMetrics:
         return ValueTable(family, rows)
 
     def _opened(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_upstream_connections_opened",
             "Connections opened to a provider since the last reload.",
             labels=("provider",),
@@ -102,7 +101,7 @@ class ProviderMetrics:
         )
 
     def _token_failures(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_token_refresh_failures",
             "Failed attempts to obtain a new token for a provider.",
             labels=("provider",),
@@ -117,4 +116,4 @@ class ProviderMetrics:
 
 def _gauge(name: str, text: str, rows: list[tuple[Labels, float]]) -> Table:
     """Return a gauge for each provider."""
-    return ValueTable(GaugeMetricFamily(name, text, labels=("provider",)), rows)
+    return ValueTable(prometheus.GaugeMetricFamily(name, text, labels=("provider",)), rows)

@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.utils import floatToGoString
-
 from mgw.dialects.refusal import WORDS
+from mgw.ops import prometheus
 from mgw.ops.client_metrics import ClientMetrics, Consumption
 from mgw.ops.exposition import HistogramTable, Table, ValueTable
 from mgw.ops.session_metrics import SessionMetrics
@@ -30,7 +28,7 @@ BUCKETS: Final = (
 """Upper bounds of the buckets in seconds: counting tokens takes milliseconds, a long response ten minutes."""
 NONE: Final = "none"
 OTHER: Final = "other"
-_BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+_BOUNDS: Final = (*BUCKETS, float("inf"))
 
 
 @dataclass(slots=True)
@@ -161,7 +159,7 @@ class RequestMetrics:
             self._retries[provider] = self._retries.get(provider, 0) + attempts - 1
 
     def _requests(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_requests",
             "Requests that left a usage event.",
             labels=("route", "provider", "status_class", "outcome", "client"),
@@ -169,7 +167,7 @@ class RequestMetrics:
         return ValueTable(family, [(labels, row.count) for labels, row in self._rows.items()])
 
     def _request_errors(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_request_errors",
             "Requests that were not answered, by cause (error and status in the usage event).",
             labels=("provider", "error", "outcome"),
@@ -177,7 +175,7 @@ class RequestMetrics:
         return ValueTable(family, sorted(self._errors.items()))
 
     def _request_retries(self) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             "mgw_request_retries",
             "Attempts after the first attempt of a request, by the provider of the last attempt.",
             labels=("provider",),
@@ -185,7 +183,7 @@ class RequestMetrics:
         return ValueTable(family, [((name,), count) for name, count in sorted(self._retries.items())])
 
     def _latency(self) -> Table:
-        family = HistogramMetricFamily(
+        family = prometheus.HistogramMetricFamily(
             "mgw_request_seconds",
             "Answered requests: time from the end of the request head to the last byte of the response.",
             labels=("route", "provider"),
@@ -197,7 +195,7 @@ class RequestMetrics:
         return HistogramTable(family, _BOUNDS, histograms)
 
     def _first_byte(self) -> Table:
-        family = HistogramMetricFamily(
+        family = prometheus.HistogramMetricFamily(
             "mgw_time_to_first_byte_seconds",
             "Answered requests: time from the end of the request head to the first byte of the body.",
             labels=("route", "provider"),

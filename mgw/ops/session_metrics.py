@@ -10,15 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.utils import floatToGoString
-
+from mgw.ops import prometheus
 from mgw.ops.exposition import HistogramTable, Table, ValueTable
 from mgw.usage.event import SessionCounts
 
 BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0)
 """The upper bounds of the buckets, in seconds."""
-_BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+_BOUNDS: Final = (*BUCKETS, float("inf"))
 _DIRECTIONS: Final = ("in", "out")
 
 
@@ -62,14 +60,14 @@ class SessionMetrics:
         yield self._by_direction("mgw_session_bytes", what, lambda totals: totals.payload_bytes)
 
     def _lengths(self) -> Table:
-        family = HistogramMetricFamily(
+        family = prometheus.HistogramMetricFamily(
             "mgw_session_seconds", "Length of completed realtime sessions.", labels=("provider",)
         )
         rows = [((name,), tuple(one.lengths), one.seconds) for name, one in self._totals.items()]
         return HistogramTable(family, _BOUNDS, rows)
 
     def _by_direction(self, name: str, what: str, counts: Callable[[_Totals], list[int]]) -> Table:
-        family = CounterMetricFamily(
+        family = prometheus.CounterMetricFamily(
             name,
             f"{what} relayed in completed realtime sessions; in means from the client.",
             labels=("provider", "direction"),

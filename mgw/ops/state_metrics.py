@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from platform import python_version
 
 import twisted
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from mgw import __version__
+from mgw.ops import prometheus
 from mgw.usage.journal import SinkCounts
 
 
@@ -63,14 +63,14 @@ class StateMetrics:
     events_stored: Callable[[], tuple[int, int]] = _two_zeros
     """Returns the bytes that undelivered events use on disk, and those that they may."""
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[prometheus.Metric]:
         """Yield all of it; there are few samples."""
         yield from self._process()
         yield from self._limits()
         yield from self._sinks()
 
-    def _process(self) -> Iterator[Metric]:
-        gauge = GaugeMetricFamily
+    def _process(self) -> Iterator[prometheus.Metric]:
+        gauge = prometheus.GaugeMetricFamily
         build = gauge(
             "mgw_build_info",
             "Versions of the gateway, Python and Twisted; always 1.",
@@ -88,8 +88,8 @@ class StateMetrics:
             expiry.add_metric((), seconds)
         yield expiry
 
-    def _limits(self) -> Iterator[Metric]:
-        gauge = GaugeMetricFamily
+    def _limits(self) -> Iterator[prometheus.Metric]:
+        gauge = prometheus.GaugeMetricFamily
         yield gauge("mgw_requests_in_flight", "Requests in progress.", self.requests_in_flight())
         sessions, allowed = self.sessions()
         yield gauge("mgw_sessions_in_flight", "Realtime sessions in progress.", sessions)
@@ -101,14 +101,14 @@ class StateMetrics:
         connected, allowed, refused = self.clients()
         yield gauge("mgw_client_connections", "Open client connections.", connected)
         yield gauge("mgw_client_connections_max", "Maximum number of client connections.", allowed)
-        yield CounterMetricFamily(
+        yield prometheus.CounterMetricFamily(
             "mgw_client_connections_refused",
             "Client connections refused because the limit was reached.",
             refused,
         )
 
-    def _sinks(self) -> Iterator[Metric]:
-        gauge, counter, label = GaugeMetricFamily, CounterMetricFamily, ("sink",)
+    def _sinks(self) -> Iterator[prometheus.Metric]:
+        gauge, counter, label = prometheus.GaugeMetricFamily, prometheus.CounterMetricFamily, ("sink",)
         events = counter("mgw_usage_events", "Usage events handed to a sink.", labels=label)
         errors = counter(
             "mgw_usage_sink_errors", "Failures of a sink to open or write its output.", labels=label

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
-
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.fleet import RedisSettings
 from mgw.config.settings import Config
 from mgw.identity.shared_counts import SharedCounts
+from mgw.ops import prometheus
 from mgw.ops.exposition import Table, ValueTable
 from mgw.redis.cooldowns import OnCooldown, RedisCooldowns
 from mgw.redis.counts import RedisTallies
@@ -37,13 +36,15 @@ class Fleet:
         """Yield the numbers of the moment; none without ``fleet.redis``."""
         if self.settings is None:
             return
-        up = GaugeMetricFamily("mgw_fleet_redis_up", "1 while Redis is available, else 0.", labels=())
+        up = prometheus.GaugeMetricFamily(
+            "mgw_fleet_redis_up", "1 while Redis is available, else 0.", labels=()
+        )
         yield ValueTable(up, [((), float(self.link.is_up))])
-        errors = CounterMetricFamily(
+        errors = prometheus.CounterMetricFamily(
             "mgw_fleet_redis_errors", "Times that Redis failed or could not be reached.", labels=()
         )
         yield ValueTable(errors, [((), self.link.errors)])
-        hosts = GaugeMetricFamily(
+        hosts = prometheus.GaugeMetricFamily(
             "mgw_fleet_hosts", "Last known number of hosts that share their limits.", labels=()
         )
         yield ValueTable(hosts, [((), self.link.hosts)])

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import convert
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred
 
 from mgw.dashboard.session_list import SessionRow
+from mgw.ops import prometheus
 from mgw.ops.combining import COMBINATIONS, Combination, Row
 from mgw.ops.exposition import Labels
 from mgw.ops.metrics import Metrics
@@ -115,17 +115,17 @@ class WorkersState:
                 found[labels] = numbers if before is None else _combined(combination, before, numbers)
         return list(found.items())
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[prometheus.Metric]:
         """Yield what there is to say of the workers themselves."""
-        workers = GaugeMetricFamily("mgw_workers", "Workers, by state.", labels=("state",))
+        workers = prometheus.GaugeMetricFamily("mgw_workers", "Workers, by state.", labels=("state",))
         counts = self.count_by_state()
         for state in STATES:
             workers.add_metric((state,), counts.get(state, 0))
         yield workers
-        yield CounterMetricFamily(
+        yield prometheus.CounterMetricFamily(
             "mgw_worker_restarts", "Workers started to replace one that exited unexpectedly.", self.restarts()
         )
-        yield CounterMetricFamily(
+        yield prometheus.CounterMetricFamily(
             _DROPPED,
             "Request records that workers could not pass on, so no sink has them.",
             self.records_dropped,
@@ -180,13 +180,15 @@ class WorkersState:
         before = rows.get(labels)
         rows[labels] = numbers if before is None else _combined(Combination.TOTAL, before, numbers)
 
-    def _process_families(self) -> Iterator[Metric]:
+    def _process_families(self) -> Iterator[prometheus.Metric]:
         label = ("worker",)
-        resident = GaugeMetricFamily(
+        resident = prometheus.GaugeMetricFamily(
             "mgw_worker_resident_bytes", "Resident memory of a worker.", labels=label
         )
-        cpu = CounterMetricFamily("mgw_worker_cpu_seconds", "CPU time of a worker.", labels=label)
-        fds = GaugeMetricFamily("mgw_worker_open_fds", "Open file descriptors of a worker.", labels=label)
+        cpu = prometheus.CounterMetricFamily("mgw_worker_cpu_seconds", "CPU time of a worker.", labels=label)
+        fds = prometheus.GaugeMetricFamily(
+            "mgw_worker_open_fds", "Open file descriptors of a worker.", labels=label
+        )
         for slot, pid in sorted(self.processes().items()):
             try:
                 held, seconds, files = _process_numbers(self.proc / str(pid))

@@ -25,6 +25,7 @@ RARE: Final = (
     "cryptography",
     "klein",
     "opentelemetry",
+    "prometheus_client",
     "service_identity",
     "treq",
     "twisted.internet.ssl",
@@ -106,7 +107,7 @@ def test_what_is_imported_late_responds_the_first_time(simulator: SimulatorProce
         for path in LATE:
             assert gateway.get(path)
         modules = modules_of(gateway)
-    assert {"klein", "treq", "mgw.dashboard.app"} <= modules
+    assert {"klein", "prometheus_client", "treq", "mgw.dashboard.app"} <= modules
     assert not {"OpenSSL", "cryptography"} & modules
 
 

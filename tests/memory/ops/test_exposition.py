@@ -22,7 +22,7 @@ from tests.support.usage import exchange
 
 PLAIN, OPEN = b"text/plain", b"application/openmetrics-text; version=1.0.0"
 FORMATS = [PLAIN, OPEN, OPEN + b"; escaping=values", b"text/plain; version=1.0.0; escaping=allow-utf-8"]
-BOUNDS = ("0.5", "1.0", "+Inf")
+BOUNDS = {0.5: "0.5", 1.0: "1.0", float("inf"): "+Inf"}
 LABELS = st.tuples(
     st.text(max_size=4) | st.sampled_from(['a"b', "a\\n\n", "100 %", "%s 0.0"]), st.text(max_size=2)
 )
@@ -56,7 +56,7 @@ def test_a_table_reads_as_the_library_writes_it(
         counter.add_metric(labels, count)
     histogram = HistogramMetricFamily("mgw_h", "Times.", labels=names)
     for labels, (a, b, c, total) in histograms.items():
-        histogram.add_metric(labels, list(zip(BOUNDS, (a, a + b, a + b + c), strict=True)), total)
+        histogram.add_metric(labels, list(zip(BOUNDS.values(), (a, a + b, a + b + c), strict=True)), total)
     encode, _ = choose_encoder(accept.decode())
     expected = encode(_Families(counter, histogram))
 
@@ -69,7 +69,7 @@ def test_a_table_reads_as_the_library_writes_it(
             *exposition.render_table(
                 HistogramTable(
                     HistogramMetricFamily("mgw_h", "Times.", labels=names),
-                    BOUNDS,
+                    [*BOUNDS],
                     [(labels, (a, b, c), total) for labels, (a, b, c, total) in histograms.items()],
                 )
             ),
