@@ -19,8 +19,13 @@ class LateApp:
     build: Callable[[], LocalApp]
     _app: LocalApp | None = field(default=None, init=False)
 
-    def serve(self, request: ServerRequest) -> Awaitable[None]:
-        """Respond as the application does."""
+    @property
+    def app(self) -> LocalApp:
+        """The application; it is built once."""
         if self._app is None:
             self._app = self.build()
-        return self._app.serve(request)
+        return self._app
+
+    def serve(self, request: ServerRequest) -> Awaitable[None]:
+        """Respond as the application does."""
+        return self.app.serve(request)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from twisted.internet.threads import blockingCallFromThread
 
+from mgw.app.late_app import LateApp
 from mgw.app.service import GatewayService
 from mgw.web.gateway_request import GatewayRequest
 from mgw.web.operations import Operations
@@ -32,7 +33,9 @@ EVENTS = "/v1/dashboard/events"
 
 def operations_of(service: GatewayService) -> Operations:
     """Return what answers in place of a provider."""
-    operations = service.gateway.server.app
+    late = service.gateway.server.app
+    assert isinstance(late, LateApp)
+    operations = late.app
     assert isinstance(operations, Operations)
     return operations
 

@@ -19,7 +19,7 @@ from treq.client import HTTPClient
 from twisted.internet.ssl import DefaultOpenSSLContextFactory
 
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.upstream import tls
+from mgw.upstream import certificate_names
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Phase, UpstreamFailure, UpstreamLimits, UpstreamRequest, build_upstream
 from tests.support.certificates import Authority, Issued, issue, issue_naming
@@ -146,7 +146,7 @@ def test_an_exception_in_the_check_itself_refuses(ca: Authority, monkeypatch: py
     def trips(*_: object) -> None:
         raise RuntimeError("sk-canary")
 
-    monkeypatch.setattr(tls, "verify_service_identity", trips)
+    monkeypatch.setattr(certificate_names, "verify_service_identity", trips)
     with listening(issue(ca, "localhost")) as provider:
         with pytest.raises(UpstreamFailure) as caught:
             relayed(f"https://localhost:{provider.port}/v1", str(ca.ca_file))
