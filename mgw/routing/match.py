@@ -67,7 +67,10 @@ class RouteTable:
         self._reasons: Final = reasons
         self._denied: set[str] = set()
         self._families: dict[str, set[Family]] = {}
-        exact: set[str] = set()
+        self._exact: dict[str, list[PathMatch] | None] = {}
+        """What fits the paths of templates without a parameter; ``None``: nobody has asked for one yet."""
+        self._direct: dict[tuple[str, str], MatchedRoute] = {}
+        """What can be said of such paths once and for all, by method and path, once they were asked for."""
         for route in routes:
             if is_denied(route, denied):
                 self._denied.add(route.name)
@@ -75,9 +78,7 @@ class RouteTable:
             for template, version in templates_of(route):
                 self._paths.add(template, version, route)
                 if "{" not in template:
-                    exact.add(template)
-        self._exact: Final = {path: self._paths.find(path) for path in exact}
-        self._direct: Final = dict(self._known())
+                    self._exact[template] = None
 
     def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> MatchedRoute:
         """Return the row that serves this request.
@@ -91,8 +92,8 @@ class RouteTable:
         matched = self._direct.get((method, raw_path))
         if matched is not None:
             return matched
-        found = self._exact.get(raw_path)
-        if found is not None:
+        if raw_path in self._exact:
+            found = self._exact[raw_path] or self._learn(raw_path)
             return self._matched(self._chosen(found, method, raw_path, raw_query, headers), raw_path)
         fault: GatewayError | None = None
         try:
@@ -151,13 +152,17 @@ class RouteTable:
                 return found, meant, advice
         return [], "", ""
 
-    def _known(self) -> Iterator[tuple[tuple[str, str], MatchedRoute]]:
-        """Yield what can be said once and for all: of paths without a parameter, of one family alone."""
-        for path, found in self._exact.items():
-            if len({one.row.route.family for one in found}) == 1:
-                for one in reversed(found):
-                    if one.row.literals == found[0].row.literals:
-                        yield (one.row.route.method, path), self._matched(one, path)
+    def _learn(self, path: str) -> list[PathMatch]:
+        """Return what fits a path without a parameter, and note what can be said of it once and for all.
+
+        That is more if it belongs to one family alone.
+        """
+        self._exact[path] = found = self._paths.find(path)
+        if len({one.row.route.family for one in found}) == 1:
+            for one in reversed(found):
+                if one.row.literals == found[0].row.literals:
+                    self._direct[one.row.route.method, path] = self._matched(one, path)
+        return found
 
     def _chosen(
         self, found: list[PathMatch], method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders

@@ -68,12 +68,26 @@ class _Node:
     rows: list[VersionedRoute] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Pattern:
+    """A template with a parameter for several segments, compiled when a path first comes near it."""
+
+    template: str
+    row: VersionedRoute
+    compiled: re.Pattern[str] | None = None
+
+    def compile(self) -> re.Pattern[str]:
+        """Compile it, and return it."""
+        self.compiled = _pattern_of(self.template, self.row.route)
+        return self.compiled
+
+
 class PathIndex:
     """All templates, and which of them fit a path."""
 
     def __init__(self) -> None:
         self._root = _Node()
-        self._patterns: dict[tuple[str, str], list[tuple[re.Pattern[str], VersionedRoute]]] = {}
+        self._patterns: dict[tuple[str, str], list[_Pattern]] = {}
         """Patterns by the first segment and the verb, which is empty for most."""
 
     def add(self, template: str, version: str, route: Route) -> None:
@@ -83,7 +97,7 @@ class PathIndex:
         row = VersionedRoute(route, version, literals)
         if _LONG.search(template):
             key = segments[0], segments[-1] if segments[-1].startswith(":") else ""
-            self._patterns.setdefault(key, []).append((_pattern_of(template, route), row))
+            self._patterns.setdefault(key, []).append(_Pattern(template, row))
             return
         node = self._root
         for segment in segments:
@@ -102,10 +116,10 @@ class PathIndex:
         found = [PathMatch(row) for row in self._walk(raw_path, verb)]
         first = raw_path[1:].partition("/")[0]
         for key in ((first, ""), (first, f":{verb[1]}")) if verb else ((first, ""),):
-            for pattern, row in self._patterns.get(key, ()):
-                match = pattern.fullmatch(raw_path)
+            for pattern in self._patterns.get(key, ()):
+                match = (pattern.compiled or pattern.compile()).fullmatch(raw_path)
                 if match is not None:
-                    found.append(PathMatch(row, match.groupdict().get("model")))
+                    found.append(PathMatch(pattern.row, match.groupdict().get("model")))
         if len(found) > 1:
             found.sort(key=_exactness)
         return found

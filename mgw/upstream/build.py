@@ -11,15 +11,15 @@ from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.upstream.client import Upstream, upstream_of
 from mgw.upstream.connect import ProxyNameError
-from mgw.upstream.tls import client_context, read_authorities
+from mgw.upstream.tls import read_authorities, renew_authorities
 
 Authorities = Mapping[str, SSLContext | ValueError]
 """What TLS trusts, by ``ca_file``; in place of a file that cannot be used stands why."""
 
 
 def read_all_authorities(config: Config) -> Authorities:
-    """Read the files of authorities that a configuration names, and the system's; this blocks."""
-    client_context(None)  # the system's, which are kept
+    """Read the files of authorities that a configuration names, and the system's if in use; this blocks."""
+    renew_authorities()
     files = dict.fromkeys(provider.ca_file for provider in config.providers.values())
     return {file: value_or_error(read_authorities, file) for file in files if file is not None}
 

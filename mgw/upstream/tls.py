@@ -5,8 +5,8 @@ TLS 1.2 or newer; the certificate's chain and its names are both checked, and an
 protocol may write: see :mod:`mgw.upstream.certificate_names`, which the first handshake imports, since it
 brings cryptography (80 ms and 9 MiB).
 
-The system's authorities are read once, and again where their file has changed: a hundred and more of them
-cost some milliseconds and hundreds of KiB, so all providers share them.
+The system's authorities are read for the first handshake, and again where their file has changed: a hundred
+and more of them cost 30 ms and hundreds of KiB, so all providers share them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import re
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
-from ssl import MemoryBIO, SSLCertVerificationError, SSLContext, SSLError
+from functools import lru_cache
+from ssl import MemoryBIO, SSLCertVerificationError, SSLContext, SSLError, SSLObject
 from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
@@ -65,10 +65,10 @@ class TlsDialler:
         self.tcp = tcp
         self._host = host
         # RFC 6066 3: SNI holds no address.  ``host`` is ``::1`` without brackets: with them it is no address.
-        named = _is_name(host)
-        context = client_context(None) if context is None else context
-        self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
-        self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
+        self._server_name = host if _is_name(host) else None
+        self._context = context
+        # A name that cannot be sent is refused now, and the authorities are read when they are needed.
+        (context or _empty_context()).wrap_bio(MemoryBIO(), MemoryBIO(), server_hostname=self._server_name)
 
     def dial(
         self,
@@ -86,6 +86,11 @@ class TlsDialler:
     def build_transport(self, protocol: IProtocol) -> TlsTransport:
         """Return a new connection's TLS side."""
         return TlsTransport(protocol, self._begin_tls, self._check_certificate)
+
+    def _begin_tls(self, incoming: MemoryBIO, outgoing: MemoryBIO) -> SSLObject:
+        if self._context is None:
+            self._context = client_context(None)
+        return self._context.wrap_bio(incoming, outgoing, server_hostname=self._server_name)
 
     def _check_certificate(self, certificate: bytes | None) -> CertificateNameError | None:
         from mgw.upstream.certificate_names import find_name_problem  # here: see above
@@ -150,6 +155,12 @@ def client_context(ca_file: str | None) -> SSLContext:
     return context
 
 
+def renew_authorities() -> None:
+    """Read the system's authorities where somebody has used them and their file has changed; this blocks."""
+    if _system_context.cache_info().currsize:
+        client_context(None)
+
+
 def read_authorities(file: str) -> SSLContext:
     """Return a context that trusts the authorities in a file.
 
@@ -171,6 +182,13 @@ def _system_bundle() -> tuple[str | None, int]:
     if bundle is None and not {found.openssl_cafile_env, found.openssl_capath_env} & os.environ.keys():
         bundle = next(filter(os.path.isfile, _BUNDLES), None)
     return bundle, 0 if bundle is None else os.stat(bundle).st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def _empty_context() -> SSLContext:
+    context = SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # or a name would be needed
+    return context
 
 
 @lru_cache(maxsize=1)

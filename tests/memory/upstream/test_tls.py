@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from twisted.internet.endpoints import HostnameEndpoint
-from twisted.internet.testing import MemoryReactorClock
+from twisted.internet.protocol import Protocol
+from twisted.internet.testing import MemoryReactorClock, StringTransport
 
 from mgw.upstream import tls
 from mgw.upstream.dial import Dialler, EndpointDialler
@@ -75,6 +76,15 @@ def test_all_who_trust_the_systems_authorities_share_a_context(tmp_path: Path) -
     assert client_context(None) is client_context(None)
     ca_file = str(authority(tmp_path).ca_file)
     assert client_context(ca_file) is not client_context(ca_file)
+
+
+def test_the_systems_authorities_are_read_for_the_first_handshake() -> None:
+    tls._system_context.cache_clear()
+    dialler = TlsDialler(tcp(), "api.example.com", None)
+    tls.renew_authorities()
+    assert tls._system_context.cache_info().currsize == 0
+    dialler.build_transport(Protocol()).makeConnection(StringTransport())
+    assert tls._system_context.cache_info().currsize == 1
 
 
 def test_a_ca_file_replaces_the_systems_authorities(tmp_path: Path) -> None:
