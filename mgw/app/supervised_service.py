@@ -28,6 +28,7 @@ from twisted.python.failure import Failure
 
 from mgw.app.gateway import Gateway, Prepared
 from mgw.app.reloader import Reloader
+from mgw.app.shared_imports import import_for_workers
 from mgw.app.status import Status
 from mgw.app.worker import Inherited, run_worker
 from mgw.config.settings import Config
@@ -131,6 +132,7 @@ class SupervisedService(Service):
         self._reactor.callWhenRunning(self._begin)
 
     def _start_fork_server(self) -> None:
+        import_for_workers(self.gateway.config)
         telemetry = self.gateway.telemetry
         inherited = Inherited(
             sockets=self.gateway.ports.sockets(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mgw.config.fleet import FleetSettings
 from mgw.config.settings import Config
+from mgw.config.settings_base import defaults_of
 
 
 def share_of(config: Config, workers: int) -> Config:
@@ -24,7 +25,7 @@ def share_of(config: Config, workers: int) -> Config:
         update={
             "max_clients": None if config.max_clients is None else -(-config.max_clients // workers),
             "providers": providers,
-            "fleet": FleetSettings(),  # only the supervisor's process needs the password of Redis
+            "fleet": defaults_of(FleetSettings),  # only the supervisor's process needs the password of Redis
             "spool": spool.model_copy(
                 update={
                     "body_memory": _share(spool.body_memory, workers, most),

@@ -6,6 +6,8 @@ machine can change.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import Popen
@@ -47,6 +49,18 @@ LATE: Final = (
     "/v1/models?live=1",
     "/v1/health/providers",
 )
+SHARED: Final = (
+    "klein",
+    "mgw.dialects.anthropic",
+    "mgw.dialects.gemini",
+    "mgw.dialects.openai",
+    "mgw.dialects.responses",
+    "prometheus_client.registry",
+    "treq",
+    "werkzeug",
+)
+"""What workers may need, and none should have for itself."""
+_IMPORTED: Final = re.compile(rb"^import time: .*\| +(\S+)$", re.MULTILINE)
 _NOTING: Final = """
 import atexit, runpy, sys
 sys.argv = sys.argv[1:]
@@ -124,6 +138,18 @@ def test_a_provider_behind_tls_takes_no_pyopenssl(simulator: SimulatorProcess, c
         modules = modules_of(gateway)
     assert "cryptography.x509" in modules
     assert not {"OpenSSL", "klein", "treq"} & modules
+
+
+def test_what_workers_need_is_imported_once_for_all_of_them(simulator: SimulatorProcess) -> None:
+    config = configuration(simulator.url) + "workers: 2\n"
+    with start_gateway(config, {"PYTHONPROFILEIMPORTTIME": "1"}, start=start_program) as gateway:
+        for _ in range(10):  # on connections of their own, so that both workers get some
+            relay(gateway)
+            assert gateway.get("/healthz")
+        assert gateway.get("/metrics")
+        assert gateway.stop() == 0
+        counts = Counter(name.decode() for name in _IMPORTED.findall(gateway.stderr.data))
+    assert {name: counts[name] for name in SHARED} == dict.fromkeys(SHARED, 1)
 
 
 def test_nothing_that_reads_certificates_is_imported_before_a_handshake() -> None:
