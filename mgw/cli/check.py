@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mgw.cli.arguments import add_file
+from mgw.reactor.lean_start import without_collections
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,6 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(said: argparse.Namespace) -> int:
     """Check a configuration; return the exit status."""
-    from mgw.app.check import check, reader_of  # slow to import, and `mgw check --help` needs none of it
+    with without_collections():
+        from mgw.app.check import check, reader_of  # slow to import, and `mgw check --help` needs none of it
 
-    return check(reader_of(said.config), "mgw check")
+        return check(reader_of(said.config), "mgw check")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mgw.cli.arguments import add_file
+from mgw.reactor.lean_start import without_collections
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(said: argparse.Namespace) -> int:
     """Run the gateway until a signal ends it; return the exit status."""
-    from mgw.cli.process import serve  # Twisted is slow to import
+    with without_collections():
+        from mgw.cli.process import serve  # Twisted is slow to import
 
     demo = ["--demo"] if said.demo else []
     return serve(["-c", said.config, *demo], said.log_file)
