@@ -1,4 +1,4 @@
-"""What the dashboard knows of the time before anybody looked at it.
+"""What the dashboard records, whether or not anybody looks at it.
 
 It notes what happens from the start of the gateway on.  The pages and their endpoints are in
 :mod:`mgw.dashboard.app`, which is imported for the first request: most processes never see one.
