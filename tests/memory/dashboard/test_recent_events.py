@@ -6,7 +6,6 @@ import sqlite3
 
 import pytest
 
-from mgw.dashboard.recorder import build_memory
 from mgw.dashboard.event_memory import EventMemory
 from mgw.dashboard.event_queries import EventQueries
 from mgw.dashboard.recent_events import (
@@ -16,6 +15,7 @@ from mgw.dashboard.recent_events import (
     MAX_TEXT_BYTES,
     RecentEvents,
 )
+from mgw.dashboard.recorder import build_memory
 from mgw.dashboard.usage_memory import MAX_EVENTS as SUMMED_EVENTS
 from mgw.usage.event import SettledExchange
 from mgw.usage.event_search import EventSearch, encode_event, find_events
