@@ -28,6 +28,7 @@ from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.chunk_lane import ChunkLane
 from mgw.exchange.passthrough import ErrorFilter, PassthroughFilter
 from mgw.nouns.vocabulary import DialectName
+from mgw.wire.encodings import Gunzip
 from tests.support.in_memory.gateway import EDGE_KEY, MemoryGateway
 from tests.support.in_memory.reactor import MemoryConnection
 from tests.support.laws import examples
@@ -390,6 +391,12 @@ def test_an_error_that_may_repeat_a_credential_is_always_looked_at() -> None:
     lookers = filter_of("chat", has_known_end=False).event_lookers()
     assert lookers is not None
     assert ErrorFilter(lookers[0], None, lookers[1]).event_lookers() is None
+
+
+def test_a_coded_stream_is_always_decoded() -> None:
+    lookers = filter_of("chat", has_known_end=False).event_lookers()
+    assert lookers is not None
+    assert PassthroughFilter(lookers[0], Gunzip(1000), lookers[1]).event_lookers() is None
 
 
 def begun(desk: Desk, name: str, version: bytes = b"1.1") -> tuple[MemoryConnection, MemoryConnection]:

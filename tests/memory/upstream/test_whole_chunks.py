@@ -151,6 +151,27 @@ def test_a_body_that_nobody_wants_gives_away_no_chunk(leave: object) -> None:
     assert (chunks.seen, sink.pieces, sink.over) == ([], [], False)
 
 
+class Shouting:
+    """Makes something else of a body."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return [data.upper()]
+
+    def finish(self) -> bytes:
+        return b"!"
+
+
+def test_chunks_that_have_to_be_unframed_are() -> None:
+    b, response = answering()
+    response.unframe(response.head, Shouting())
+    sink = collect_body(response)
+    response.chunk_receiver = chunks = Chunks()
+    for _ in range(2):
+        b.connection.send(b"2\r\nhi\r\n")
+    b.connection.send(b"0\r\n\r\n")
+    assert (chunks.seen, sink.body, sink.ended) == ([], b"HIHI!", 1)
+
+
 class Failing(CollectedBody):
     """A receiver with a bug behind its first piece."""
 
