@@ -290,8 +290,7 @@ class Passthrough(Struct, eq=False):
             lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if head.status >= _FIRST_ERROR_STATUS:
             secrets = self.secrets()
-            reason = overwritten(reason, secrets)
-            lines = overwritten(lines, secrets)
+            reason, lines = overwritten(reason, secrets), overwritten(lines, secrets)
         is_proved = head.is_proved and lines is head.relayed_lines
         holds = (may_try_again or unframed) and stream
         holds = holds and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))

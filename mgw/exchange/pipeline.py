@@ -152,9 +152,7 @@ class ExchangeRun(WaitingRun):
         self._response = response
         if self._exchange.upstream_time is not None:
             self._exchange.upstream_time.end()
-        request_id = response.head.request_id
-        if request_id is not None:
-            self._exchange.upstream_request_id = request_id
+        self._exchange.upstream_request_id = response.head.request_id
         try:
             if response.status >= _BAD_REQUEST:
                 self._on_refusal(response)
@@ -244,8 +242,7 @@ class ExchangeRun(WaitingRun):
         exchange.key_hash = credential.key_hash or None
         exchange.credential = credential
         exchange.attempts += 1
-        if exchange.upstream_request_id is not None:
-            exchange.upstream_request_id = None
+        exchange.upstream_request_id = None
         self._credential = credential
         self._is_fresh = fresh
         self._is_sending = True

@@ -6,6 +6,7 @@ Nothing here waits unless a body is large, on disk or coded: :func:`plan_for` th
 from __future__ import annotations
 
 from functools import partial
+from operator import contains
 
 from mgw.bodies.source import BodySource
 from mgw.bodies.spliced import SplicedBody
@@ -79,17 +80,11 @@ def plan_known(
         target = memo.find_target(route, request, asked)
         if not isinstance(target, KnownTarget):
             return None if target is None else _translate_known(exchange, request, target, body)
-        exchange.asked_model, exchange.target = asked, target.target
-        check_allowed(exchange, target.target)
-        relayed = target, relayed_head(memo, target, request)
-        if findings is not None:
-            memo.keep_relayed(request, asked, *relayed)
+        relayed = _relay_known(exchange, request, asked, target)
     known, head = relayed
-    is_long = len(body) > LONG_BYTES
-    if holds(body, TAG_BYTES) if is_long else TAG_BYTES in body:
-        return None
+    has = holds if len(body) > LONG_BYTES else contains
     may_list = known.takes_list and (found is None or not found.is_alone)
-    if may_list and (holds(body, LIST_MARKER) if is_long else LIST_MARKER in body):
+    if has(body, TAG_BYTES) or (may_list and has(body, LIST_MARKER)):
         return None
     exchange.asked_model, exchange.target = asked, known.target
     if found is not None and known.model_literal is not None:
@@ -97,6 +92,19 @@ def plan_known(
         body = rename(body, found.spans, known.model_literal)
     seconds, reads_errors = known.keepalive_seconds, exchange.generation.error_messages
     return Passthrough(route, known.target, request, body, seconds, None, head, reads_errors=reads_errors)
+
+
+def _relay_known(
+    exchange: Exchange, request: ClientRequest, asked: str | None, target: KnownTarget
+) -> tuple[KnownTarget, UpstreamHead]:
+    """Return a target with the head for it, and remember both for this head of the client's."""
+    memo = exchange.generation.memo
+    exchange.asked_model, exchange.target = asked, target.target
+    check_allowed(exchange, target.target)
+    head = relayed_head(memo, target, request)
+    if request.head_number in memo.findings:
+        memo.keep_relayed(request, asked, target, head)
+    return target, head
 
 
 def _translate_known(

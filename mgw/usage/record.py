@@ -8,6 +8,7 @@ exchanges share, their labels, is rendered once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from enum import Enum
 from itertools import takewhile
 from operator import attrgetter
@@ -45,13 +46,17 @@ times, of numbers and of amounts, which are converted in between."""
 
 
 _time_of: Final = attrgetter("time")
+_latency_of: Final = attrgetter("latency_ms")
+_ttft_of: Final = attrgetter("ttft_ms")
+_session_of: Final = attrgetter("session")
+_WORDS: Final = {outcome: outcome.value for outcome in Outcome}
 _PLACED: Final = (
     *("request_id", "time", "dialect", "tokens_in", "tokens_out", "cache_read_tokens"),
     *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
     *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
     "upstream_request_id",
 )
-"""The fields that :func:`block_encoder` reads by name, in the order of the table; others follow."""
+"""The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
 
 class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
@@ -109,32 +114,37 @@ def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange],
     return encode_settled
 
 
-def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExchange]], bytes]:
-    """Return what makes the lines of many exchanges, with the fields of a table, in one piece.
+class _BlockEncoder:
+    """Makes the lines of many exchanges, with the fields of a table, in one piece.
 
     The lines are those of :func:`settled_encoder`.  Usual ones take three fifths of the time: their values
     are read by name, and the encoder is called once for all.
     """
-    _, shared = _shared_labels(fields)
-    usual = [field for field in fields if not (field.is_of_session or field in shared[1:])]
-    assert [field.name for field in usual[: len(_PLACED)]] == list(_PLACED), "the table begins otherwise"
-    line_type, encode_lines, encode_each = _line_type(usual), _ENCODER.encode_lines, settled_encoder(fields)
-    words = {outcome: outcome.value for outcome in Outcome}
-    further = [(field.name, field.type, field.reader()) for field in usual[len(_PLACED) :]]
 
-    def make_lines(rows: Sequence[SettledExchange]) -> list[Struct] | None:
+    def __init__(self, fields: Sequence[EventField]) -> None:
+        _, self._shared = _shared_labels(fields)
+        usual = [field for field in fields if not (field.is_of_session or field in self._shared[1:])]
+        assert [field.name for field in usual[: len(_PLACED)]] == list(_PLACED), "the table begins otherwise"
+        self._line_type, self._encode_each = _line_type(usual), settled_encoder(fields)
+        self._further = [(field.name, field.type, field.reader()) for field in usual[len(_PLACED) :]]
+
+    def encode(self, rows: Sequence[SettledExchange]) -> bytes:
+        """Return the lines of exchanges (:func:`encode_settled`), one after the other."""
+        block = b""
+        if len(rows) > 1 and not any(map(_session_of, rows)):
+            with suppress(UnicodeEncodeError):
+                block = _ENCODER.encode_lines(self._lines(rows))
+            if len(block) > MAX_LINE_BYTES and max(map(len, block.split(b"\n"))) >= MAX_LINE_BYTES:
+                block = b""
+        return block or b"".join(map(self._encode_each, rows))
+
+    def _lines(self, rows: Sequence[SettledExchange]) -> list[Struct]:
         lines: list[Struct] = []
-        for settled, time in zip(rows, timestamps(map(_time_of, rows)), strict=True):
-            labels, usage, cost, ttft_ms = settled.labels, settled.usage, settled.cost, settled.ttft_ms
-            if settled.session is not None:
-                return None
-            near = settled.latency_ms * 1000
-            whole = (near + 0.5) // 1  # as in settled_encoder
-            latency_ms = whole / 1000 if -0.49 < near - whole < 0.49 else round(settled.latency_ms, 3)
-            if ttft_ms is not None:
-                near = ttft_ms * 1000
-                whole = (near + 0.5) // 1
-                ttft_ms = whole / 1000 if -0.49 < near - whole < 0.49 else round(ttft_ms, 3)
+        line_type, shared, further = self._line_type, self._shared, self._further
+        times = timestamps(map(_time_of, rows))
+        latencies, first_bytes = _rounded(map(_latency_of, rows)), _rounded(map(_ttft_of, rows))
+        for settled, time, latency_ms, ttft_ms in zip(rows, times, latencies, first_bytes, strict=True):
+            labels, usage, cost = settled.labels, settled.usage, settled.cost
             line = line_type(
                 settled.request_id,
                 time,
@@ -146,7 +156,7 @@ def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExc
                 usage.reasoning,
                 None if cost is None else Raw(usd_text(cost)),
                 settled.stream,
-                words[settled.outcome],
+                _WORDS[settled.outcome],
                 settled.http_status,
                 latency_ms,
                 ttft_ms,
@@ -163,19 +173,22 @@ def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExc
             lines.append(line)
         return lines
 
-    def encode_block(rows: Sequence[SettledExchange]) -> bytes:
-        """Return the lines of exchanges (:func:`encode_settled`), one after the other."""
-        if len(rows) > 1:
-            try:
-                lines = make_lines(rows)
-                block = b"" if lines is None else encode_lines(lines)
-            except UnicodeEncodeError:
-                block = b""
-            if len(block) < MAX_LINE_BYTES or max(map(len, block.split(b"\n"))) < MAX_LINE_BYTES:
-                return block or b"".join(map(encode_each, rows))
-        return b"".join(map(encode_each, rows))
 
-    return encode_block
+def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExchange]], bytes]:
+    """Return what makes the lines of many exchanges, with the fields of a table, in one piece."""
+    return _BlockEncoder(fields).encode
+
+
+def _rounded(numbers: Iterable[float | None]) -> list[float | None]:
+    """Return numbers with three decimals, as :func:`settled_encoder` writes them."""
+    found = []
+    for number in numbers:
+        if number is not None:
+            near = number * 1000
+            whole = (near + 0.5) // 1
+            number = whole / 1000 if -0.49 < near - whole < 0.49 else round(number, 3)  # noqa: PLW2901
+        found.append(number)
+    return found
 
 
 def _unusual_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:

@@ -3,10 +3,6 @@
 What the bytes mean, and which may be sent, is :class:`~mgw.http.server_connection.ServerConnection`'s to say,
 which also has the state.  The transport and its pauses are :mod:`mgw.web.client_transport`'s.  The channel
 passes each request to its handler, and has the time that a client may take.
-
-The next request is looked at when the response before it is finished and the client has received most of it.
-Until then a channel goes on reading, so as to notice that the client has disconnected, but holds at most
-:data:`~mgw.web.client_transport.MAX_HELD` bytes of what comes behind the request.
 """
 
 from __future__ import annotations
@@ -35,8 +31,6 @@ from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnectio
 from mgw.wire.headers import RawHeaders
 
 LINGER_SECONDS: Final = 30.0
-LARGE_BYTES: Final = 64 * 1024
-"""Where more than that of a body has not come with its head, more than usual is read at once."""
 DRAIN_SECONDS: Final = 0.2
 """How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
 # To look a member up in its Enum costs 0.1 us in Python 3.11: those that every request needs have names here.
@@ -81,8 +75,6 @@ class GatewayChannel(Protocol):
     def requests(self) -> int:
         """How many requests have been opened, counting refusals."""
         return self._connection.requests
-
-    # What the transport calls
 
     def connectionMade(self) -> None:
         """Begin: the first head must arrive in time."""
@@ -139,8 +131,6 @@ class GatewayChannel(Protocol):
     def stopProducing(self) -> None:
         """The connection is lost, which :meth:`connectionLost` says too."""
 
-    # Passing on what the client sends
-
     def _process_input(self) -> None:
         """Process as much of the input as is possible now."""
         if self._processing:  # called back from below: the loop goes on by itself
@@ -190,8 +180,8 @@ class GatewayChannel(Protocol):
             self._receiver = receiver
             if content is not None:
                 receiver.on_whole_body(content)
-            elif connection.left_to_read > LARGE_BYTES:
-                self._client.read_much(much=True)
+            else:
+                self._client.expect(connection.left_to_read)
         return True
 
     def _read_head(self, key: HeadKey | None) -> bool:
@@ -223,8 +213,8 @@ class GatewayChannel(Protocol):
             content = connection.take_whole_body()
             if content is not None:
                 receiver.on_whole_body(content)
-            elif connection.left_to_read > LARGE_BYTES:
-                self._client.read_much(much=True)
+            else:
+                self._client.expect(connection.left_to_read)
 
     def _read_body(self, receiver: RequestReceiver) -> None:
         connection = self._connection
@@ -234,14 +224,11 @@ class GatewayChannel(Protocol):
             return
         if connection.state is ServerState.RESPONDING:
             self._deadline.stop()
-            if self._client.reads_much:
-                self._client.read_much(much=False)
+            self._client.expect(0)
         if content:
             receiver.on_body_data(content)
         if connection.state is ServerState.RESPONDING:
             receiver.on_body_end()
-
-    # What responds to the request
 
     def pause_body(self) -> None:
         """Take nothing more of the body for now."""
@@ -273,21 +260,15 @@ class GatewayChannel(Protocol):
 
     def send_continue(self) -> None:
         """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
-        response = self._connection.send_continue()
-        if response:
-            self._client.out.write(response)
+        self._write_head(self._connection.send_continue())
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Start the response; see :meth:`~mgw.http.server_connection.ServerConnection.start`."""
-        head = self._connection.start(status, reason, headers)
-        if head:
-            self._client.out.write(head)
+        self._write_head(self._connection.start(status, reason, headers))
 
     def relay_head(self, head: RelayedHead, lines: bytes) -> None:
         """Start a response that is passed on; see :class:`~mgw.exchange.response_channel.ResponseChannel`."""
-        rendered = self._connection.relay_head(head, lines)
-        if rendered:
-            self._client.out.write(rendered)
+        self._write_head(self._connection.relay_head(head, lines))
 
     def relay_whole(self, head: RelayedHead, lines: bytes, body: bytes) -> None:
         """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
@@ -317,9 +298,7 @@ class GatewayChannel(Protocol):
 
     def flush(self) -> None:
         """Send a head that waits for the first bytes of its body."""
-        head = self._connection.flush()
-        if head:
-            self._client.out.write(head)
+        self._write_head(self._connection.flush())
 
     def finish(self, last_piece: bytes = b"") -> None:
         """End the response behind a last piece of the body, if there is one, in one write where that is
@@ -335,6 +314,10 @@ class GatewayChannel(Protocol):
             self.abort()
         else:
             self._on_response_end()
+
+    def _write_head(self, head: bytes) -> None:
+        if head:  # else it waits for the body, or there is none
+            self._client.out.write(head)
 
     def _on_response_end(self) -> None:
         connection, client = self._connection, self._client
@@ -360,8 +343,6 @@ class GatewayChannel(Protocol):
         self._upgraded = client.producer = upgraded
         client.update_reading(0)
         upgraded.start(client.transport, client.out.write, data)
-
-    # How it ends
 
     def truncate(self) -> None:
         """End a response that will stay incomplete, where the client sees that the rest is missing."""

@@ -1,5 +1,9 @@
 """The transport of one client's connection: the pauses on both sides of it, and how it ends.
 
+The next request is looked at when the response before it is finished and the client has received most of it.
+Until then the transport goes on reading, so as to notice that the client has disconnected, but holds at most
+:data:`MAX_HELD` bytes of what comes behind the request.
+
 A client that still sends would lose its response to the reset that closing causes.  So our side ends first,
 and what the client sends is read and discarded until it has ended the other, for a while (RFC 9112 9.6).
 Behind TLS the ends of both sides are alerts, and the transport goes on reading by itself.  What is read and
@@ -23,6 +27,8 @@ from mgw.reactor.twisted_fast.tcp_transport import read_much
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its response; beyond that the channel stops reading."""
+LARGE_BYTES: Final = 64 * 1024
+"""While more than that of a body has not come, more than usual is read at once."""
 LINGER_BYTES: Final = 1024 * 1024 * 1024
 """More than the largest files that vendors take: a client may send one whole before it reads the response."""
 CLOSE_SECONDS: Final = 15.0
@@ -46,8 +52,8 @@ class ClientTransport:
     """
 
     __slots__ = (
-        *("_discarded", "_drained_count", "_stall_timer"),
-        *("is_full", "out", "producer", "reading", "reads_much", "transport"),
+        *("_discarded", "_drained_count", "_reads_much", "_stall_timer"),
+        *("is_full", "out", "producer", "reading", "transport"),
     )
 
     def __init__(self, transport: RelayTransport, now: float) -> None:
@@ -61,7 +67,7 @@ class ClientTransport:
         """How often the client has received everything."""
         self._stall_timer = socket_state.StallTimer(now)
         self.reading = Reading.ON
-        self.reads_much = False
+        self._reads_much = False
         """Whether more than usual is read at once."""
         self._discarded = 0
         if isinstance(transport.getPeer(), IPv4Address | IPv6Address) and ITCPTransport.providedBy(transport):
@@ -124,10 +130,12 @@ class ClientTransport:
             self.reading = wanted
             (self.transport.resumeProducing if wanted is Reading.ON else self.transport.pauseProducing)()
 
-    def read_much(self, *, much: bool) -> None:
-        """Read more than usual at once, or no more than that."""
-        self.reads_much = much
-        read_much(self.transport, much=much)
+    def expect(self, body_bytes: int) -> None:
+        """Read as much at once as suits what has not come of a body."""
+        much = body_bytes > LARGE_BYTES
+        if much is not self._reads_much:
+            self._reads_much = much
+            read_much(self.transport, much=much)
 
     # The end
 

@@ -40,6 +40,7 @@ NAMED_IN: Final = {
         r"OPENAI_RESPONSES",
         {
             "nouns/vocabulary.py",
+            "dialects/__init__.py",
             "dialects/responses/__init__.py",
             "routing/text_routes.py",
             "routing/realtime_routes.py",

@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/memory/exchange/test_body.py::test_a_body_with_many_edits_is_put_together": (
+        "mgw.exchange.body._MAX_SPLICED",
+    ),
     "tests/memory/redis/test_counts.py::"
     "test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it": (
         "mgw.redis.replies.MAX_WAIT_MS",

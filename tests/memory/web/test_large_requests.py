@@ -13,7 +13,7 @@ from mgw.exchange.body import COPIED_BYTES
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
 from mgw.web import client_transport
-from mgw.web.channel import LARGE_BYTES
+from mgw.web.client_transport import LARGE_BYTES
 from mgw.wire.byte_search import LONG_BYTES
 from tests.support.channels import post
 from tests.support.exchanges import JSON, KEY, PATH

@@ -40,6 +40,7 @@ OTHER_FILES: Final = MappingProxyType(
         "workers/forked_process.py": "/dev/null",
         "workers/worker_count.py": "files of the kernel",
         "workers/worker_state.py": "files of the kernel",
+        "ops/heap.py": "a file of the kernel",
         "ops/logs.py": "twistd's --logfile, for writing",
         "reactor/regular_file.py": "the one place",
         "usage/old_batches.py": "files of an older version's own, in a directory for it alone",
