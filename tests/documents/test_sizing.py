@@ -82,14 +82,15 @@ def test_what_is_full_next_is_the_first_limit_above_the_rate() -> None:
         assert f"at {written(limit, values[limit])}/s" in cell
         assert rate < 100_000 or f"now {values['hosts']}" in cell
     assert next_limit(sized(1_000, host_cores=64)) == "one host:"
-    assert next_limit(sized(1_000, redis_per_second=4_000)) == "one Redis:"
+    assert next_limit(sized(1_900, redis_per_second=4_000)) == "one Redis:"
 
 
 def test_each_input_that_is_measured_is_on_its_page() -> None:
     """The numbers of workers are differences of what their page has."""
     for name, _, value, source in INPUT_ROWS[1:]:
         if source == "performance.rst":
-            assert f'"{float(value):g}"' in (DOCS / source).read_text(encoding="utf-8"), name
+            page = (DOCS / source).read_text(encoding="utf-8")
+            assert any(f'"{float(value):{form}}"' in page for form in ("g", ".1f")), name
 
 
 def test_twice_the_cost_of_a_chunk_needs_more_of_all() -> None:
