@@ -134,6 +134,9 @@ def test_a_hostile_message_is_read_at_once() -> None:
     secrets = [f"sk-test-{number:040}" for number in range(2000)]
     shown("", *secrets)
     for text in ("%25" * 2730, "\\u0025" * 1365, "QUJD" * 2048, "a/ " * 2730, "Zm9vYmFyZm9v " * 630):
-        before = time.process_time()
-        shown(text, *secrets)
-        assert time.process_time() - before < 0.1
+        took = []
+        for _ in range(3):  # a collection of all that the tests have left may fall into one
+            before = time.process_time()
+            shown(text, *secrets)
+            took.append(time.process_time() - before)
+        assert min(took) < 0.1
