@@ -84,10 +84,10 @@ class Build:
     @property
     def short(self) -> str:
         """Return what stands above a column."""
-        return f"{self.version.partition(' ')[2]}{_optimizations(self.pgo, self.lto)}"
+        return f"{self.version.partition(' ')[2]}{_optimizations(pgo=self.pgo, lto=self.lto)}"
 
     def __str__(self) -> str:
-        return f"{self.version}{_optimizations(self.pgo, self.lto)} ({self.source})"
+        return f"{self.version}{_optimizations(pgo=self.pgo, lto=self.lto)} ({self.source})"
 
 
 def build_of(facts: Facts) -> Build:
@@ -106,7 +106,7 @@ def build_of(facts: Facts) -> Build:
     return Build(version, None, lto or None, "its configuration says nothing")
 
 
-def _optimizations(pgo: bool | None, lto: bool | None) -> str:  # noqa: FBT001
+def _optimizations(*, pgo: bool | None, lto: bool | None) -> str:
     if pgo is None:
         return ", PGO not known"
     return {
