@@ -17,6 +17,7 @@ ABOUT = (HERE / "mgw/__init__.py").read_text(encoding="utf-8")
 TESTS = [
     "docutils>=0.21,<1",
     "anthropic>=2.14,<3",
+    "boto3>=1.44,<2",  # signs and reads what Amazon's clients do, and what Anthropic's SDK for Bedrock needs
     "google-auth>=2.60,<3",  # verifies what we sign for service accounts
     "google-genai>=3.6,<4",
     "hypothesis>=6.170,<7",
