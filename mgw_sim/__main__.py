@@ -45,7 +45,7 @@ class _StopAtEndOfInput(Protocol):
 
 def main(arguments: list[str]) -> int:
     """Run until a signal, or until standard input ends."""
-    options = _ForegroundOptions()  # type: ignore[no-untyped-call]  # Twisted's own has no types
+    options = _ForegroundOptions()
     try:
         options.parseOptions(arguments)  # type: ignore[no-untyped-call]  # Twisted's own has no types
     except usage.UsageError as error:
@@ -56,8 +56,11 @@ def main(arguments: list[str]) -> int:
     )
     globalLogBeginner.beginLoggingTo([quiet], redirectStandardIO=False)
     service = SimulatorService(
-        cast(IReactorTCP, installed), options["host"], options["port"]
-    )  # a module to mypy
+        cast(IReactorTCP, installed),  # a module to mypy
+        options["host"],
+        options["port"],
+        options["aws_keys"],
+    )
     core = cast(IReactorCore, installed)  # a module to mypy
     service.startService()
     core.addSystemEventTrigger("before", "shutdown", service.stopService)

@@ -45,6 +45,10 @@ class Family(Enum):
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
+    BEDROCK = "bedrock"
+    """Anthropic's models behind Amazon's InvokeModel."""
+    VERTEX = "vertex"
+    """Anthropic's models behind Google's rawPredict."""
 
 
 class UnaryResponse(Struct, frozen=True):

@@ -6,6 +6,8 @@ from twisted.application.service import IService
 from twisted.internet.interfaces import IReactorTCP
 from twisted.python import usage
 
+from mgw_sim.aws.authority import read_key
+from mgw_sim.aws.signature import KeyPair
 from mgw_sim.service import SimulatorService
 
 DEFAULT_LISTEN = "127.0.0.1:8788"
@@ -26,6 +28,18 @@ class Options(usage.Options):
     longdesc = "A simulated provider with the OpenAI, Anthropic and Gemini APIs. It requires no key."
     optParameters = [["listen", "l", DEFAULT_LISTEN, "host:port to listen on; port 0 picks a free one"]]  # noqa: RUF012  Twisted's way
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted's own has no types
+        self["aws_keys"] = ()
+
+    def opt_aws(self, text: str) -> None:
+        """KEYID:SECRET[:TOKEN] of AWS with which requests are to be signed; may be repeated"""
+        try:
+            key: KeyPair = read_key(text)
+        except ValueError as error:
+            raise usage.UsageError(f"--aws: {error}") from None
+        self["aws_keys"] = (*self["aws_keys"], key)
+
     def postOptions(self) -> None:
         """Check what was given."""
         self["host"], self["port"] = parse_listen(self["listen"])
@@ -35,4 +49,5 @@ def makeService(options: Options) -> IService:
     """The service for twistd."""
     from twisted.internet import reactor  # here, since importing it installs one
 
-    return SimulatorService(cast(IReactorTCP, reactor), options["host"], options["port"])  # a module to mypy
+    tcp = cast(IReactorTCP, reactor)  # a module to mypy
+    return SimulatorService(tcp, options["host"], options["port"], options["aws_keys"])

@@ -17,9 +17,14 @@ from mgw_sim.api import (
     Answer,
     ApiError,
     Family,
+    Json,
     Request,
     UnaryResponse,
 )
+from mgw_sim.aws.authority import BEDROCK, MODEL_SERVICES, AwsAuthority
+from mgw_sim.aws.credentials import PREFIX as AWS_PREFIX
+from mgw_sim.aws.credentials import AwsCredentialServices
+from mgw_sim.aws.signature import KeyPair
 from mgw_sim.families import (
     ERROR_RESPONSES,
     Credential,
@@ -49,6 +54,8 @@ from mgw_sim.tokens import (
 _OPENAI_HEADERS: Final = (("openai-processing-ms", "1"), ("x-ratelimit-remaining-requests", "99"))
 _GATEWAY_PARAMETERS: Final = ("mgw", "provider")
 """Parameters that no vendor has: where they arrive, something before us has let them through."""
+_BEHIND_AWS: Final = ("/anthropic/v1/", "/openai/v1/")
+"""How the paths of Anthropic's and OpenAI's APIs begin at Amazon's hosts."""
 _Answer = TypeVar("_Answer", bound=Answer)
 log: Final = Logger()
 
@@ -74,13 +81,18 @@ class Dispatcher:
     recorder: Recorder
     now: Callable[[], float]
     store: Store = field(default_factory=Store)
+    aws_keys: tuple[KeyPair, ...] = ()
     accounts: Accounts = field(init=False)
     tokens: TokenAuthority = field(init=False)
+    aws: AwsAuthority = field(init=False)
+    aws_credentials: AwsCredentialServices = field(init=False)
 
     def __post_init__(self) -> None:
-        """Open the authorization server, and the token endpoint beside it."""
+        """Open the authorization server, and the endpoints of tokens and keys beside it."""
         self.accounts = Accounts(self.now)
         self.tokens = TokenAuthority(self.now)
+        self.aws = AwsAuthority(self.now, self.aws_keys)
+        self.aws_credentials = AwsCredentialServices(self.aws)
 
     async def answer(self, recorded: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
@@ -98,10 +110,15 @@ class Dispatcher:
             answered = self.tokens.answer(recorded, raw_path, query)
             self.recorder.shorten(recorded)
             return answered
+        if raw_path.startswith(AWS_PREFIX):
+            return self.aws_credentials.answer(recorded, raw_path)
         if is_operation(raw_path):
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
+        raw_path = _without_cloud(raw_path)
         incoming = _IncomingRequest(recorded, raw_path, unquote(raw_path), query, headers)
         response = self._respond(incoming)
+        if self.aws.verifies or "aws" in incoming.faults:  # a client of AWS sets its clock by this
+            response = _with_headers(response, (self.aws.date(incoming.faults),))
         self.recorder.shorten(recorded)
         return response, incoming.faults
 
@@ -121,6 +138,8 @@ class Dispatcher:
                 return _with_headers(refusal, error.headers)
             if error.status == 426:
                 return _with_headers(refusal, UPGRADE_HEADERS)
+            if family is Family.BEDROCK and "retry-after" not in incoming.faults:
+                return refusal  # Amazon says it nowhere
             return _with_retry_after(refusal, incoming.faults)
         except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
             log.failure("no answer to {method} {path}", method=recorded.method, path=incoming.raw_path)
@@ -131,6 +150,8 @@ class Dispatcher:
     def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Answer:
         """Read the body, fail where that is asked for, and call the route's handler."""
         recorded, headers = incoming.recorded, incoming.headers
+        if route.family is Family.BEDROCK:
+            headers.setdefault("content-type", "application/json")  # as its service model has it
         body_kind = BodyKind.NOTHING if route.method == "GET" else route.body_kind
         body, form = read_body(recorded.body, headers, body_kind, is_upload=route.is_upload)
         model = _model(route, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
@@ -139,10 +160,7 @@ class Dispatcher:
             model = model or incoming.query.get("model", "")
         name = model if isinstance(model, str) else ""
         incoming.faults = _faults((name, *ids), headers)
-        if incoming.credential is not None and not self._is_known(incoming.credential, incoming.faults):
-            raise invalid_credential(route.family, incoming.credential)
-        if incoming.credential is not None:
-            self.accounts.admit(incoming.credential.value, name, body, headers)
+        self._admit(route.family, name, body, incoming)
         self._fail(route.family, str(model), incoming)
         request = Request(
             incoming.path,
@@ -166,6 +184,17 @@ class Dispatcher:
         check_ids(request)
         return route.handler(request)
 
+    def _admit(self, family: Family, model: str, body: Json, incoming: _IncomingRequest) -> None:
+        """Raise ApiError where whoever asks may not."""
+        credential, faults = incoming.credential, incoming.faults
+        if credential is not None and not self._is_known(credential, faults):
+            raise invalid_credential(family, credential)
+        if credential is not None:
+            self.accounts.admit(credential.value, model, body, incoming.headers)
+        if self.aws.verifies or "aws" in faults:
+            services = BEDROCK if family is Family.BEDROCK else MODEL_SERVICES
+            self.aws.check(incoming.recorded, faults, model, services)
+
     def _is_known(self, credential: Credential, faults: Faults) -> bool:
         """Whether a credential is the one that was asked for, or a good token where those are wanted."""
         if (self.tokens.required or "issued" in faults) and not self.tokens.is_good(credential.value):
@@ -175,7 +204,7 @@ class Dispatcher:
     def _fail(self, family: Family, model: str, incoming: _IncomingRequest) -> None:
         """Raise the failure that was asked for."""
         faults = incoming.faults
-        if model.removeprefix("models/").startswith("missing"):
+        if model.removeprefix("models/").removeprefix("anthropic.").startswith("missing"):
             raise unknown_model(family, model)
         if "too-long" in faults:
             raise prompt_too_long(family)
@@ -241,13 +270,22 @@ def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
         raise ApiError(400, str(error), "model") from None
 
 
+def _without_cloud(raw_path: str) -> str:
+    """The path as the vendor's own host has it."""
+    for prefix in _BEHIND_AWS:
+        if raw_path.startswith(prefix):
+            return raw_path[prefix.index("/v1/") :]
+    return raw_path
+
+
 def _with_request_id(response: Answer, family: Family, request_id: str) -> Answer:
     """Add the headers by which a vendor names the request."""
     if family is Family.GEMINI:
         return response
-    name = "request-id" if family is Family.ANTHROPIC else "x-request-id"
-    more = () if family is Family.ANTHROPIC else _OPENAI_HEADERS
-    return _with_headers(response, ((name, request_id), *more))
+    if family is Family.OPENAI:
+        return _with_headers(response, (("x-request-id", request_id), *_OPENAI_HEADERS))
+    name = "x-amzn-requestid" if family is Family.BEDROCK else "request-id"
+    return _with_headers(response, ((name, request_id),))
 
 
 def _with_headers(response: _Answer, more: tuple[tuple[str, str], ...]) -> _Answer:

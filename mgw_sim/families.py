@@ -1,4 +1,4 @@
-"""The three families: where a client's credential stands, how an error is spelt, and their lists of models.
+"""The families: where a client's credential stands, how an error is spelt, and their lists of models.
 
 ``sim-models-N`` lists N models, so that ``GET /v1/models`` has several pages.
 """
@@ -11,7 +11,11 @@ from msgspec import Struct
 
 from mgw_sim.anthropic.errors import error_response as anthropic_error_response
 from mgw_sim.api import ApiError, Family, Json, Request, Response, UnaryResponse, json_response, rfc3339
+from mgw_sim.aws.errors import AwsError
+from mgw_sim.aws.errors import error_response as aws_error_response
+from mgw_sim.aws.signature import read_signature
 from mgw_sim.gemini.errors import error_response as gemini_error_response
+from mgw_sim.gemini.vertex_anthropic import error_response as vertex_error_response
 from mgw_sim.openai.errors import error_response as openai_error_response
 from mgw_sim.platform.representation import anthropic_page, gemini_page
 
@@ -21,6 +25,8 @@ ERROR_RESPONSES: Final[Mapping[Family, Callable[[ApiError, str], UnaryResponse]]
     Family.OPENAI: openai_error_response,
     Family.ANTHROPIC: anthropic_error_response,
     Family.GEMINI: gemini_error_response,
+    Family.BEDROCK: aws_error_response,
+    Family.VERTEX: vertex_error_response,
 }
 _MODEL_NAMES: Final = ("echo-large", "echo-small", "echo-embedding")
 _MAX_MODELS: Final = 100_000
@@ -44,6 +50,9 @@ def credential_of(family: Family, headers: Mapping[str, str], query: Mapping[str
         key = headers.get("x-goog-api-key") or query.get("key")
     if key:
         return Credential(key, is_token=False)
+    signature = read_signature(headers.get("authorization", ""))
+    if signature is not None:
+        return Credential(signature.key_id, is_token=False)
     bearer = _BEARER.fullmatch(headers.get("authorization", ""))
     if bearer is None and family is Family.OPENAI:  # browsers cannot set headers on a WebSocket
         bearer = _SUBPROTOCOL_KEY.search(headers.get("sec-websocket-protocol", ""))
@@ -75,6 +84,12 @@ def missing_credential(family: Family) -> ApiError:
             "API Key "
             "or other form of API consumer identity to call this API.",
         ),
+        Family.BEDROCK: AwsError("MissingAuthenticationTokenException", "Missing Authentication Token"),
+        Family.VERTEX: ApiError(
+            401,
+            "Request is missing required authentication credential. Expected OAuth 2 access token.",
+            code="CREDENTIALS_MISSING",
+        ),
     }[family]
 
 
@@ -86,6 +101,12 @@ def invalid_credential(family: Family, credential: Credential) -> ApiError:
         Family.OPENAI: ApiError(401, "Incorrect API key provided.", code="invalid_api_key"),
         Family.ANTHROPIC: ApiError(401, "invalid x-api-key"),
         Family.GEMINI: ApiError(
+            401, "Request had invalid authentication credentials.", code="ACCESS_TOKEN_TYPE_UNSUPPORTED"
+        ),
+        Family.BEDROCK: AwsError(
+            "UnrecognizedClientException", "The security token included in the request is invalid."
+        ),
+        Family.VERTEX: ApiError(
             401, "Request had invalid authentication credentials.", code="ACCESS_TOKEN_TYPE_UNSUPPORTED"
         ),
     }[family]
@@ -105,6 +126,12 @@ def unknown_model(family: Family, model: str) -> ApiError:
             f"models/{model} is not found for API version v1beta, or is not supported for generateContent. "
             "Call ListModels to see the list of available models and their supported methods.",
         ),
+        Family.BEDROCK: AwsError("ValidationException", "The provided model identifier is invalid."),
+        Family.VERTEX: ApiError(
+            404,
+            f"Publisher Model `publishers/anthropic/models/{model}` was not found or your project does not "
+            "have access to it. Please ensure you are using a valid model version.",
+        ),
     }[family]
 
 
@@ -122,6 +149,8 @@ def prompt_too_long(family: Family) -> ApiError:
         Family.GEMINI: ApiError(
             400, "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."
         ),
+        Family.BEDROCK: AwsError("ValidationException", "Input is too long for requested model."),
+        Family.VERTEX: ApiError(400, "prompt is too long: 9000 tokens > 8192 maximum"),
     }[family]
 
 

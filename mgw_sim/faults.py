@@ -71,6 +71,11 @@ WORDS: Final[Mapping[str, int]] = {
     "token": 1,
     "expires": 1,
     "rotate": 0,
+    "aws": 1,
+    "frame-cut": 1,
+    "frame-crc": 0,
+    "exception": 1,
+    "pad": 0,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
 TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -95,6 +100,8 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "ping": (),
     "token": ("html", "list", "redirect", "no-token", "mac"),
     "expires": (),
+    "aws": (),
+    "exception": (),
 }
 """Words whose value is a name and not a number; where there are names here, it is one of them."""
 

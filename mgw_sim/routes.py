@@ -10,11 +10,14 @@ from mgw_sim.anthropic.messages import count_tokens, messages
 from mgw_sim.anthropic.paths import PATHS as ANTHROPIC_PATHS
 from mgw_sim.anthropic.platform import HANDLERS as ANTHROPIC_HANDLERS
 from mgw_sim.api import Family, Handler
+from mgw_sim.aws.bedrock import count_tokens as count_bedrock_tokens
+from mgw_sim.aws.bedrock import foundation_models, inference_profiles, invoke, invoke_stream
 from mgw_sim.families import delete_model, get_model, list_models
 from mgw_sim.gemini.content import (
     batch_embed_contents,
     embed_content,
     generate_content,
+    predict,
     stream_generate_content,
 )
 from mgw_sim.gemini.content import (
@@ -26,6 +29,7 @@ from mgw_sim.gemini.paths import PATHS as GEMINI_PATHS
 from mgw_sim.gemini.paths import UPLOAD_PATHS, VERSIONS
 from mgw_sim.gemini.platform import HANDLERS as GEMINI_HANDLERS
 from mgw_sim.gemini.uploads import upload
+from mgw_sim.gemini.vertex_anthropic import raw_predict, stream_raw_predict
 from mgw_sim.http.router import WEBSOCKET, BodyKind, Route, Router
 from mgw_sim.openai.audio import AUDIO_HANDLERS
 from mgw_sim.openai.chat import chat_and_store
@@ -58,6 +62,7 @@ _VERBS: Final[dict[str, Handler]] = {
     "embedContent": embed_content,
     "batchEmbedContents": batch_embed_contents,
 }
+_CLAUDE_ON_VERTEX: Final = "/v1/projects/{}/locations/{}/publishers/anthropic/models/{...}"
 _TEXT_ROUTES: Final = (
     Route(Family.OPENAI, "POST", "/v1/chat/completions", chat_and_store, BodyKind.JSON),
     Route(Family.OPENAI, "POST", "/v1/completions", completions, BodyKind.JSON),
@@ -68,6 +73,45 @@ _TEXT_ROUTES: Final = (
     Route(Family.ANTHROPIC, "POST", "/v1/messages", messages, BodyKind.JSON),
     Route(Family.ANTHROPIC, "POST", "/v1/messages/count_tokens", count_tokens, BodyKind.JSON),
     Route(Family.OPENAI, "DELETE", "/v1/models/{...}", delete_model, BodyKind.NOTHING, names_model=True),
+)
+
+
+_CLOUD_ROUTES: Final = (
+    Route(Family.BEDROCK, "POST", "/model/{}/invoke", invoke, BodyKind.JSON, names_model=True),
+    Route(
+        Family.BEDROCK,
+        "POST",
+        "/model/{}/invoke-with-response-stream",
+        invoke_stream,
+        BodyKind.JSON,
+        names_model=True,
+    ),
+    Route(
+        Family.BEDROCK,
+        "POST",
+        "/model/{}/count-tokens",
+        count_bedrock_tokens,
+        BodyKind.JSON,
+        names_model=True,
+    ),
+    Route(Family.BEDROCK, "GET", "/foundation-models", foundation_models, BodyKind.NOTHING),
+    Route(Family.BEDROCK, "GET", "/inference-profiles", inference_profiles, BodyKind.NOTHING),
+    Route(
+        Family.VERTEX,
+        "POST",
+        f"{_CLAUDE_ON_VERTEX}:rawPredict",
+        raw_predict,
+        BodyKind.JSON,
+        names_model=True,
+    ),
+    Route(
+        Family.VERTEX,
+        "POST",
+        f"{_CLAUDE_ON_VERTEX}:streamRawPredict",
+        stream_raw_predict,
+        BodyKind.JSON,
+        names_model=True,
+    ),
 )
 
 
@@ -95,6 +139,8 @@ def _gemini_routes(version: str) -> Iterator[Route]:
             for verb, handler in _VERBS.items():
                 template = f"/{version}{below}/{models}/{{...}}:{verb}"
                 yield Route(Family.GEMINI, "POST", template, handler, BodyKind.JSON, names_model=True)
+    template = f"/{version}{_VERTEX}/models/{{...}}:predict"
+    yield Route(Family.GEMINI, "POST", template, predict, BodyKind.JSON, names_model=True)
 
 
 def _websocket_routes() -> Iterator[Route]:
@@ -114,7 +160,7 @@ def _websocket_routes() -> Iterator[Route]:
 
 def _model_routes() -> Iterator[Route]:
     """The lists of models, which the vendors have at one path."""
-    for family in Family:
+    for family in (Family.OPENAI, Family.ANTHROPIC, Family.GEMINI):
         for version in VERSIONS if family is Family.GEMINI else ("v1",):
             yield Route(family, "GET", f"/{version}/models", list_models, BodyKind.NOTHING)
             one = f"/{version}/models/{{...}}"
@@ -129,6 +175,7 @@ def _all_routes() -> Iterator[Route]:
         yield from _gemini_routes(version)
     yield from _model_routes()
     yield from _TEXT_ROUTES
+    yield from _CLOUD_ROUTES
     yield from _websocket_routes()
 
 

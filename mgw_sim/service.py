@@ -9,22 +9,36 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTime
 from twisted.internet.protocol import ServerFactory
 
+from mgw_sim.aws.signature import KeyPair
 from mgw_sim.dispatcher import Dispatcher
 from mgw_sim.http.connection import SimulatorFactory
 from mgw_sim.recording import RecordedRequest, Recorder
 
 
-def site(reactor: IReactorTime, recorder: Recorder | None = None) -> SimulatorFactory:
-    """The factory of the simulator's connections; its ``recorder`` holds what it saw."""
+def site(
+    reactor: IReactorTime, recorder: Recorder | None = None, aws_keys: tuple[KeyPair, ...] = ()
+) -> SimulatorFactory:
+    """The factory of the simulator's connections; its ``recorder`` holds what it saw.
+
+    ``aws_keys`` are the keys with which requests are to be signed; without any, signatures are not verified.
+    """
     recorder_in_use = Recorder() if recorder is None else recorder
-    return SimulatorFactory(reactor, recorder_in_use, Dispatcher(reactor, recorder_in_use, time.time).answer)
+    dispatcher = Dispatcher(reactor, recorder_in_use, time.time, aws_keys=aws_keys)
+    return SimulatorFactory(reactor, recorder_in_use, dispatcher.answer)
 
 
 class SimulatorService(Service):
     """Listens while it runs.  ``port`` 0 takes a free port; ``url`` tells which."""
 
-    def __init__(self, reactor: IReactorTCP, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        reactor: IReactorTCP,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        aws_keys: tuple[KeyPair, ...] = (),
+    ) -> None:
         self.reactor = reactor
+        self.aws_keys = aws_keys
         self.host = host
         self.port = port
         self.recorder = Recorder()
@@ -47,7 +61,7 @@ class SimulatorService(Service):
     def startService(self) -> None:
         """Listen."""
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's own has no types
-        factory = site(IReactorTime(self.reactor), self.recorder)
+        factory = site(IReactorTime(self.reactor), self.recorder, self.aws_keys)
         listener = cast(ServerFactory, factory)  # Twisted's type wants protocols that know their factory
         self._listening = self.reactor.listenTCP(self.port, listener, 511, self.host)
 

@@ -15,6 +15,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1:8788",
         help="the address to listen on; port 0 picks a free port (default: %(default)s)",
     )
+    parser.add_argument(
+        "--aws",
+        metavar="KEYID:SECRET[:TOKEN]",
+        action="append",
+        default=[],
+        help="a key of AWS; all requests must then be signed with one (may be repeated)",
+    )
 
 
 def run(said: argparse.Namespace) -> int:
@@ -29,4 +36,5 @@ def run(said: argparse.Namespace) -> int:
     except UsageError as error:
         sys.stderr.write(f"mgw sim: {error}\n")
         return 2
-    return simulate(["--listen", said.listen, "--announce-port"])
+    keys = [f"--aws={key}" for key in said.aws]
+    return simulate(["--listen", said.listen, "--announce-port", *keys])

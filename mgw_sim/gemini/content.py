@@ -28,7 +28,17 @@ from mgw_sim.gemini.conversation import (
     tool_results,
 )
 from mgw_sim.gemini.errors import error_value
-from mgw_sim.gemini.fields import BATCH_EMBED, COUNT, EMBED, GENERATE, VERTEX_COUNT, validate
+from mgw_sim.gemini.fields import (
+    BATCH_EMBED,
+    COUNT,
+    EMBED,
+    GENERATE,
+    PREDICT,
+    VERTEX_BATCH_EMBED,
+    VERTEX_COUNT,
+    VERTEX_EMBED,
+    validate,
+)
 from mgw_sim.media import unit_vector
 from mgw_sim.model import Prompt, Tool, ToolChoice, complete, token_count
 
@@ -159,16 +169,21 @@ def count_tokens(request: Request) -> Response:
 
 def embed_content(request: Request) -> Response:
     """``POST …:embedContent``."""
-    body = validate(request.body, EMBED, lenient="lenient" in request.faults)
+    shape = VERTEX_EMBED if _is_vertex(request) else EMBED
+    body = validate(request.body, shape, lenient="lenient" in request.faults)
+    _check_method(request, predicts=False)
     return pretty_json_response({"embedding": _embedding(body), "usageMetadata": _usage([body])})
 
 
 def batch_embed_contents(request: Request) -> Response:
-    """``POST …:batchEmbedContents``: each request names the model of the path again."""
-    body = validate(request.body, BATCH_EMBED, lenient="lenient" in request.faults)
+    """``POST …:batchEmbedContents``: each request names the model of the path again, but on Vertex AI."""
+    is_vertex = _is_vertex(request)
+    shape = VERTEX_BATCH_EMBED if is_vertex else BATCH_EMBED
+    body = validate(request.body, shape, lenient="lenient" in request.faults)
+    _check_method(request, predicts=False)
     full_name = request.model if "/" in request.model else f"models/{request.model}"
     for index, entry in enumerate(body["requests"]):
-        if entry.get("model") not in {full_name, request.model}:
+        if not is_vertex and entry.get("model") not in {full_name, request.model}:
             name = f"requests[{index}].model"
             message = "model must match the model in the batch request."
             raise ApiError(400, f"* BatchEmbedContentsRequest.{name}: {message}\n", name)
@@ -176,11 +191,36 @@ def batch_embed_contents(request: Request) -> Response:
     return pretty_json_response({"embeddings": embeddings, "usageMetadata": _usage(body["requests"])})
 
 
+def predict(request: Request) -> Response:
+    """``POST …:predict``: embeddings of the older models on Vertex AI."""
+    body = validate(request.body, PREDICT, lenient="lenient" in request.faults)
+    _check_method(request, predicts=True)
+    size = (body.get("parameters") or {}).get("outputDimensionality") or _DIMENSIONS
+    predictions = [
+        {
+            "embeddings": {
+                "values": unit_vector(instance["content"], size),
+                "statistics": {"token_count": token_count(instance["content"]), "truncated": False},
+            }
+        }
+        for instance in body["instances"]
+    ]
+    return pretty_json_response({"predictions": predictions, "metadata": {"billableCharacterCount": 1}})
+
+
+def _check_method(request: Request, *, predicts: bool) -> None:
+    """Raise the ApiError where Vertex AI has another method for a model's embeddings."""
+    embeds = "gemini" in request.model or "maas" in request.model
+    if _is_vertex(request) and embeds is predicts:
+        raise ApiError(400, f"Publisher model {request.model} is not supported by this method.")
+
+
 def _embedding(request: Json) -> Json:
     text = text_of(request["content"])
     if not text:
         raise ApiError(400, "* EmbedContentRequest.content: content is empty\n", "content")
-    return {"values": unit_vector(text, request.get("outputDimensionality") or _DIMENSIONS)}
+    config = request.get("embedContentConfig") or request
+    return {"values": unit_vector(text, config.get("outputDimensionality") or _DIMENSIONS)}
 
 
 def _usage(requests: list[Any]) -> Json:

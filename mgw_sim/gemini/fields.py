@@ -223,6 +223,36 @@ EMBED: Final = Shape(
     required=("content",),
 )
 BATCH_EMBED: Final = Shape({"requests": array(mapping(EMBED))}, required=("requests",))
+VERTEX_EMBED: Final = Shape(
+    {
+        "content": mapping(CONTENT),
+        "embedContentConfig": mapping(
+            Shape(
+                {
+                    "taskType": string(),
+                    "title": string(),
+                    "outputDimensionality": integer(1, 3072),
+                    "autoTruncate": boolean(),
+                }
+            )
+        ),
+    },
+    required=("content",),
+)
+"""Vertex AI's own: the model stands in the path alone, and how to embed in a part of its own."""
+VERTEX_BATCH_EMBED: Final = Shape({"requests": array(mapping(VERTEX_EMBED))}, required=("requests",))
+PREDICT: Final = Shape(
+    {
+        "instances": array(
+            mapping(
+                Shape({"content": string(), "task_type": string(), "title": string()}, required=("content",))
+            )
+        ),
+        "parameters": mapping(Shape({"outputDimensionality": integer(1, 3072), "autoTruncate": boolean()})),
+    },
+    required=("instances",),
+)
+"""The older embedding models on Vertex AI."""
 _LIVE_SETUP: Final = Shape(
     {
         **{name: GENERATE.fields[name] for name in ("model", "generationConfig", "tools", "labels")},

@@ -100,7 +100,9 @@ class ResponsePlayer:
         """Write the head; returns what frames each piece."""
         old = "http10" in self.faults or self.request.head.version == b"HTTP/1.0"
         is_gzipped = self._is_gzipped()
-        headers = [("Content-Type", self.response.content_type), *_FIXED_HEADERS, *self.response.headers]
+        own = {name for name, _ in self.response.headers}
+        fixed = [pair for pair in _FIXED_HEADERS if pair[0] not in own]
+        headers = [("Content-Type", self.response.content_type), *fixed, *self.response.headers]
         if is_gzipped:
             headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
         frame: Callable[[bytes], bytes] = _unframed

@@ -169,10 +169,14 @@ class SimulatorProcess:
 
 
 @contextmanager
-def start_simulator() -> Iterator[SimulatorProcess]:
-    """Start a simulator on a free port; it is stopped at the end of the block."""
+def start_simulator(*aws_keys: str) -> Iterator[SimulatorProcess]:
+    """Start a simulator on a free port; it is stopped at the end of the block.
+
+    :param aws_keys: ``KEYID:SECRET[:TOKEN]``, with which requests are to be signed.
+    """
+    options = [f"--aws={key}" for key in aws_keys]
     process = fork_program(
-        ["-m", "mgw_sim", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof"],
+        ["-m", "mgw_sim", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof", *options],
         ROOT,
         {},
         Streams(stdin=subprocess.PIPE, stderr=None),

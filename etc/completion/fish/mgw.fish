@@ -44,6 +44,7 @@ complete -c mgw -n '__mgw_at reload' -l pid -x -d 'the process id of the gateway
 complete -c mgw -n '__mgw_at reload' -l timeout -x -d 'how long to wait for the outcome'
 complete -c mgw -n '__mgw_at sim' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at sim' -s l -l listen -x -d 'the address to listen on'
+complete -c mgw -n '__mgw_at sim' -l aws -x -d 'a key of AWS'
 complete -c mgw -n '__mgw_at -n auth' -a login -d 'log in to an account, and keep its tokens in the credential store'
 complete -c mgw -n '__mgw_at -n auth' -a import -d 'import the tokens of another program from a JSON file'
 complete -c mgw -n '__mgw_at -n auth' -a list -d 'list the accounts in the credential store'

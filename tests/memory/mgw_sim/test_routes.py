@@ -19,6 +19,8 @@ from tests.memory.mgw_sim.client import CLAUDE, GOOGLE, KEYS, Client
 from tools.sdk_inventory import sent_paths
 
 _BY_FAMILY: Final = {Family.OPENAI: KEYS, Family.ANTHROPIC: CLAUDE, Family.GEMINI: GOOGLE}
+_FAMILIES: Final = tuple(_BY_FAMILY)
+"""The vendors themselves; the clouds have a handful of rows each."""
 
 
 def _sdk_paths(package: Path) -> Iterator[tuple[str, str]]:
@@ -54,7 +56,7 @@ def _goes_well(row: Route) -> bool:
     return answer.status in {200, 201, 202} or (row.method in {"POST", "PUT"} and answer.status == 400)
 
 
-@pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
+@pytest.mark.parametrize("family", _FAMILIES, ids=[family.value for family in _FAMILIES])
 def test_every_row_answers_its_own_vendor(family: Family) -> None:
     rows = [
         row for row in ROUTES if row.family is family and row.body_kind is BodyKind.ANY and not row.is_upload
@@ -76,7 +78,7 @@ _FOREIGN: Final = {
 """The sign of the family where it has one, with the carrier of another one's credential."""
 
 
-@pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
+@pytest.mark.parametrize("family", _FAMILIES, ids=[family.value for family in _FAMILIES])
 def test_every_row_refuses_the_carrier_of_another_vendor(family: Family) -> None:
     rows = [row for row in ROUTES if row.family is family]
     assert [row for row in rows if not _refuses(row, _FOREIGN[family])] == []

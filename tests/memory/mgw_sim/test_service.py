@@ -21,7 +21,7 @@ def test_addresses_are_read(said: str, meant: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("said", ["8788", "host", "host:", "host:70000"])
 def test_what_is_no_address_is_refused(said: str) -> None:
-    options = Options()  # type: ignore[no-untyped-call]  # Twisted's own has no types
+    options = Options()
     with pytest.raises(UsageError, match="host:port"):
         options.parseOptions(["--listen", said])  # type: ignore[no-untyped-call]  # Twisted's own has no types
 
