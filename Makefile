@@ -221,8 +221,9 @@ clean:
 	.venv-pins/bin/$(PIP) uv==0.13.9
 	touch $@
 
-.portkey/install.stamp:
-	npm install --prefix .portkey --ignore-scripts --no-audit --no-fund @portkey-ai/gateway@1.15.2
+.portkey/install.stamp: bench/portkey/package.json bench/portkey/package-lock.json
+	mkdir -p .portkey && cp $^ .portkey/
+	npm ci --prefix .portkey --ignore-scripts --no-audit --no-fund
 	touch $@
 
 $(VENV)/run.stamp: setup.py constraints.txt

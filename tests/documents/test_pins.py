@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -23,6 +24,12 @@ ENVIRONMENTS = [
     pytest.param("bench/constraints-rivals.txt", [".venv-rivals/install.stamp"], id="rivals"),
     pytest.param("tests/agents/constraints.txt", [".agents/install.stamp"], id="agents"),
     pytest.param("tests/agents/constraints-older.txt", [".agents/install.stamp"], id="agents, older"),
+]
+
+OF_NPM = [
+    pytest.param("bench/portkey", ".portkey/install.stamp", id="portkey"),
+    pytest.param("tests/agents", ".agents/install.stamp", id="agents"),
+    pytest.param("tests/browser", ".browser/install.stamp", id="browser"),
 ]
 
 
@@ -99,6 +106,24 @@ def test_the_sdks_of_agents_are_pinned_as_they_are_asked_for(suffix: str) -> Non
     for line in requirements.splitlines():
         one = Requirement(line)
         assert one.specifier.contains(pinned[canonicalize_name(one.name)]), line
+
+
+@pytest.mark.parametrize(("folder", "stamp"), OF_NPM)
+def test_the_packages_of_npm_are_locked_as_they_are_asked_for(folder: str, stamp: str) -> None:
+    asked, lock = (
+        json.loads((ROOT / folder / name).read_text(encoding="utf-8"))
+        for name in ("package.json", "package-lock.json")
+    )
+    locked = lock["packages"]
+    assert locked[""]["dependencies"] == asked["dependencies"]
+    for name, version in {**asked["dependencies"], **asked.get("overrides", {})}.items():
+        found = [one["version"] for path, one in locked.items() if path.endswith(f"node_modules/{name}")]
+        assert found == [version], name
+    rule = re.search(
+        rf"^{re.escape(stamp)}: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert rule
+    assert {f"{folder}/package.json", f"{folder}/package-lock.json"} <= {*rule[1].split()}
 
 
 @pytest.mark.parametrize(("file", "stamps"), ENVIRONMENTS)
