@@ -14,10 +14,7 @@
  * client's own share, and a run in which it is large says little.  After 60 seconds the program ends without a word.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,11 +23,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clients.h"
+
 enum { HEAD_ROOM = 16384, TAIL = 5, MOST_CONNECTIONS = 4096 };
-static const uint64_t SECOND = 1000000000u, GRACE = 1000000000u, BACKLOG = 1500000000u;
+static const uint64_t GRACE = 1000000000u, BACKLOG = 1500000000u;
 
 struct conn {
     int fd;
@@ -42,11 +40,6 @@ struct conn {
     char tail[TAIL]; /* the last bytes of a body in chunks */
 };
 
-struct sample { /* microseconds */
-    uint32_t *values;
-    size_t len, room;
-};
-
 static struct sample latencies, lates;
 static struct conn *all;
 static int *idle, idle_len, epoll_fd, port;
@@ -54,40 +47,9 @@ static char *request;
 static size_t request_len;
 static unsigned long completed, failed, reopened;
 
-static void die(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
-}
-
-static void note(struct sample *to, uint64_t ns) {
-    if (to->len == to->room) {
-        to->room = to->room ? to->room * 2 : 65536;
-        to->values = realloc(to->values, to->room * sizeof *to->values);
-        if (!to->values) die("realloc");
-    }
-    to->values[to->len++] = (uint32_t)(ns / 1000);
-}
-
-static void watch(struct conn *c, int op, uint32_t events) {
-    struct epoll_event e = {.events = events, .data.ptr = c};
-    if (epoll_ctl(epoll_fd, op, c->fd, &e) < 0) die("epoll_ctl");
-}
-
 static void open_conn(struct conn *c) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
-    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof address) < 0) die("connect");
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    fcntl(c->fd, F_SETFL, O_NONBLOCK);
-    watch(c, EPOLL_CTL_ADD, EPOLLIN);
+    if (!connect_to(port, &c->fd)) die("connect");
+    watch_new(epoll_fd, c->fd, c);
 }
 
 static void rest(struct conn *c) {
@@ -119,7 +81,7 @@ static void push(struct conn *c) {
     while (c->to_send) {
         ssize_t n = send(c->fd, request + request_len - c->to_send, c->to_send, MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
-            watch(c, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+            watch(epoll_fd, EPOLL_CTL_MOD, c->fd, EPOLLIN | EPOLLOUT, c);
             return;
         }
         if (n < 0) {
@@ -127,7 +89,7 @@ static void push(struct conn *c) {
             return;
         }
         c->to_send -= (size_t)n;
-        if (!c->to_send && (size_t)n != request_len) watch(c, EPOLL_CTL_MOD, EPOLLIN);
+        if (!c->to_send && (size_t)n != request_len) watch(epoll_fd, EPOLL_CTL_MOD, c->fd, EPOLLIN, c);
     }
 }
 
@@ -214,16 +176,6 @@ static void read_request(const char *path, const char *key, const char *file) {
     if (!request || fread(request + head, 1, size, f) != size) die("read");
     request_len = (size_t)head + size;
     fclose(f);
-}
-
-static int by_size(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static double at(struct sample *of, double share) {
-    qsort(of->values, of->len, sizeof *of->values, by_size);
-    return of->len ? of->values[(size_t)((double)(of->len - 1) * share)] : 0.0;
 }
 
 int main(int argc, char **argv) {

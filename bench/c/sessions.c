@@ -11,10 +11,7 @@
  * failure, as is an end of the connection.  After 60 seconds the program ends without a word.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +20,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clients.h"
 
 enum { ROOM = 65536, OPENED_AT_A_TIME = 8 };
 
@@ -44,28 +42,7 @@ static unsigned long failed, opened, echoes;
 static uint8_t *frame, *echo; /* what is sent, and what has to come back */
 static size_t frame_len, echo_len;
 static uint64_t interval, last_due; /* ns; 0 until frames are sent */
-static uint32_t *delays;            /* us */
-static size_t delays_len, delays_room;
-
-static void die(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void note(uint64_t ns) {
-    if (delays_len == delays_room) {
-        delays_room = delays_room ? delays_room * 2 : 65536;
-        delays = realloc(delays, delays_room * sizeof *delays);
-        if (!delays) die("realloc");
-    }
-    delays[delays_len++] = (uint32_t)(ns / 1000);
-}
+static struct sample delays;
 
 /* What an upstream without masks makes of the frame. */
 static void read_frame(const char *path) {
@@ -102,7 +79,7 @@ static void echo_came(struct session *s, uint64_t now) {
         return;
     }
     echoes++;
-    note(now - s->due);
+    note(&delays, now - s->due);
     s->due = interval ? s->due + interval : now;
     if (s->due <= now && s->due < last_due) send_frame(s);
 }
@@ -145,20 +122,11 @@ static void ready(struct session *s) {
 }
 
 static void open_session(struct session *s, int port, const char *request, size_t len) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
-    s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->fd < 0) die("socket");
-    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(s->fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        send(s->fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
+    if (!connect_to(port, &s->fd) || send(s->fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
         leave(s);
         return;
     }
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
-    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->fd, &e) < 0) die("epoll_ctl");
+    watch_new(epoll_fd, s->fd, s);
 }
 
 static void wait_for_some(int timeout_ms) {
@@ -191,27 +159,20 @@ static void send_what_is_due(struct session *all, uint64_t now, uint64_t *next) 
 
 static void exchange_frames(struct session *all, uint64_t began, uint64_t seconds) {
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
-    if (timer < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer, &e) < 0) die("timerfd");
-    last_due = began + seconds * 1000000000u;
+    if (timer < 0) die("timerfd");
+    watch(epoll_fd, EPOLL_CTL_ADD, timer, EPOLLIN | EPOLLET, NULL);
+    last_due = began + seconds * SECOND;
     for (int i = 0; i < wanted; i++) all[i].due = began + interval * (uint64_t)i / (uint64_t)wanted;
     for (;;) {
         uint64_t now = now_ns(), next = UINT64_MAX;
         if (now >= last_due) return;
         if (interval || !echoes) send_what_is_due(all, now, &next);
         if (next > last_due) next = last_due;
-        struct itimerspec at = {.it_value = {(time_t)(next / 1000000000u), (long)(next % 1000000000u)}};
+        struct itimerspec at = {.it_value = {(time_t)(next / SECOND), (long)(next % SECOND)}};
         if (interval) timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
         wait_for_some(interval ? -1 : 100);
     }
 }
-
-static int by_size(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static double at(double share) { return delays_len ? delays[(size_t)((double)(delays_len - 1) * share)] : 0.0; }
 
 int main(int argc, char **argv) {
     if (argc != 8) {
@@ -239,8 +200,7 @@ int main(int argc, char **argv) {
     uint64_t began = now_ns();
     exchange_frames(all, began, (uint64_t)atoi(argv[7]));
     uint64_t took = now_ns() - began;
-    qsort(delays, delays_len, sizeof *delays, by_size);
     printf("{\"echoes\":%lu,\"failed\":%lu,\"seconds\":%.6f,\"delay_p50_us\":%.0f,\"delay_p99_us\":%.0f}\n", echoes, failed,
-           (double)took / 1e9, at(0.5), at(0.99));
+           (double)took / 1e9, at(&delays, 0.5), at(&delays, 0.99));
     return 0;
 }

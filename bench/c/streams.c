@@ -10,10 +10,7 @@
  * END came before it.  After 60 seconds the program ends without a word.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clients.h"
 
 enum { LINE_ROOM = 8192, SIZE_ROOM = 32, PREFIX = 1024 };
 
@@ -43,31 +41,7 @@ static const char *end_mark;
 static int epoll_fd, alive;
 static unsigned long failed, completed, events, bytes, reads, begun, never_began;
 
-struct sample { /* microseconds */
-    uint32_t *values;
-    size_t len, room;
-};
 static struct sample delays, firsts; /* of events, and from opening a stream to its first event */
-
-static void die(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static uint64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void note(struct sample *to, uint64_t ns) {
-    if (to->len == to->room) {
-        to->room = to->room ? to->room * 2 : 65536;
-        to->values = realloc(to->values, to->room * sizeof *to->values);
-        if (!to->values) die("realloc");
-    }
-    to->values[to->len++] = (uint32_t)(ns / 1000);
-}
 
 static void event_ended(struct stream *s, uint64_t now) {
     s->prefix[s->prefix_len] = 0;
@@ -190,32 +164,13 @@ static void ready(struct stream *s) {
 }
 
 static void open_stream(struct stream *s, int port, const char *request, size_t len) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int on = 1;
     s->opened = now_ns();
-    s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s->fd < 0) die("socket");
     alive++;
-    setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(s->fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        send(s->fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
+    if (!connect_to(port, &s->fd) || send(s->fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
         leave(s, false);
         return;
     }
-    fcntl(s->fd, F_SETFL, O_NONBLOCK);
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
-    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->fd, &e) < 0) die("epoll_ctl");
-}
-
-static int by_size(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static double at(struct sample *of, double share) {
-    qsort(of->values, of->len, sizeof *of->values, by_size);
-    return of->len ? of->values[(size_t)((double)(of->len - 1) * share)] : 0.0;
+    watch_new(epoll_fd, s->fd, s);
 }
 
 static void report(uint64_t since) {
@@ -252,13 +207,13 @@ int main(int argc, char **argv) {
     if (len < 0 || !all || epoll_fd < 0) die("start");
     signal(SIGPIPE, SIG_IGN);
     alarm(60);
-    struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL}, ready_now[256];
-    if (idle && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, 0, &e) < 0) die("stdin");
+    struct epoll_event ready_now[256];
+    if (idle) watch(epoll_fd, EPOLL_CTL_ADD, 0, EPOLLIN, NULL);
     uint64_t since = now_ns();
     int opened = 0;
     bool said = false, stay = true;
     while (stay && (opened < wanted || alive || idle)) {
-        uint64_t allowed = rate ? 1 + (now_ns() - since) * rate / 1000000000u : (uint64_t)wanted;
+        uint64_t allowed = rate ? 1 + (now_ns() - since) * rate / SECOND : (uint64_t)wanted;
         for (int burst = 0; opened < wanted && (uint64_t)opened < allowed && burst < 8; burst++)
             open_stream(&all[opened++], port, request, (size_t)len);
         bool more_now = opened < wanted && (uint64_t)opened < allowed, nobody = !(alive || idle);
