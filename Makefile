@@ -5,8 +5,11 @@ DEBIAN_PYTHON ?= /usr/bin/python3
 MINUTES ?= 20
 # Of bench-ratios and bench-public: only steps with this word in their name.
 ONLY ?=
-# RIVALS=1 measures bench-public beside the gateways of others.
+# RIVALS=1 measures bench-public beside the gateways of others, QUICK=1 only tries that all is measured, and
+# GATEWAY_TREE=PATH measures the gateway of another checkout.
 RIVALS ?=
+QUICK ?=
+GATEWAY_TREE ?=
 # How "make pins" looks versions up; "make pins UPGRADE=" keeps those that are pinned and still allowed.
 UPGRADE ?= --upgrade
 LOOK_UP = .venv-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make pins' $(UPGRADE)
@@ -132,7 +135,8 @@ bench-ratios: $(VENV)/dev.stamp .venv-deb
 	$(BIN)/python -m bench.ratios $(if $(ONLY),--only '$(ONLY)')
 
 bench-public: $(VENV)/dev.stamp .venv-deb
-	$(BIN)/python -m bench.public $(if $(ONLY),--only '$(ONLY)') $(if $(RIVALS),--rivals)
+	$(BIN)/python -m bench.public $(if $(ONLY),--only '$(ONLY)') $(if $(RIVALS),--rivals) $(if $(QUICK),--quick) \
+		$(if $(GATEWAY_TREE),--gateway-tree '$(GATEWAY_TREE)')
 
 bench-realtime: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.realtime

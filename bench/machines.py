@@ -97,7 +97,7 @@ def description() -> dict[str, str]:
         "kernel": release(),
         "memory": _first(r"MemTotal:\s*(.+)", Path("/proc/meminfo").read_text()),
         "load average at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "commit": _commit(),
+        "commit": commit_of(ROOT),
         "python": f"{python_implementation()} {python_version()}",
         "mgw": __version__,
         **{name: _installed(name) for name in PACKAGES},
@@ -107,9 +107,10 @@ def description() -> dict[str, str]:
     }
 
 
-def _commit() -> str:
-    changed = " with changes" if _said("git", "-C", str(ROOT), "status", "--porcelain") else ""
-    return _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip() + changed
+def commit_of(tree: Path) -> str:
+    """Return the commit of a checkout, and whether files of it are changed."""
+    changed = " with changes" if _said("git", "-C", str(tree), "status", "--porcelain") else ""
+    return _said("git", "-C", str(tree), "rev-parse", "--short", "HEAD").strip() + changed
 
 
 def _installed(name: str) -> str:

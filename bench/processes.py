@@ -90,6 +90,8 @@ class Bench:
     programs: tuple[str, ...] = ("upstream", "streams")
     """The upstream, which is started, and the clients, as they are named in ``bench/c``."""
     upstream_port: int = 0
+    tree: str = ""
+    """The checkout with the source of the gateways, if another one than this."""
     servers: list[Server] = field(default_factory=list)
 
     def __enter__(self) -> Bench:
@@ -129,6 +131,7 @@ class Bench:
         port, folder = free_port(), self.folder / label
         folder.mkdir(exist_ok=True)
         filled = {**USUAL, "temp": str(folder), "port": str(port), "upstream_port": str(self.upstream_port)}
+        filled["tree"] = self.tree
         command = launch.command(folder, filled | fill, launch.options)
         began, core = time.perf_counter(), int(fill.get("core", PROXY_CORE))
         server = run_server(label or name, pinned(core, *command), folder, port)
@@ -198,13 +201,15 @@ def environment() -> dict[str, str]:
 def gateway_command(folder: Path, fill: dict[str, str], options: tuple[str, ...]) -> list[str]:
     """Serve with everything on, by ``twistd`` as an operator would.
 
-    :param fill: with ``python`` for another interpreter than this one, which has the gateway installed.
+    :param fill: with ``python`` for another interpreter than this one, which has the gateway installed, and
+        with ``tree`` for another checkout of the gateway than this one.
     """
     config = written(folder / "mgw.yaml", fill)
     python = fill.get("python", sys.executable)
     twistd = str(Path(python).with_name("twistd"))
     log = f"--logfile={folder / 'mgw.log'}"
-    return [python, twistd, "-n", "--pidfile=", log, *options, "mgw", "-c", str(config)]
+    source = ["env", f"PYTHONPATH={tree}"] if (tree := fill.get("tree")) else []
+    return [*source, python, twistd, "-n", "--pidfile=", log, *options, "mgw", "-c", str(config)]
 
 
 def nginx_command(folder: Path, fill: dict[str, str], _: tuple[str, ...]) -> list[str]:

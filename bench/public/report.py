@@ -59,7 +59,10 @@ def _rows(outcome: Outcome) -> list[tuple[str, Cell]]:
         (f"requests/s, open loop, p99 under {bound} ms", _bounded(outcome, bound)) for bound in BOUNDS_MS
     ]
     rows += [
-        (f"streams held, an event every {PACE_MS} ms", _of(outcome.held, lambda it: _load(it.streams))),
+        (
+            f"streams held, an event every {PACE_MS} ms",
+            _of(outcome.held, lambda it: _load(it.streams, is_exact=it.is_exact)),
+        ),
         ("memory before the first request, MiB", _of(outcome.memory, lambda it: number(it.idle, 1))),
         ("memory under load, MiB", _of(outcome.memory, _plateau)),
         ("memory after it, MiB", _of(outcome.memory, lambda it: number(it.after, 1))),
@@ -72,14 +75,16 @@ def _added(outcome: Outcome, attribute: str) -> Cell:
 
 
 def _bounded(outcome: Outcome, bound: int) -> Cell:
-    return _of(outcome.frontiers, lambda it: _load(it.readings[bound]))
+    return _of(outcome.frontiers, lambda it: _load(it.readings[bound], is_exact=it.is_exact))
 
 
 def _of(found: Mapping[str, object], text: Callable[..., str]) -> Cell:
     return lambda name: text(found[name]) if name in found else UNKNOWN
 
 
-def _load(reading: Reading) -> str:
+def _load(reading: Reading, *, is_exact: bool) -> str:
+    if not (reading.load or is_exact):
+        return UNKNOWN
     return f"{'≥ ' if reading.is_floor else ''}{reading.load:,.0f}"
 
 

@@ -22,9 +22,34 @@ from tests.support.wires import WIRES
 
 RATES, STREAMS, MEMORY, PROTOCOLS = "rates", "streams", "memory", "protocols"
 PARTS: Final = (ALONE, RATES, STREAMS, MEMORY, PROTOCOLS)
-ROUNDS: Final = 5
-_SEARCH_SECONDS: Final = {RATES: 200.0, STREAMS: 100.0}
-"""For all servers, in equal shares; behind its share, the search on a server begins no other probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long is measured; the times of a search are for all servers, in equal shares.
+
+    Behind its share, the search on a server begins no other probe.
+    """
+
+    limit: float = 595.0
+    """Of the run; nothing begins within its last minute."""
+    rounds: int = 5
+    rates: float = 200.0
+    streams: float = 100.0
+    memory: MemoryWindows = field(default_factory=MemoryWindows)
+
+    def search(self, part: str) -> float:
+        """Return the seconds that a search has."""
+        return {RATES: self.rates, STREAMS: self.streams}[part]
+
+
+BESIDE_RIVALS: Final = Durations(
+    limit=895.0, rates=280.0, streams=160.0, memory=MemoryWindows(window=20.0 / 3, most=20.0)
+)
+QUICK: Final = Durations(
+    rounds=1, rates=8.0, streams=8.0, memory=MemoryWindows(idle=0.5, window=2.0, most=2.0, after=0.5)
+)
+"""Enough to see that each server is measured; the values say little."""
 
 
 @dataclass(slots=True)
@@ -33,8 +58,10 @@ class Run:
 
     servers: Sequence[str]
     parts: Sequence[str]
-    windows: MemoryWindows
+    durations: Durations
     until: float
+    tree: str = ""
+    """Where the source of the gateways is, if not beside this."""
     outcome: Outcome = field(default_factory=Outcome)
     problems: list[str] = field(default_factory=list)
     start_lines: dict[str, str] = field(default_factory=dict)
@@ -42,7 +69,7 @@ class Run:
     def go(self) -> None:
         """Measure all parts: memory on servers that have just started, the others on one set of servers."""
         if set(self.parts) - {MEMORY}:
-            with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, _bench(folder) as bench:
+            with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, self._bench(folder) as bench:
                 self._measure(Sides(bench, problems=self.problems))
         if MEMORY in self.parts:
             self._each(MEMORY, [name for name in self.servers if name != DIRECT], self._memory)
@@ -53,9 +80,9 @@ class Run:
         sides.warm_up(8)
         started = [name for name in self.servers if name in sides.servers]
         if {ALONE, PROTOCOLS} & {*self.parts}:
-            asked = started if ALONE in self.parts else [DIRECT]
-            step = Step(ALONE, tuple(asked), partial(unary, kib=1, connections=1, seconds=1), ROUNDS)
-            measure(sides, [step], ROUNDS, self.until - time.monotonic(), self.outcome.alone)
+            asked, rounds = started if ALONE in self.parts else [DIRECT], self.durations.rounds
+            step = Step(ALONE, tuple(asked), partial(unary, kib=1, connections=1, seconds=1), rounds)
+            measure(sides, [step], rounds, self.until - time.monotonic(), self.outcome.alone)
         self._each(
             PROTOCOLS, [name for name in started if name in (GATEWAY, on_debian(GATEWAY))], self._grid(sides)
         )
@@ -74,7 +101,7 @@ class Run:
                 self.problems.append(f"{part}, {name}: {type(problem).__name__}: {problem}")
 
     def _deadline(self, part: str) -> float:
-        return min(self.until, time.monotonic() + _SEARCH_SECONDS[part] / len(self.servers))
+        return min(self.until, time.monotonic() + self.durations.search(part) / len(self.servers))
 
     def _rates(self, sides: Sides) -> Callable[[str], None]:
         def work(name: str) -> None:
@@ -101,12 +128,11 @@ class Run:
         return work
 
     def _memory(self, name: str) -> None:
-        with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, _bench(folder) as bench:
+        with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, self._bench(folder) as bench:
             sides = Sides(bench)
             sides.start({name})
             if name in sides.servers:
-                self.outcome.memory[name] = memory(sides.servers[name], sides.folder, self.windows)
+                self.outcome.memory[name] = memory(sides.servers[name], sides.folder, self.durations.memory)
 
-
-def _bench(folder: str) -> Bench:
-    return Bench(Path(folder), programs=("upstream", "streams", "rate"))
+    def _bench(self, folder: str) -> Bench:
+        return Bench(Path(folder), programs=("upstream", "streams", "rate"), tree=self.tree)

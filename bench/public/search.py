@@ -14,8 +14,6 @@ from math import inf, sqrt
 from typing import Final
 
 PRECISION: Final = 1.08
-LEAST: Final = 64
-"""A bound that is not kept at this part of the most that a server can do is not kept at all."""
 TRIES: Final = 2
 NEAR: Final = 3
 """A probe that missed its bound by more than this factor is not repeated."""
@@ -55,30 +53,31 @@ def reading(probes: Sequence[Probe], bound_us: float) -> Reading:
     return Reading(load, worst, load > 0 and ceiling == inf)
 
 
-def next_load(probes: Sequence[Probe], bounds_us: Sequence[float], most: float) -> float | None:
+def next_load(probes: Sequence[Probe], bounds_us: Sequence[float], most: float, least: float) -> float | None:
     """Return the load to try next, or nothing once all bounds are known.
 
     :param bounds_us: the loosest first, since a search without time enough then leaves out the strictest.
     :param most: no higher load is tried.
+    :param least: no lower load is tried; a bound that is not kept at this one is not kept at all.
     """
     for bound in bounds_us:
-        load = _next_for(probes, bound, most)
+        load = _next_for(probes, bound, most, least)
         if load is not None:
             return load
     return None
 
 
-def _next_for(probes: Sequence[Probe], bound_us: float, most: float) -> float | None:
+def _next_for(probes: Sequence[Probe], bound_us: float, most: float, least: float) -> float | None:
     passed, failed = _span(probes, bound_us)
     if failed < inf and _is_worth_another([probe for probe in probes if probe.load == failed], bound_us):
         return failed
-    if passed >= most or failed / max(passed, most / LEAST) <= PRECISION:
+    if passed >= most or failed / max(passed, least) <= PRECISION:
         return None
     if not probes:
         return most / 2
     if failed == inf:
         return min(passed * 1.5, most)
-    return sqrt(passed * failed) if passed else max(failed / 3, most / LEAST)
+    return sqrt(passed * failed) if passed else max(failed / 3, least)
 
 
 def _is_worth_another(failed: Sequence[Probe], bound_us: float) -> bool:

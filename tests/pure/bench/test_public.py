@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from bench.load import Unary
+from bench.public.__main__ import durations, read_options
 from bench.public.measures import BOUNDS_MS, Frontier, Held, Memory
 from bench.public.report import ALONE, Outcome, grid_table, main_table, warnings
 from bench.public.search import Reading
@@ -42,6 +46,18 @@ def test_each_bound_has_the_highest_rate_that_kept_it() -> None:
     assert found["requests/s, open loop, p99 under 1 ms"] == ["100", "–", "0"]
     assert found["requests/s, open loop, p99 under 100 ms"] == ["10,000", "–", "≥ 12,346"]
     assert found["CPU of all processes, µs/request"] == ["20.0", "–", "20.0"]
+
+
+def test_a_search_that_ended_before_anything_passed_has_no_value() -> None:
+    nothing = Reading(0.0, 0.0, is_floor=False)
+    cut = replace(FRONTIER, readings=dict.fromkeys(BOUNDS_MS, nothing), is_exact=False)
+    outcome = Outcome(
+        frontiers={NGINX: replace(cut, is_exact=True), GATEWAY: cut},
+        held={NGINX: Held(nothing, []), GATEWAY: Held(nothing, [], is_exact=False)},
+    )
+    found = rows(outcome)
+    assert found["requests/s, open loop, p99 under 5 ms"] == ["–", "0", "–"]
+    assert found["streams held, an event every 20 ms"] == ["–", "0", "–"]
 
 
 def test_memory_that_did_not_become_steady_has_its_growth() -> None:
@@ -85,3 +101,17 @@ def test_a_search_that_had_no_time_to_end_is_said_so() -> None:
 def test_a_client_that_was_late_itself_is_said_so() -> None:
     [said] = warnings(Outcome(frontiers={GATEWAY: replace(FRONTIER, late_p99_us=800.0)}))
     assert "late" in said
+
+
+def test_without_options_the_gateway_of_this_checkout_is_measured() -> None:
+    assert read_options([]).gateway_tree is None
+    assert read_options(["--gateway-tree", "."]).gateway_tree == str(Path.cwd())
+    with pytest.raises(SystemExit):
+        read_options(["--gateway-tree", "bench"])
+
+
+def test_more_servers_get_more_time_and_a_quick_run_little() -> None:
+    usual, beside, quick = (durations(read_options(words)) for words in ([], ["--rivals"], ["--quick"]))
+    assert usual.limit < 600 < beside.limit < 900
+    assert quick.rates < usual.rates < beside.rates
+    assert durations(read_options(["--plateau", "120"])).memory.most == 120

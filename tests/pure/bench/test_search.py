@@ -22,7 +22,7 @@ def search(server: Callable[[float], Probe], most: float, limit: int = 60) -> li
     """Probe until all bounds are known."""
     probes: list[Probe] = []
     for probed in count():
-        load = next_load(probes, BOUNDS, most)
+        load = next_load(probes, BOUNDS, most, most / 64)
         if load is None:
             return probes
         assert probed < limit, "the search does not end"
@@ -61,14 +61,16 @@ def test_a_bound_that_nothing_kept_reads_zero() -> None:
 
 def test_a_probe_that_failed_nearly_is_repeated_once_and_the_better_one_counts() -> None:
     failed = [ok(100), Probe(200, 2_000.0, 0)]
-    assert next_load(failed, [1_000.0], 1_000) == 200
+    assert next_load(failed, [1_000.0], 1_000, 10) == 200
     assert reading([*failed, ok(200)], 1_000.0).load == 200
-    assert next_load([*failed, Probe(200, 2_500.0, 0)], [1_000.0], 1_000) == pytest.approx(141.4, abs=0.1)
+    assert next_load([*failed, Probe(200, 2_500.0, 0)], [1_000.0], 1_000, 10) == pytest.approx(141.4, abs=0.1)
 
 
 def test_a_probe_that_failed_a_request_within_the_bound_is_repeated_and_a_hopeless_one_is_not() -> None:
-    assert next_load([ok(100), Probe(200, 300.0, 1)], [1_000.0], 1_000) == 200
-    assert next_load([ok(100), Probe(200, 30_000.0, 1)], [1_000.0], 1_000) == pytest.approx(141.4, abs=0.1)
+    assert next_load([ok(100), Probe(200, 300.0, 1)], [1_000.0], 1_000, 10) == 200
+    assert next_load([ok(100), Probe(200, 30_000.0, 1)], [1_000.0], 1_000, 10) == pytest.approx(
+        141.4, abs=0.1
+    )
 
 
 def test_no_load_above_the_most_is_tried_and_what_it_kept_is_a_floor() -> None:
