@@ -62,16 +62,12 @@ class LastEvent:
         looked = self.tail + data if self.seen or len(data) < _LARGE else self._shortened(data)
         for mark in pattern.marks:
             if mark in looked:
-                self._note_more(looked)
-                self._look_for_event(looked)
-                return
+                self._look(looked, [found.end() for found in pattern.event.finditer(looked)])
+                break
+        else:
+            if self.seen:
+                self._look(looked, [])
         self.tail = looked[-TAIL_BYTES:]
-        if self.seen:
-            if pattern.goes_on is not None and pattern.goes_on in data:
-                self.seen = self.passed = False
-                self.went_on = True
-            elif not self.passed:
-                self._look_for_end(looked)
 
     def _shortened(self, data: bytes) -> bytes:
         """Return what may hold a mark: a large piece is not copied but where one stands in it."""
@@ -80,26 +76,33 @@ class LastEvent:
                 return self.tail + data
         return self.tail + data[:TAIL_BYTES] + b" " + data[-TAIL_BYTES:]
 
-    def _note_more(self, looked: bytes) -> None:
-        """Know whether more comes behind what looked like the last event."""
-        goes_on = self._pattern.goes_on
-        if self.seen and goes_on is not None and not self.went_on:
-            place = looked.rfind(goes_on)
-            self.went_on = place >= 0 and place + len(goes_on) > len(self.tail)
+    def _look(self, looked: bytes, ends: list[int]) -> None:
+        """Know what the bytes so far come to, wherever they were cut.
 
-    def _look_for_event(self, looked: bytes) -> None:
+        :param looked: the next piece, behind what is kept of those before.
+        :param ends: the places behind each mark of a last event in it.
+        """
         pattern = self._pattern
-        end = -1
-        for found in pattern.event.finditer(looked):
-            end = found.end()
-        self.tail = looked[-TAIL_BYTES:]
-        if end < 0:
+        more = -1 if pattern.goes_on is None else self._find_more(looked, pattern.goes_on, ends)
+        if ends:
+            self.seen, self.passed = more < ends[-1], False
+            looked = looked[ends[-1] :]
+        elif more >= 0:
+            self.seen = self.passed = False
+        if not self.seen:
             return
-        self.seen = pattern.goes_on is None or looked.rfind(pattern.goes_on) < end
-        self.passed = self.seen and pattern.bare
-        if self.seen and not self.passed:
-            self._look_for_end(looked[end:])
+        if pattern.bare:
+            self.passed = True
+        elif self._array:
+            self.passed = _ELEMENT_END.search(looked) is not None
+        elif not self.passed:
+            self.passed = _EVENT_END.search(looked) is not None
 
-    def _look_for_end(self, rest: bytes) -> None:
-        ends = _ELEMENT_END if self._array else _EVENT_END
-        self.passed = ends.search(rest) is not None
+    def _find_more(self, looked: bytes, goes_on: bytes, ends: list[int]) -> int:
+        """Return the last place of what goes on behind something that looked like the last event, or -1."""
+        more = looked.rfind(goes_on)
+        is_behind = bool(ends) and more > ends[0]
+        if more < 0 or not (is_behind or (self.seen and more + len(goes_on) > len(self.tail))):
+            return -1
+        self.went_on = True
+        return more

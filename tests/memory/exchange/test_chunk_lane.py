@@ -324,6 +324,32 @@ def test_the_short_way_and_the_ordinary_one_are_the_same_to_all(
     assert seen == desk.see(name, says, slowed(reads), ending, version)
 
 
+COUNTED: Final = (
+    b'}],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2,"totalTokenCount":5}}\n\n'
+)
+"""How the last event of Gemini ends, as Google has it: its reason is far from its end."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@given(data=st.data())
+@examples(80)
+def test_the_event_does_not_depend_on_how_a_stream_is_cut(desk: Desk, name: str, data: st.DataObject) -> None:
+    stream = FAMILIES[name][2]
+    words, finish = stream.words, stream.finish.replace(b"}]}\n\n", COUNTED) + stream.rest
+    said = [finish, finish + words, finish + words + finish, finish + finish, words, stream.errors[0]]
+    text = b"".join(stream.silent) + words + data.draw(st.sampled_from(said), "text")
+    step = data.draw(st.sampled_from([7, 11, 40, 200]), "step")
+    places = range(data.draw(st.integers(1, step), "first cut"), len(text), step)
+    ending = data.draw(st.sampled_from(["leave", *GONE]), "ending")
+    says = head(stream.content_type)
+    pieces = [text[start:stop] for start, stop in itertools.pairwise([0, *places, len(text)])]
+    cut, whole = (
+        desk.see(name, says, [b"%x\r\n%b\r\n" % (len(one), one) for one in read], ending, b"1.1")
+        for read in (pieces, [text])
+    )
+    assert (cut.event, cut.body) == (whole.event, whole.body)
+
+
 def gzipped(text: bytes) -> bytes:
     coder = zlib.compressobj(wbits=31)
     return coder.compress(text) + coder.flush()

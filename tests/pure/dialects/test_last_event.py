@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 
 import pytest
 from hypothesis import given, note
@@ -138,3 +138,52 @@ def test_a_mark_is_not_put_together_from_the_ends_of_a_large_piece() -> None:
     half, other = b"\ndata: [DO", b"NE]\n\n"
     piece = b"x" * (64 - len(half)) + half + b"y" * 200_000 + other + b"z" * (64 - len(other))
     assert not fed(DialectName.OPENAI_CHAT, CHAT, piece).passed
+
+
+GEMINI_PIECES = (
+    GEMINI,
+    FINISH,
+    b'data: {"candidates": [{"content": {"parts": [{"text": "words"}]}, "finishReason": null}]}\n\n',
+    b'data: {"usageMetadata": {"promptTokenCount": 3}}\r\n\r\n',
+    b": heartbeat\n\n",
+    b'data: {"candidates": [{"finishReason":',
+    b' "STOP"}]}\n\n',
+)
+PIECES = {
+    DialectName.OPENAI_CHAT: (CHAT, b"data: [DONE]\n\n", b": ping\n\n", b"data: [DO"),
+    DialectName.ANTHROPIC: (
+        MESSAGES,
+        b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+        b": ping\n\n",
+    ),
+    DialectName.OPENAI_RESPONSES: (RESPONSES, COMPLETED, COMPLETED[:60], b"data: {}\n\n"),
+    DialectName.GEMINI: GEMINI_PIECES,
+}
+ELEMENTS = (ELEMENT[1:], FINISH[6:-4] + b"\n,\r\n", FINISH[6:-30], b"}\n]", b"\n")
+
+
+def found(dialect: DialectName, pieces: list[bytes]) -> tuple[bool, bool]:
+    last = fed(dialect, *pieces)
+    return last.passed, last.went_on
+
+
+def cut(whole: bytes, places: set[int]) -> list[bytes]:
+    ends = [*sorted(place for place in places if place < len(whole)), len(whole)]
+    return [whole[start:stop] for start, stop in pairwise([0, *ends]) if start < stop]
+
+
+@pytest.mark.parametrize("dialect", PIECES)
+@given(data=st.data())
+def test_what_is_found_does_not_depend_on_how_a_stream_is_cut(
+    dialect: DialectName, data: st.DataObject
+) -> None:
+    whole = b"".join(data.draw(st.lists(st.sampled_from(PIECES[dialect]), min_size=1, max_size=6)))
+    places = data.draw(st.sets(st.integers(1, len(whole)), max_size=12), "places")
+    assert found(dialect, cut(whole, places)) == found(dialect, [whole])
+
+
+@given(data=st.data())
+def test_what_is_found_does_not_depend_on_how_an_array_is_cut(data: st.DataObject) -> None:
+    whole = b"[" + b"".join(data.draw(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=6)))
+    places = data.draw(st.sets(st.integers(1, len(whole)), max_size=12), "places")
+    assert found(DialectName.GEMINI, cut(whole, places)) == found(DialectName.GEMINI, [whole])
