@@ -23,6 +23,7 @@ from twisted.internet.interfaces import (
     IAddress,
     IDelayedCall,
     IListeningPort,
+    IProtocolNegotiationFactory,
     IReactorTime,
     ISSLTransport,
     IStreamServerEndpoint,
@@ -30,6 +31,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.settings import Config
@@ -83,6 +85,7 @@ _REFUSAL_HEAD: Final = (
 )
 
 
+@implementer(IProtocolNegotiationFactory)
 class ChannelFactory(ServerFactory):
     """Make channels for one request handler.
 
@@ -111,6 +114,10 @@ class ChannelFactory(ServerFactory):
         """The time at which each open channel is to be checked next, in that order."""
         self._next_check: IDelayedCall | None = None
         self._waiting: set[Deferred[None]] = set()
+
+    def acceptableProtocols(self) -> list[bytes]:
+        """Return what is spoken here; without it, an endpoint with TLS refuses whatever clients offer."""
+        return [b"http/1.1"]
 
     @property
     def channels(self) -> int:

@@ -158,6 +158,25 @@ def test_an_endpoint_that_brings_its_own_tls_serves_https(
             assert tls.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
+def test_an_endpoint_that_brings_its_own_tls_serves_clients_that_offer_http_2(
+    simulator: SimulatorProcess, ca: Authority, files: Issued
+) -> None:
+    """Clients name the protocols that they speak (ALPN), and most offer HTTP/2 beside HTTP/1.1."""
+    listen = f"ssl:0:interface=127.0.0.1:privateKey={files.key_file}:certKey={files.cert_file}"
+    with start_gateway(configuration(simulator, f"listen: '{listen}'"), start=start_program) as gateway:
+        context = context_of(ca, ssl.TLSVersion.TLSv1_3)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with (
+            RawClient(gateway.port) as client,
+            context.wrap_socket(client.socket, server_hostname="localhost") as tls,
+        ):
+            assert tls.selected_alpn_protocol() == "http/1.1"
+            tls.sendall(HEALTH)
+            assert tls.recv(100).startswith(b"HTTP/1.1 200 ")
+        with trusting(ca) as transport:
+            assert transport.get(f"{gateway.url}/healthz").status_code == 200
+
+
 def test_all_interfaces_take_ipv4_clients_and_the_log_warns_of_them(simulator: SimulatorProcess) -> None:
     with start_gateway(configuration(simulator, "listen: ':0'")) as gateway:
         assert ask(gateway.port, "/healthz").status == 200
