@@ -47,7 +47,7 @@ BESIDE_RIVALS: Final = Durations(
     limit=895.0, rates=280.0, streams=160.0, memory=MemoryWindows(window=20.0 / 3, most=20.0)
 )
 QUICK: Final = Durations(
-    rounds=1, rates=8.0, streams=8.0, memory=MemoryWindows(idle=0.5, window=2.0, most=2.0, after=0.5)
+    rounds=1, rates=32.0, streams=32.0, memory=MemoryWindows(idle=0.5, window=2.0, most=2.0, after=0.5)
 )
 """Enough to see that each server is measured; the values say little."""
 
