@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import suppress
-from select import EPOLLIN
+from select import EPOLLIN, EPOLLOUT
 from typing import Any, Final
 
 from twisted.internet import tcp, unix
@@ -46,6 +46,7 @@ _CONNECTIONS: Final[frozenset[Any]] = frozenset(
     {TcpTransport, tcp.Server, tcp.Client, unix.Server, unix.Client}
 )
 """The transports that are read directly; TLS lies on top of them."""
+_IN_OR_OUT: Final = EPOLLIN | EPOLLOUT
 _MOST_TURNS: Final = 20
 """The turns in which the trial must be over: other connections may have events too."""
 _QUESTION: Final = b"?"
@@ -143,7 +144,7 @@ class _Dispatcher:
             selectable: Any = get(descriptor)  # Any: a descriptor of any make
             if selectable is None:  # another event's handler has removed it
                 continue
-            if event != EPOLLIN or selectable.__class__ not in _CONNECTIONS:
+            if event & _IN_OR_OUT != EPOLLIN or selectable.__class__ not in _CONNECTIONS:
                 if event == EPOLLIN and selectable.__class__ is tcp.Port:
                     ports.append((descriptor, selectable))
                 else:
@@ -161,8 +162,11 @@ class _Dispatcher:
                 accept_clients(port, self._max_accepts)
         return bool(events)
 
-    def _end(self, selectable: object, reason: object) -> None:
+    def _end(self, selectable: object, reason: Exception) -> None:
         try:
+            if type(selectable) is TcpTransport:
+                selectable.end(reason)
+                return
             self._disconnect(selectable, reason, True)  # noqa: FBT003  Twisted's signature
         except BaseException:  # as Twisted does
             callWithLogger(selectable, err)

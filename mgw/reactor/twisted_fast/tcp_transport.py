@@ -2,9 +2,10 @@
 
 Twisted's ``Server`` names itself in two strings when it is made, which only the log wants, and asks the
 interfaces of its protocol for that; it makes its socket non-blocking, which ours are by then; it reads
-through one call more, and looks for adapters when the other side ends.  :class:`TcpTransport` is the same
-without.  Whoever makes one asks :func:`transport_class`, which compares the two first, attribute by
-attribute: where another release of Twisted's has made them differ, Twisted's own is used.
+through one call more.  When it ends it asks the reactor up to four times to watch it no more, and looks for
+adapters.  :class:`TcpTransport` is the same without.  Whoever makes one asks :func:`transport_class`, which
+compares the two first, attribute by attribute: where another release of Twisted's has made them differ,
+Twisted's own is used.
 
 :func:`accept_clients` does what a listening port does when clients wait, but for few of them at a time.
 """
@@ -16,10 +17,11 @@ from functools import cache
 from typing import Any, Final
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.error import ConnectionDone
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IHalfCloseableProtocol, IProtocol
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
-from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.tcp import Port, Server
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -33,6 +35,7 @@ LARGE_READ: Final = 256 * 1024
 """How much is read at once while a large body comes: fewer turns of the reactor for the same bytes."""
 
 _log: Final = Logger()
+_LOST: Final = Failure(CONNECTION_LOST)
 _SPARED: Final = frozenset({"logstr", "repstr", "hostname"})
 """What Twisted's transport has and ours has not, or makes when it is asked."""
 
@@ -85,12 +88,29 @@ class TcpTransport(Server):
         """Whether something waits to be written."""
         return bool(self._tempDataBuffer or self.dataBuffer)
 
-    def readConnectionLost(self, reason: Failure) -> None:
-        """The other side sends no more; only few protocols tell that from the end of the connection."""
-        if IHalfCloseableProtocol.providedBy(self.protocol):
-            super().readConnectionLost(reason)
-        else:
-            self.connectionLost(reason)
+    def end(self, reason: Exception) -> None:
+        """Do what follows from the reason that :meth:`doRead` has returned."""
+        if reason is not CONNECTION_DONE:
+            self.connectionLost(_LOST)
+        elif IHalfCloseableProtocol.providedBy(self.protocol):
+            self.reactor.removeReader(self)
+            self.readConnectionLost(connectionDone)
+        else:  # most protocols do not tell that the other side sends no more from the end of the connection
+            self.connectionLost(connectionDone)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Close the socket, and tell the protocol, once."""
+        if not hasattr(self, "socket"):
+            return
+        self.disconnected, self.connected = 1, 0
+        producer, self.producer = self.producer, None
+        if producer is not None:
+            producer.stopProducing()
+        _unwatch(self)
+        self._closeSocket(not isinstance(reason.value, ConnectionAborted))  # type: ignore[no-untyped-call]
+        protocol = self.protocol
+        del self.protocol, self.socket, self.fileno
+        protocol.connectionLost(reason)
 
     def doRead(self) -> Any:  # Any: a reason, as Twisted has it
         """Hand what has come to the protocol; return why there will be no more, if so."""
@@ -134,8 +154,26 @@ def close_quiet(transport: RelayTransport) -> bool:
         transport.loseConnection()
         return False
     if transport.connected:
-        transport.connectionLost(Failure(ConnectionDone()))
+        transport.connectionLost(connectionDone)
     return True
+
+
+def _unwatch(transport: TcpTransport) -> None:
+    """Have the reactor watch a transport no more."""
+    reactor, descriptor = transport.reactor, transport.fileno()
+    if type(reactor) is EPollReactor and descriptor >= 0:
+        try:
+            if reactor._selectables.get(descriptor) is transport:
+                reactor._poller.unregister(descriptor)
+                reactor._reads.discard(descriptor)
+                reactor._writes.discard(descriptor)
+                del reactor._selectables[descriptor]
+        except AttributeError:  # another release of Twisted's: as it would
+            pass
+        else:
+            return
+    transport.stopReading()  # type: ignore[no-untyped-call]  # Twisted's
+    transport.stopWriting()  # type: ignore[no-untyped-call]  # Twisted's
 
 
 def accept_clients(port: Port, most: int = MAX_ACCEPTS) -> None:

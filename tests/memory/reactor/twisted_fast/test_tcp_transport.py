@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from twisted.internet.epollreactor import EPollReactor
@@ -31,8 +32,12 @@ from mgw.reactor.twisted_fast.tcp_transport import (
     transport_class,
     transport_of,
 )
+from tests.support.calls import count_calls
 from tests.support.upstreams import MemoryTransport
 from tests.support.waiting import WAIT_SECONDS
+
+END_CALLS: Final = 20
+"""The most calls of a turn in which a connection ends, with those of the test's own protocol."""
 
 
 class Recorder(Protocol):
@@ -53,6 +58,22 @@ class Recorder(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self.happened.append(reason.type.__name__ if reason.type else "")
+
+
+@dataclass
+class Producer:
+    """Remembers whether it was stopped."""
+
+    stopped: bool = False
+
+    def stopProducing(self) -> None:
+        self.stopped = True
+
+    def pauseProducing(self) -> None:
+        """Nothing is produced."""
+
+    def resumeProducing(self) -> None:
+        """Nothing is produced."""
 
 
 @dataclass
@@ -83,6 +104,7 @@ class Loop:
         ends = monotonic() + WAIT_SECONDS
         while not condition():
             assert monotonic() < ends
+            self.reactor.runUntilCurrent()
             self.reactor.doPoll(0.01)
 
     def listen(self, factory: Recorders, interface: str = "127.0.0.1") -> Any:  # Any: a port
@@ -248,6 +270,103 @@ def test_a_quiet_connection_is_closed_at_once(loop: Loop) -> None:
     assert happened == ["made", "ConnectionDone"]
     assert other.recv(9) == b""
     assert transport not in loop.reactor.getReaders()
+
+
+def end(how: str, transport: Any, other: socket.socket) -> None:  # Any: TCP's
+    match how:
+        case "abort":
+            transport.abortConnection()
+        case "lose":
+            transport.loseConnection()
+        case "quiet":
+            close_quiet(transport)
+        case "hang up":
+            transport.loseWriteConnection()
+            other.close()
+        case "reset":
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            other.close()
+        case _:
+            other.close()
+
+
+WAYS_TO_END: Final = {
+    "abort": "ConnectionAborted",
+    "lose": "ConnectionDone",
+    "quiet": "ConnectionDone",
+    "hang up": "ConnectionDone",
+    "reset": "ConnectionLost",
+    "close": "ConnectionDone",
+}
+
+
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize(("how", "reason"), WAYS_TO_END.items(), ids=WAYS_TO_END)
+def test_a_connection_ends_once_and_the_reactor_forgets_it(
+    loop: Loop, factory: Recorders, how: str, reason: str, paused: bool
+) -> None:
+    other = loop.dial(loop.listen(factory))
+    loop.until(lambda: factory.made)
+    transport = factory.made[0].transport
+    producer = Producer()
+    transport.registerProducer(producer, True)
+    if paused and how in {"abort", "lose", "quiet"}:
+        transport.pauseProducing()
+    transport.unregisterProducer() if how in {"lose", "quiet"} else None
+    end(how, transport, other)
+    loop.until(lambda: factory.happened[-1] != "made")
+    transport.connectionLost(Failure(ConnectionDone()))
+    loop.reactor.doPoll(0)
+    assert factory.happened == ["made", reason]
+    assert producer.stopped == (how not in {"lose", "quiet"})
+    assert transport not in [*loop.reactor.getReaders(), *loop.reactor.getWriters()]
+    assert (transport.connected, transport.disconnected) == (0, 1)
+
+
+def test_who_is_aborted_gets_a_reset(loop: Loop, factory: Recorders) -> None:
+    other = loop.dial(loop.listen(factory))
+    loop.until(lambda: factory.made)
+    factory.made[0].transport.abortConnection()
+    loop.until(lambda: factory.happened[-1] == "ConnectionAborted")
+    with pytest.raises(ConnectionResetError):
+        other.recv(9)
+
+
+@pytest.mark.parametrize("half_closed", [False, True])
+def test_the_end_of_a_connection_takes_few_calls(loop: Loop, factory: Recorders, half_closed: bool) -> None:
+    port = loop.listen(factory)
+    for _ in range(2):  # the first one warms up
+        factory.made.clear()
+        other = loop.dial(port)
+        loop.until(lambda: factory.made)
+        if half_closed:  # then the kernel says "hung up" beside "input"
+            factory.made[0].transport.loseWriteConnection()
+            loop.reactor.doPoll(0)
+            assert other.recv(9) == b""
+        other.close()
+        count = count_calls(lambda: loop.reactor.doPoll(WAIT_SECONDS))
+        assert factory.happened[-1] == "ConnectionDone"
+    assert count <= END_CALLS
+
+
+def test_another_reactor_is_asked_as_twisted_asks_it() -> None:
+    one, other = socket.socketpair()
+    asked: list[str] = []
+
+    class Reactor:
+        def addReader(self, _: object) -> None:
+            asked.append("read")
+
+        def removeReader(self, _: object) -> None:
+            asked.append("do not read")
+
+        def removeWriter(self, _: object) -> None:
+            asked.append("do not write")
+
+    with other:
+        transport = TcpTransport(one, Recorder([]), ("127.0.0.1", 1), None, 0, Reactor())
+        transport.connectionLost(connectionDone)
+    assert asked == ["read", "do not read", "do not write"]
 
 
 def test_a_connection_that_has_something_to_write_writes_it_first(loop: Loop) -> None:
