@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.exchange.upstream_headers import provider_headers
@@ -11,7 +9,7 @@ from mgw.ops.live_models import LiveModels
 from mgw.ops.metrics import Metrics
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
-from mgw.web.gateway_request import Endpoint
+from mgw.web.gateway_request import DashboardEndpoint
 from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 
@@ -19,21 +17,17 @@ from mgw.web.server import WebServer
 def build_operations(
     clock: IReactorTime,
     server: WebServer,
-    draining: Callable[[], bool],
     metrics: Metrics,
-    pages: tuple[Endpoint, Endpoint],
+    dashboard: DashboardEndpoint,
 ) -> Operations:
     """Return the endpoints.
 
-    :param draining: whether no new work is taken.
     :param metrics: counts what goes wrong.
-    :param pages: respond to requests for the metrics of the service, and for the dashboard.
     """
     probe = ProviderProbe(clock, provider_headers)
     return Operations(
         lambda: server.generation,
-        draining,
-        *pages,
+        dashboard,
         LiveModels(probe, metrics.live_list_failed),
         ProviderHealth(probe),
     )

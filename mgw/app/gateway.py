@@ -33,12 +33,13 @@ from mgw.ops.logs import AccessObserver, LogFile
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.usage.open_sinks import SinksByName
 from mgw.web.listener import ChannelFactory
+from mgw.web.monitoring import MetricsPage
 from mgw.web.ports import Ports
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
     from mgw.redis.hosts import Fleet
-    from mgw.web.gateway_request import Endpoint
+    from mgw.web.gateway_request import DashboardEndpoint
     from mgw.web.tls import Certificate
 
 _log: Final = Logger()
@@ -197,15 +198,13 @@ class Gateway:
         shared = Shared(sources, self.counts)
         telemetry = self.telemetry
         observer = AccessObserver(telemetry.records, telemetry.metrics)
-        return Serving(self.reactor, shared, generation, observer, self._pages)
+        page = MetricsPage(self._render_metrics, telemetry.metrics.pause)
+        return Serving(self.reactor, shared, generation, observer, page.serve, self._dashboard_endpoint)
 
-    def _pages(self) -> tuple[Endpoint, Endpoint]:
-        """Return the endpoints of the metrics and of the dashboard."""
+    def _dashboard_endpoint(self) -> DashboardEndpoint:
         from mgw.web.gateway_request import endpoint_of  # here: see mgw.app.late_app
-        from mgw.web.operations import MetricsPage
 
-        page = MetricsPage(self._render_metrics, self.telemetry.metrics.pause)
-        return page.serve, endpoint_of(self.dashboard.serve)
+        return endpoint_of(self.dashboard.serve)
 
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         if self._workers is not None:

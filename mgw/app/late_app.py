@@ -1,4 +1,4 @@
-"""What the gateway answers itself, imported when it is first asked for.
+"""What the gateway answers itself, but not to monitors, imported when it is first asked for.
 
 It takes Klein and Twisted's request object, for which a process that relays has no use: a tenth of a second
 and 6 MiB.

@@ -33,11 +33,12 @@ from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory, channel_limits
+from mgw.web.monitoring import Endpoint, Monitoring
 from mgw.web.server import WebServer
 from mgw.web.server_request import LocalApp
 
 if TYPE_CHECKING:
-    from mgw.web.gateway_request import Endpoint
+    from mgw.web.gateway_request import DashboardEndpoint
 
 _log: Final = Logger()
 
@@ -58,8 +59,8 @@ class Serving:
 
     :param shared: its sources are those from which the generation was built.
     :param observer: learns of the requests that end.
-    :param pages: returns what responds to requests for the metrics of the service, and for the dashboard; it
-        is called for the first request that is not a provider's.
+    :param metrics: responds to requests for the metrics of the service.
+    :param dashboard: returns what responds to requests for the dashboard; it is called when Klein is there.
     """
 
     def __init__(
@@ -68,7 +69,8 @@ class Serving:
         shared: Shared,
         generation: Generation,
         observer: AccessObserver,
-        pages: Callable[[], tuple[Endpoint, Endpoint]],
+        metrics: Endpoint,
+        dashboard: Callable[[], DashboardEndpoint],
     ) -> None:
         self._reactor = reactor
         self.sources = shared.sources
@@ -81,14 +83,15 @@ class Serving:
         self._configured_secrets = list(generation.configured_secrets)
         self._registry = ClientRegistry(shared.counts)
         observer.metrics.requests.clients.refusals = self._registry.refusals
-        app = LateApp(lambda: self._build_operations(observer.metrics, pages()))
+        others = LateApp(lambda: self._build_operations(observer.metrics, dashboard()))
+        app = Monitoring(lambda: self.stopping, metrics, others)
         self.server = self._make_server(shared, generation, observer, app)
         self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
 
-    def _build_operations(self, metrics: Metrics, pages: tuple[Endpoint, Endpoint]) -> LocalApp:
+    def _build_operations(self, metrics: Metrics, dashboard: DashboardEndpoint) -> LocalApp:
         from mgw.app.build_operations import build_operations  # here: see mgw.app.late_app
 
-        return build_operations(self._reactor, self.server, lambda: self.stopping, metrics, pages)
+        return build_operations(self._reactor, self.server, metrics, dashboard)
 
     def _make_server(
         self, shared: Shared, generation: Generation, observer: AccessObserver, app: LocalApp

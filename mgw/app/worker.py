@@ -223,7 +223,8 @@ class Worker:
             Shared(sources, SharedCounts(tallies, LocalCounts(reactor.seconds))),
             generation,
             AccessObserver(records, metrics),
-            lambda: (forwarding.serve, forwarding.serve),
+            forwarding.serve,
+            lambda: forwarding.serve_page,
         )
         serving.server.sessions.observer = SessionChangePublisher(time, self._on_session)
         return _Equipment(serving, records, metrics, writer, tallies, forwarding)

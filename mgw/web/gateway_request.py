@@ -176,10 +176,10 @@ class _PushProducer:
         self._producer.resumeProducing()
 
 
-Endpoint = Callable[[GatewayRequest], Awaitable[None]]
+DashboardEndpoint = Callable[[GatewayRequest], Awaitable[None]]
 
 
-def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
+def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> DashboardEndpoint:
     """Return the endpoint of what knows Twisted's requests alone.
 
     The request has its body in ``content``, and headers of its response that say its id and the date.

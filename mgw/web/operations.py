@@ -1,9 +1,9 @@
-"""What the gateway itself answers, as a resource tree of Klein: health, metrics, the catalog, the dashboard.
+"""What the gateway itself answers, as a resource tree of Klein: the catalog, the providers, the dashboard.
 
 The route table has matched the path of a request before, since it says who may come in and how long a body
 may be; a test holds the two together.  The rules see the decoded path: a model may be several segments of it.
 
-Source: contract 4.5, 4.17, 4.18 and 9.2.
+Source: contract 4.17 and 4.18.  What monitors ask for is :mod:`mgw.web.monitoring`'s.
 """
 
 from __future__ import annotations
@@ -16,54 +16,31 @@ from urllib.parse import parse_qsl, unquote
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import dialect_of
 from mgw.generation import Generation
-from mgw.http.response_writer import date_header
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES
 from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.reactor.resource_tree import ResourceTree
-from mgw.web.gateway_request import Endpoint, GatewayRequest
+from mgw.web.gateway_request import DashboardEndpoint, GatewayRequest
+from mgw.web.monitoring import own_headers, send_uncached
 from mgw.web.server_request import ServerRequest
-from mgw.web.server_response import JSON, NO_STORE, send_parts, send_response
-from mgw.wire.headers import RawHeaders, value_of
+from mgw.web.server_response import JSON, send_response
+from mgw.wire.headers import RawHeaders
 
-ROOT_BODY: Final = b'{"service":"mgw"}'
 _ON: Final = frozenset({"1", "true"})
-
-RenderMetrics = Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
-"""The rendering of metrics: from ``Accept`` to the content type and the parts of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricsPage:
-    """Metrics in the text exposition format."""
-
-    render: RenderMetrics
-    pause: Callable[[], Awaitable[None]]
-    """Lets the reactor do other things."""
-
-    async def serve(self, request: GatewayRequest) -> None:
-        """Send the page."""
-        content_type, parts = await self.render(value_of(request.head.headers, b"accept"))
-        server_request = request.server_request
-        headers = [*_own_headers(server_request), NO_STORE]
-        await send_parts(server_request.response, content_type, parts, headers, self.pause)
 
 
 @dataclass(slots=True)
 class Operations:
     """The endpoints; one server has them as its application.
 
-    :param metrics: has the metrics of the whole service; a worker has it ask the process that knows them.
-    :param dashboard: so too for operators.
+    :param dashboard: responds to operators; a worker has it ask the process that knows what they see.
     """
 
     app: ClassVar[ResourceTree] = ResourceTree()
     generation: Callable[[], Generation]
-    draining: Callable[[], bool]
-    metrics: Endpoint
-    dashboard: Endpoint
+    dashboard: DashboardEndpoint
     live_models: LiveModels
     provider_health: ProviderHealth
     tree: ResourceTree = field(init=False)
@@ -74,29 +51,6 @@ class Operations:
     def serve(self, request: ServerRequest) -> Awaitable[None]:
         """Have the endpoint of a request's path respond to it."""
         return self.tree.serve(GatewayRequest.of(request), unquote(request.known.raw_path.decode("ascii")))
-
-    @app.route("/", methods=["GET"])
-    def root(self, request: GatewayRequest) -> None:
-        """Say what this is: agents probe it."""
-        _send_uncached(request.server_request, 200, JSON, ROOT_BODY)
-
-    @app.route("/healthz", methods=["GET"])
-    def healthz(self, request: GatewayRequest) -> None:
-        """The process lives."""
-        _send_uncached(request.server_request, 200, JSON, b'{"status":"ok"}')
-
-    @app.route("/readyz", methods=["GET"])
-    def readyz(self, request: GatewayRequest) -> None:
-        """Whether new work is taken: 503 from the first moment of a drain."""
-        if self.draining():
-            _send_uncached(request.server_request, 503, JSON, b'{"status":"draining"}')
-        else:
-            _send_uncached(request.server_request, 200, JSON, b'{"status":"ready"}')
-
-    @app.route("/metrics", methods=["GET"])
-    def scrape(self, request: GatewayRequest) -> Awaitable[None]:
-        """Metrics, whoever has them."""
-        return self.metrics(request)
 
     @app.route("/ui")
     @app.route("/ui/<rest:path>")
@@ -116,7 +70,7 @@ class Operations:
         if not generation.config.health_checks.enabled:
             message = f"{server_request.matched.route.path} is served only if health_checks.enabled is true"
             raise GatewayError(Reason.UNKNOWN_ROUTE, message)
-        _send_uncached(server_request, 200, JSON, await self.provider_health.report(generation))
+        send_uncached(server_request, 200, await self.provider_health.report(generation))
 
     @app.route("/v1/models", methods=["GET"])
     @app.route("/v1beta/models", methods=["GET"])
@@ -184,14 +138,5 @@ def _family_of_version(headers: RawHeaders) -> Family | None:
     return next((row.family for row in rows if not row.version_headers.isdisjoint(names)), None)
 
 
-def _send_uncached(request: ServerRequest, status: int, content_type: bytes, body: bytes) -> None:
-    """Send what is true only now."""
-    send_response(request.response, status, content_type, body, [*_own_headers(request), NO_STORE])
-
-
 def _send(request: ServerRequest, status: int, content_type: bytes, body: bytes) -> None:
-    send_response(request.response, status, content_type, body, _own_headers(request))
-
-
-def _own_headers(request: ServerRequest) -> RawHeaders:
-    return [(b"X-Gateway-Request-Id", request.request_id.encode()), date_header(request.server.wall())]
+    send_response(request.response, status, content_type, body, own_headers(request))

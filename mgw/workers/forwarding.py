@@ -13,6 +13,7 @@ one: a client must not be able to hide what a proxy says of it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +21,13 @@ import msgspec
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
-from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from mgw.http.request_head import RequestHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamResponse
 from mgw.upstream.connection import ResponseWaiter
+from mgw.web.server_request import ServerRequest
 from mgw.web.server_response import ServerResponse
 from mgw.wire.headers import HOP_BY_HOP, RawHeaders
 from mgw.wire.media_types import is_event_stream
@@ -75,14 +77,14 @@ class Forwarding:
     def __post_init__(self) -> None:
         self._supervisor = Upstream("supervisor", "http://supervisor", self.limits, self.endpoint, self.clock)
 
-    async def serve(self, request: GatewayRequest) -> None:
+    async def serve(self, request: ServerRequest) -> None:
         """Respond to a request as the supervisor does.
 
         :raises GatewayError: ``OVERLOADED`` where the supervisor does not respond, or breaks off;
             ``DRAINING`` for a stream of events while this worker stops.
         """
         response = await self._open(request)
-        relay = _Relay(request.server_request.response, response)
+        relay = _Relay(request.response, response)
         is_stream = is_event_stream(response.head.content_type)
         if is_stream and self._draining:
             response.cancel()
@@ -90,7 +92,7 @@ class Forwarding:
             raise GatewayError(Reason.DRAINING, message, retry_after=RETRY_SECONDS)
         if is_stream:
             self._streams[relay] = None
-        relay.start(request.server_request.request_id.encode())
+        relay.start(request.request_id.encode())
         try:
             await relay.done
         except GatewayError as error:
@@ -98,21 +100,20 @@ class Forwarding:
         finally:
             self._streams.pop(relay, None)
 
+    def serve_page(self, request: GatewayRequest) -> Awaitable[None]:
+        """Respond so to a request of Twisted's kind."""
+        return self.serve(request.server_request)
+
     def drain(self) -> None:
         """End what would go on for ever: whoever reads events connects again, to another worker."""
         self._draining = True
         for relay in list(self._streams):
             relay.end()
 
-    async def _open(self, request: GatewayRequest) -> UpstreamResponse:
+    async def _open(self, request: ServerRequest) -> UpstreamResponse:
         """Send a request, and wait for the head of the response."""
-        server_request, head = request.server_request, request.head
-        body = server_request.take_body()
-        client = _client_of(
-            request.response_channel.getPeer(),
-            server_request.request_id,
-            is_secure=server_request.channel.is_secure,
-        )
+        head, body = request.head, request.take_body()
+        client = _client_of(request)
         waiter = ResponseWaiter()
         rendered = client.line() + render_forwarded(head, len(body))
         waiter.cancel = self._supervisor.send(head.method, rendered, body, waiter, fresh=True)
@@ -190,9 +191,12 @@ def _headers_of(response: UpstreamResponse) -> RawHeaders:
     return [pair for pair in response.headers if pair[0].lower() not in dropped]
 
 
-def _client_of(address: IAddress, request_id: str, *, is_secure: bool) -> ForwardedClient:
+def _client_of(request: ServerRequest) -> ForwardedClient:
+    transport = request.channel.transport
+    assert transport is not None, "the request came by it"
+    address = transport.getPeer()
     host, port = str(getattr(address, "host", "")), int(getattr(address, "port", 0))
-    return ForwardedClient(host, port, is_secure, request_id)
+    return ForwardedClient(host, port, request.channel.is_secure, request.request_id)
 
 
 def _broken(error: GatewayError) -> GatewayError:

@@ -15,8 +15,9 @@ from twisted.internet.threads import blockingCallFromThread
 
 from mgw.app.late_app import LateApp
 from mgw.app.service import GatewayService
-from mgw.web.gateway_request import GatewayRequest
+from mgw.web.monitoring import Monitoring
 from mgw.web.operations import Operations
+from mgw.web.server_request import ServerRequest
 from mgw.web.server_response import SLICE_BYTES, send_parts
 from mgw.workers.forwarding import forwarding_to
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines
@@ -31,9 +32,16 @@ BEARER = {"Authorization": f"Bearer {KEY}"}
 EVENTS = "/v1/dashboard/events"
 
 
+def monitoring_of(service: GatewayService) -> Monitoring:
+    """Return what answers to monitors."""
+    monitoring = service.gateway.server.app
+    assert isinstance(monitoring, Monitoring)
+    return monitoring
+
+
 def operations_of(service: GatewayService) -> Operations:
-    """Return what answers in place of a provider."""
-    late = service.gateway.server.app
+    """Return what else answers in place of a provider."""
+    late = monitoring_of(service).others
     assert isinstance(late, LateApp)
     operations = late.app
     assert isinstance(operations, Operations)
@@ -53,9 +61,9 @@ class Fleet:
         self.worker.gateway.server.observer = self.observer
         self.listener = InternalListener(reactor, self.supervisor.gateway.server, [str(directory)], user)
         self.path = self.listener.start()
-        forward = forwarding_to(reactor, self.path).serve
-        operations = operations_of(self.worker)
-        operations.metrics = operations.dashboard = forward
+        forwarding = forwarding_to(reactor, self.path)
+        monitoring_of(self.worker).metrics = forwarding.serve
+        operations_of(self.worker).dashboard = forwarding.serve_page
         self._listening = reactor.listenTCP(0, self.worker.gateway.channels, interface="127.0.0.1")
         self.port: int = self._listening.getHost().port
 
@@ -133,11 +141,11 @@ def test_a_client_that_reads_nothing_holds_up_the_supervisor_and_not_memory(flee
         pieces += 1
         return no_pause()
 
-    async def send_much(request: GatewayRequest) -> None:
+    async def send_much(request: ServerRequest) -> None:
         parts = [bytes(SLICE_BYTES)] * 512
-        await send_parts(request.server_request.response, b"text/plain", parts, [], pause)
+        await send_parts(request.response, b"text/plain", parts, [], pause)
 
-    operations_of(fleet.supervisor).metrics = send_much
+    monitoring_of(fleet.supervisor).metrics = send_much
     response = fleet.ask("/metrics", **BEARER)
     wait_until(lambda: is_stalled(fleet), "both to wait for the client")
     assert 0 < pieces < 128

@@ -49,7 +49,7 @@ from tests.support.configs import config
 from tests.support.drawn_cases import RETRYING, TEXT, Case, Observed, draw_case
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import MemoryEndpoint, ProviderConnection, upstream_to
-from tests.support.web_servers import RecordingObserver, at_once, operations_of
+from tests.support.web_servers import RecordingObserver, at_once, monitoring_of, operations_of
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
 _NO_COMMON_FRAMING: Final = re.compile(rb"HEAD |HTTP/1\.0").search
@@ -118,7 +118,7 @@ class _Stage:
         number = iter(range(1, 1000))
         self.server = WebServer(
             generation=self.generation,
-            app=operations_of(lambda: self.server, clock),
+            app=monitoring_of(lambda: self.server, operations_of(lambda: self.server, clock)),
             clock=clock,
             wall=clock.seconds,
             observer=self.observer,

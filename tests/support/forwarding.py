@@ -145,7 +145,8 @@ class WorkerHarness(WebServerHarness):
         self.endpoint = SupervisorEndpoint(self.listener.connection)
         super().__init__(text)
         self.forwarding = Forwarding(self.clock, self.endpoint)
-        self.operations.metrics = self.operations.dashboard = self.forwarding.serve
+        self.monitoring.metrics = self.forwarding.serve
+        self.operations.dashboard = self.forwarding.serve_page
         for server in (self.server, self.supervisor.server):
             server.gate = EdgeGate(EdgeAuthSettings(enabled=False))
 

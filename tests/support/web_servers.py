@@ -30,7 +30,8 @@ from mgw.usage.record import EndedRequest
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.gateway_request import GatewayRequest
 from mgw.web.listener import ChannelFactory
-from mgw.web.operations import MetricsPage, Operations
+from mgw.web.monitoring import MetricsPage, Monitoring
+from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import THREE_FAMILIES
@@ -93,16 +94,16 @@ def no_pause() -> Deferred[None]:
 
 
 def operations_of(server: Callable[[], WebServer], clock: Clock) -> Operations:
-    """Return what answers in place of a provider; it has no metrics and no dashboard."""
+    """Return what answers in place of a provider; it has no dashboard."""
     probe = ProviderProbe(clock, provider_headers)
     return Operations(
-        lambda: server().generation,
-        lambda: server().draining,
-        MetricsPage(no_metrics, no_pause).serve,
-        no_dashboard,
-        LiveModels(probe, lambda _: None),
-        ProviderHealth(probe),
+        lambda: server().generation, no_dashboard, LiveModels(probe, lambda _: None), ProviderHealth(probe)
     )
+
+
+def monitoring_of(server: Callable[[], WebServer], others: Operations) -> Monitoring:
+    """Return what answers to monitors; it has no metrics."""
+    return Monitoring(lambda: server().draining, MetricsPage(no_metrics, no_pause).serve, others)
 
 
 class WebServerHarness:
@@ -117,13 +118,14 @@ class WebServerHarness:
         self.generation = self.pipeline.generation
         self.observer = RecordingObserver()
         self.operations = operations_of(lambda: self.server, self.clock)
+        self.monitoring = monitoring_of(lambda: self.server, self.operations)
         self.counts = LocalCounts(self.clock.seconds)
         edge_auth, registry = self.generation.config.edge_auth, ClientRegistry(self.counts)
         if not edge_auth.enabled:
             edge_auth = EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))
         self.server = WebServer(
             generation=self.generation,
-            app=self.operations,
+            app=self.monitoring,
             clock=self.clock,
             wall=lambda: 0.0,
             observer=self.observer,

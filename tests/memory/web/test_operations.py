@@ -17,13 +17,13 @@ from mgw.nouns.vocabulary import Family
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.web.gateway_request import GatewayRequest
-from mgw.web.operations import MetricsPage, Operations
+from mgw.web.operations import Operations
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
 from tests.support.pipelines import RecordingChannel
 from tests.support.probes import LISTS, Providers
-from tests.support.web_servers import no_dashboard, no_metrics, no_pause
+from tests.support.web_servers import no_dashboard
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
 GOOGLE: RawHeaders = [(b"x-goog-api-key", b"canary")]
@@ -52,8 +52,6 @@ class OperationsHarness(Providers):
         self.failures: list[str] = []
         self.operations = Operations(
             lambda: self.generation,
-            lambda: False,
-            MetricsPage(no_metrics, no_pause).serve,
             no_dashboard,
             LiveModels(self.probe, self.failures.append),
             ProviderHealth(self.probe),
