@@ -59,7 +59,7 @@ def _close(credentials: CredentialProvider) -> None:
     credentials.close()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Generation:
     """One configuration, and all that was built from it."""
 
@@ -80,13 +80,13 @@ class Generation:
     """What the profiles of subscription credentials change in bodies, by provider."""
     prices: PriceTable | None = None
     """What models cost, where the operator says so."""
-    secrets: Sequence[Secret] = field(default=(), repr=False)
+    secrets: Sequence[Secret] = ()
     """What stands in the profiles that it names, and no log may show."""
-    configured_secrets: Sequence[Secret] = field(default=(), repr=False)
+    configured_secrets: Sequence[Secret] = ()
     """What stands in the configuration itself."""
-    source_secrets: Callable[[], Sequence[Secret]] = field(default=tuple, repr=False)
+    source_secrets: Callable[[], Sequence[Secret]] = tuple
     """Returns the credentials that sources got, and those of late."""
-    memo: RequestMemo = field(default_factory=RequestMemo, repr=False)
+    memo: RequestMemo = field(default_factory=RequestMemo)
     """What is remembered of the requests that it has served."""
     tries_again: bool = field(init=False)
     """Whether some requests may be sent again, or to another target."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from mgw.web.server_request import LocalApp, ServerRequest
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LateApp:
     """Builds the application for the first request that it is to serve."""
 

@@ -46,7 +46,7 @@ SWITCH_SECONDS: Final = 0.001
 """How long a thread that works on a large body may go on while the reactor wants to; Python's own is 5 ms."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Shared:
     """What several processes may have in common: credentials, and the counts of keys and of sessions."""
 

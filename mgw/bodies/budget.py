@@ -29,7 +29,7 @@ class Budget(Protocol):
         """Release room."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BodyBudget:
     """Bytes of request bodies that may be held at once."""
 

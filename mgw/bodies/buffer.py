@@ -16,7 +16,7 @@ SMALL_BYTES: Final = 4096
 LARGE_BYTES: Final = 512 * 1024
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class BodyBuffer:
     """The body as far as it has arrived."""
 

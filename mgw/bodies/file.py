@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar
@@ -44,21 +44,21 @@ _O_TMPFILE: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR})  # open(2), O_TMPFILE
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SpoolFile:
     """A body on disk (:class:`mgw.bodies.source.BodySource`); its file is made when it is first needed."""
 
     directory: str
-    run: ThreadRunner = field(repr=False)
-    clock: IReactorTime = field(repr=False)
-    reservation: Reservation = field(repr=False)
+    run: ThreadRunner
+    clock: IReactorTime
+    reservation: Reservation
     """The body's room on the disk, released when the file is gone."""
-    report: Callable[[OSError], None] = field(repr=False)
+    report: Callable[[OSError], None]
     """Told what the disk says."""
     hashed: Hash | None = None
     """Takes what is written, in the thread that writes it; ``None``: nobody needs a digest."""
     size: int = 0
-    _unwritten: bytes | bytearray = field(default=b"", repr=False)
+    _unwritten: bytes | bytearray = b""
     """What a thread will take and write, unless the file is closed before."""
     _descriptor: int | None = None
     _threads_busy: int = 0

@@ -126,7 +126,7 @@ class _Segment:
     text: bytes | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Window:
     """The piece of the source that was read last: what lies between small edits is read at once."""
 
@@ -144,15 +144,15 @@ class _Window:
         return self.data[position - self.begin :]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EditedBody:
     """A body with spans replaced: nothing of it is in memory but the replacements."""
 
     source: BodySource
-    edits: Sequence[tuple[tuple[int, int], bytes]] = field(repr=False)
+    edits: Sequence[tuple[tuple[int, int], bytes]]
     size: int = field(init=False, default=0)
-    _segments: list[_Segment] = field(init=False, default_factory=list, repr=False)
-    _begins: list[int] = field(init=False, repr=False)
+    _segments: list[_Segment] = field(init=False, default_factory=list)
+    _begins: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         position = 0

@@ -47,15 +47,15 @@ THREADS: Final = 4
 """A disk serves a few at a time; what comes later waits in line."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Spool:
     """Where large bodies are kept."""
 
     directory: str
-    run: ThreadRunner = field(repr=False)
+    run: ThreadRunner
     """Runs in a thread what touches the disk."""
     disk: BodyBudget
-    clock: IReactorTime = field(repr=False)
+    clock: IReactorTime
     piece_bytes: int = PIECE_BYTES
     """The largest body that stays in memory, and how much of a larger one is written at a time."""
     hashes: bool = False
@@ -95,17 +95,17 @@ class Spool:
         )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SpooledBody:
     """One body on its way in, and then where it lies; :meth:`close` must be called in the end."""
 
     _file: SpoolFile
     _piece_bytes: int
-    _pause: Callable[[], None] = field(repr=False)
-    _resume: Callable[[], None] = field(repr=False)
-    _failed: Callable[[GatewayError], None] = field(repr=False)
-    _memory: Budget = field(repr=False)
-    _waiting: bytearray = field(default_factory=bytearray, repr=False)
+    _pause: Callable[[], None]
+    _resume: Callable[[], None]
+    _failed: Callable[[GatewayError], None]
+    _memory: Budget
+    _waiting: bytearray = field(default_factory=bytearray)
     _in_flight: int = 0
     _spilled: bool = False
     """Whether any of it went to the file: then all of it does."""
@@ -113,7 +113,7 @@ class SpooledBody:
     _paused: bool = False
     _ended: bool = False
     _closed: bool = False
-    _finished: Deferred[bytes | BodySource] | None = field(default=None, repr=False)
+    _finished: Deferred[bytes | BodySource] | None = None
 
     @property
     def held(self) -> int:

@@ -141,7 +141,7 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Report:
     """Collect the problems of one file, and know where in it things stand."""
 

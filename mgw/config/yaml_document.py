@@ -64,7 +64,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class YamlDocument:
     """What a file says, and how it said it."""
 

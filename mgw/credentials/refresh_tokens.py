@@ -35,7 +35,7 @@ _ENTRY: Final = "token"
 _log = Logger()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RefreshTokenFile:
     """The file of one refresh token.
 
@@ -93,7 +93,7 @@ class RefreshTokenFile:
         await self.run(partial(self.store.update, lambda entries: entries.update({_ENTRY: entry})))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RotatingToken:
     """A refresh token, which one request at a time uses.
 
@@ -102,8 +102,8 @@ class RotatingToken:
 
     current: Secret
     file: RefreshTokenFile | None = None
-    turn: DeferredLock = field(default_factory=DeferredLock, repr=False)
-    _kept: Secret = field(init=False, repr=False)
+    turn: DeferredLock = field(default_factory=DeferredLock)
+    _kept: Secret = field(init=False)
     """The newest refresh token in the file, or the configured one where there is no file."""
     _has_warned: bool = False
 

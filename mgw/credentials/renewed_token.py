@@ -62,7 +62,7 @@ def token_digest(token: Secret) -> str:
     return sha256(token.reveal().encode()).hexdigest()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RenewedToken:
     """Gives out ``Authorization: Bearer`` with a token that is good.
 
@@ -80,10 +80,10 @@ class RenewedToken:
     monotonic: Callable[[], float] = time.monotonic
     identity: str = ""
     shared: SharedFetch | None = None
-    recent: RecentSecrets = field(default=NOWHERE, repr=False)
+    recent: RecentSecrets = NOWHERE
     failures: int = 0
     """How many requests for a new token have failed."""
-    _credential: Credential | None = field(default=None, repr=False)
+    _credential: Credential | None = None
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
     _retry_at: float = float("-inf")
@@ -91,7 +91,7 @@ class RenewedToken:
     """The time until which a refusal of the token is passed on to the client."""
     _is_refused: bool = False
     """Whether the provider has refused the token that is being renewed."""
-    _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight, repr=False)
+    _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight)
 
     def ready(
         self,

@@ -63,19 +63,19 @@ def _reveal(value: object) -> str:
     return value.reveal()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Shared:
     source: CredentialProvider
     identity: Hashable
     users: int = 0
-    secrets: list[Secret] = field(init=False, repr=False)
+    secrets: list[Secret] = field(init=False)
     """The secrets that were configured for it, in a file or elsewhere."""
 
     def __post_init__(self) -> None:
         self.secrets = [part for secret in secrets_in(self.identity) for part in parts_of(secret)]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CredentialSources:
     """The sources of credentials of a process, by identity.
 
@@ -95,9 +95,9 @@ class CredentialSources:
     refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
     share: TokenShare | None = None
     recent: RecentSecrets = field(default_factory=RecentSecrets)
-    _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict, repr=False)
-    _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
-    _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
+    _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict)
+    _by_identity: dict[Hashable, _Shared] = field(default_factory=dict)
+    _by_source: dict[int, _Shared] = field(default_factory=dict)
     """The shared parts by the ``id`` of the source object, which need not be hashable."""
 
     @property

@@ -60,7 +60,7 @@ def _nothing() -> None:
     """Tell nobody."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Access:
     """The rules of one process, by the configuration that it uses now.
 
@@ -71,12 +71,12 @@ class Access:
     rejected: Callable[[str], None]
     on_change: Callable[[], None] = _nothing
     """Called when those who have been let in may have lost the right to it."""
-    learned: list[Secret] = field(default_factory=list, repr=False)
+    learned: list[Secret] = field(default_factory=list)
     """Keys that are configured by their digests, and have been sent."""
     _config: Config | None = None
     _digests: frozenset[bytes] = frozenset()
     """The digests of the keys.  Nobody can steer a digest, so the time of a search tells nothing of a key."""
-    _unseen: set[bytes] = field(default_factory=set, repr=False)
+    _unseen: set[bytes] = field(default_factory=set)
     _pages: OwnPages | None = None
     _wanted: str = _WANTED
 

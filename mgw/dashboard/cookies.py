@@ -35,7 +35,7 @@ _MOST_COOKIES: Final = 8
 _PURPOSE: Final = b"mgw dashboard session"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CookieSessions:
     """Who has signed in.
 
@@ -45,12 +45,12 @@ class CookieSessions:
 
     wall: Callable[[], float]
     random: Callable[[int], bytes]
-    _secret: bytes = field(init=False, repr=False)
-    _signing_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
+    _secret: bytes = field(init=False)
+    _signing_keys: dict[str, bytes] = field(default_factory=dict)
     """The key that signs a session's cookie, by the first digits of the digest of the dashboard's key."""
-    _signers: dict[str, CookieSigner] = field(default_factory=dict, repr=False)
+    _signers: dict[str, CookieSigner] = field(default_factory=dict)
     """The signers that somebody has needed, by the same digits."""
-    _ended: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _ended: dict[bytes, float] = field(default_factory=dict)
     """When what has been ended early would have ended anyway, by the id of the session."""
 
     def __post_init__(self) -> None:

@@ -62,16 +62,16 @@ class MemoryPart(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EventMemory:
     """The database; it is an :class:`~mgw.dashboard.event_queries.EventDatabase`."""
 
     runner: SerialRunner
     """The single thread of the queries."""
     parts: Sequence[MemoryPart]
-    _work: deque[Work] = field(default_factory=deque, repr=False)
+    _work: deque[Work] = field(default_factory=deque)
     """Appended to on the reactor's thread, and emptied in the other one."""
-    _connection: sqlite3.Connection | None = field(default=None, repr=False)
+    _connection: sqlite3.Connection | None = None
     """The thread's."""
 
     def record_all(self, rows: Sequence[SettledExchange]) -> None:

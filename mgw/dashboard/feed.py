@@ -148,7 +148,7 @@ class _Reader:
         return self.is_behind(ring)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Feed:
     """The events of a process, and those who read them.
 
@@ -161,11 +161,11 @@ class Feed:
     max_readers: int = MAX_READERS
     admits: Callable[[Request], bool] = _admits_all
     seconds_left: Callable[[Request], float | None] = _has_no_end
-    _readers: dict[_Reader, None] = field(default_factory=dict, repr=False)
-    _round: list[_Reader] = field(default_factory=list, repr=False)
+    _readers: dict[_Reader, None] = field(default_factory=dict)
+    _round: list[_Reader] = field(default_factory=list)
     """The readers who still have their turn in this round."""
-    _delivery: IDelayedCall | None = field(default=None, repr=False)
-    _comment: IDelayedCall | None = field(default=None, repr=False)
+    _delivery: IDelayedCall | None = None
+    _comment: IDelayedCall | None = None
     _is_closed: bool = False
 
     @property

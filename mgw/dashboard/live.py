@@ -34,7 +34,7 @@ def _no_rows() -> Sequence[SessionRow]:
     return ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LiveParts:
     """The parts, for as long as the process runs."""
 

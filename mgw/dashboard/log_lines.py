@@ -48,7 +48,7 @@ def _ignore(_: Sequence[LogLine]) -> None:
 
 
 @implementer(ILogObserver)
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LogLines:
     """An observer that keeps the last lines."""
 
@@ -56,12 +56,12 @@ class LogLines:
     """Runs what it is given in the reactor's thread, in a later turn (``callFromThread``)."""
     publish: Callable[[Sequence[LogLine]], None] = _ignore
     """Takes new lines, in the reactor's thread."""
-    _lines: deque[LogLine] = field(default_factory=deque, repr=False)
+    _lines: deque[LogLine] = field(default_factory=deque)
     _chars: int = 0
-    _untold: deque[LogLine] = field(default_factory=deque, repr=False)
+    _untold: deque[LogLine] = field(default_factory=deque)
     """The oldest go where a thread logs faster than the reactor turns."""
     _untold_chars: int = 0
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, event: LogEvent) -> None:
         """Keep a line."""

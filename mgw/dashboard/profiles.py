@@ -38,7 +38,7 @@ class _Describable(Protocol):
     def describe(self, wall: float) -> CredentialState: ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ModelPrices:
     """Remembers which price each model of one configuration has."""
 
@@ -72,7 +72,7 @@ class ModelPrices:
         return self._found[key]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Profiles:
     """Describes the gateway as it is now.
 

@@ -67,7 +67,7 @@ class HealthChange(Struct, frozen=True, omit_defaults=True):
     """The error of the last failure, where it fails."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Provider:
     """What is kept of one provider; times are unix seconds."""
 
@@ -93,13 +93,13 @@ def _ignore(_: HealthChange) -> None:
     """Nobody wants to know."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProviderStates:
     """The providers of the current configuration."""
 
     wall: Callable[[], float]
     publish: Callable[[HealthChange], None] = _ignore
-    _providers: dict[str, _Provider] = field(default_factory=dict, repr=False)
+    _providers: dict[str, _Provider] = field(default_factory=dict)
 
     def use(self, providers: Mapping[str, Provider]) -> None:
         """Watch these providers; what is known of those that stay is kept."""

@@ -31,16 +31,16 @@ LINES_AT_ONCE: Final = 256
 _Waiting = deque[SettledExchange | bytes]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RecentEvents:
     """The events, as a part of :class:`~mgw.dashboard.event_memory.EventMemory`."""
 
     wanted: Callable[[], bool]
     """Whether events are to be kept: not while they are in a file."""
-    _waiting: _Waiting = field(default_factory=deque, repr=False)
+    _waiting: _Waiting = field(default_factory=deque)
     _text_bytes: int = 0
     """The size of the text that waits."""
-    _written: deque[tuple[int, int]] = field(default_factory=deque, repr=False)
+    _written: deque[tuple[int, int]] = field(default_factory=deque)
     """What is in the table, the oldest first: the last row that was written together, and how much text that
     was.  It belongs to the thread."""
 

@@ -23,7 +23,7 @@ from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.usage.event import SettledExchange
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Recorder:
     """The parts of the dashboard that are there from the start on."""
 

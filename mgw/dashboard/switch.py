@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mgw.dashboard.session_list import SessionChange
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DashboardSink:
     """Tells the dashboard of completed requests, a batch at a time; it does nothing slow with them."""
 
@@ -48,7 +48,7 @@ class DashboardSink:
         return succeed(None)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DashboardSwitch:
     """Has a dashboard from when a configuration first enables it; it stays, and follows all later ones."""
 

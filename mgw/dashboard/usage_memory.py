@@ -62,7 +62,7 @@ _Group = list[SettledExchange]
 """Exchanges that are alike."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class UsageMemory:
     """The sums of one process, as a part of :class:`~mgw.dashboard.event_memory.EventMemory`."""
 
@@ -72,12 +72,12 @@ class UsageMemory:
     """Whether events are to be kept: not while they are in a file."""
     full: Callable[[], None] = lambda: None
     """Called when there is so much that it should be handed over."""
-    _waiting: dict[_Key, _Group] = field(default_factory=dict, repr=False)
+    _waiting: dict[_Key, _Group] = field(default_factory=dict)
     _events: int = 0
     """How many wait."""
     _is_empty: bool = True
     """Whether nothing has been handed over yet."""
-    _spans: UsageSpans = field(default_factory=UsageSpans, repr=False)
+    _spans: UsageSpans = field(default_factory=UsageSpans)
     """The sums, which belong to the thread."""
 
     def record_all(self, rows: Sequence[SettledExchange]) -> None:

@@ -45,7 +45,7 @@ Summed = tuple[int, _Labels, _Sums]
 _Names = list[set[str | None]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Span:
     """The rows of a minute or an hour."""
 
@@ -56,12 +56,12 @@ class _Span:
     """The size in bytes, roughly."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UsageSpans:
     """What is in the database, and what is too much."""
 
-    _spans: dict[str, _Span] = field(default_factory=dict, repr=False)
-    _names: dict[str, _Names] = field(default_factory=dict, repr=False)
+    _spans: dict[str, _Span] = field(default_factory=dict)
+    _names: dict[str, _Names] = field(default_factory=dict)
     """The names in the minutes and hours that were added to last."""
 
     def create(self, connection: sqlite3.Connection) -> None:

@@ -155,7 +155,7 @@ def meter_whole(content_type: bytes, read: UsageReader, body: bytes) -> TokenUsa
         return NO_USAGE
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BlindMeter:
     """Meters a body that says nothing of tokens, such as audio."""
 
@@ -168,7 +168,7 @@ class BlindMeter:
         """Know nothing still."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UnaryMeter:
     """Meters a body that is one JSON document, read when it has ended."""
 
@@ -224,7 +224,7 @@ def _events(data: bytes) -> list[bytes]:
     return [c for a in data.split(b"\n\n") for b in a.split(b"\n\r") for c in b.split(b"\r\r")]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EventStreamMeter:
     """Meters a ``text/event-stream``: each event that has ``mark`` in it is read, all else passes by.
 

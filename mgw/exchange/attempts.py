@@ -180,7 +180,7 @@ def trouble_of_early_break(
     return Trouble(may_have_begun=True) if error.reason is Reason.UPSTREAM_BROKEN else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Attempts:
     """What may still be tried for one request.
 

@@ -49,7 +49,7 @@ MODELS: Final = "models/"
 """A prefix that some of Google's clients put before a model's name."""
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class RequestBody:
     """A request body as the client sent it and as it reads, the models found in it, and the edits."""
 

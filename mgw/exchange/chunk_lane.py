@@ -29,7 +29,7 @@ class EventFilter(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ChunkLane:
     """The short way of one stream; see :class:`~mgw.upstream.response.ChunkReceiver`."""
 

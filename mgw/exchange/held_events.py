@@ -75,7 +75,7 @@ class _Elements:
         return [Event(b"", element) for element in self._reader.feed(data)]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HeldEventsFilter:
     """A filter before another, which gets nothing until an event says something that is no error."""
 
@@ -88,10 +88,10 @@ class HeldEventsFilter:
     """Whether the events are those of an answer, so that some of them are known to say nothing."""
     error: UpstreamError | None = None
     """What the stream says, if it is an error that counts as a response."""
-    body: bytes = field(default=b"", repr=False)
+    body: bytes = b""
     """That error as the body of a response; without one all of the stream that ended too early."""
-    _held: bytearray | None = field(default_factory=bytearray, repr=False)
-    _splitter: _Splitter = field(init=False, repr=False)
+    _held: bytearray | None = field(default_factory=bytearray)
+    _splitter: _Splitter = field(init=False)
 
     def __post_init__(self) -> None:
         self._splitter = _Elements() if self.is_array else EventReader(bare=True)

@@ -68,7 +68,7 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PassthroughFilter:
     """Give back the very same bytes, and let the meter look at them."""
 
@@ -162,7 +162,7 @@ class PassthroughFilter:
         return meter, last_event
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ErrorFilter(PassthroughFilter):
     """The same for an error, but for the operator's own credential, where the provider repeats it.
 
@@ -171,8 +171,8 @@ class ErrorFilter(PassthroughFilter):
     Source: contract 6.10.
     """
 
-    secrets: tuple[Secret, ...] = field(default=(), repr=False)
-    _held: list[bytes] = field(default_factory=list, repr=False)
+    secrets: tuple[Secret, ...] = ()
+    _held: list[bytes] = field(default_factory=list)
     _room: int = MAX_ERROR_BYTES
 
     def feed(self, data: bytes) -> bytes:
@@ -198,7 +198,7 @@ class ErrorFilter(PassthroughFilter):
         return held
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KeepaliveFilter(PassthroughFilter):
     """The same for an event stream, with keep-alives between its events where the operator wants them."""
 

@@ -11,7 +11,7 @@ Source: contract 7.14.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -159,14 +159,14 @@ def report_refusal(exchange: Exchange, target: Target, response: UpstreamRespons
     _ = reading.addTimeout(ARRIVAL_SECONDS, exchange.clock).addBoth(warning.write_of, response)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Warning:
     """A warning that waits for the body of a response."""
 
     failure: ProviderFailure
     dialect: DialectName
     wire: ProviderWire
-    secrets: Sequence[Secret] = field(repr=False)
+    secrets: Sequence[Secret]
     write: Callable[[ProviderFailure], None]
 
     def write_of(self, _: Failure | None, response: UpstreamResponse) -> None:

@@ -108,7 +108,7 @@ class HeldHead(Struct, frozen=True):
     """The filter from then on, if another."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Relay:
     """One body on its way; ``on_end`` is called when the last byte was handed on, or with what broke it."""
 
@@ -129,7 +129,7 @@ class Relay:
     _last_word: Deadline | None = field(init=False, default=None)
     """The deadline that ends a stream behind its last word."""
     _is_finished: bool = field(init=False, default=False)
-    _last_piece: bytes = field(init=False, default=b"", repr=False)
+    _last_piece: bytes = field(init=False, default=b"")
     """What goes out with the end, which follows at once."""
 
     def start(self) -> None:

@@ -310,12 +310,12 @@ def _send_head(
     start(status, reason, [*headers, *own])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _SlicedBody:
     """A large response on its way, slice by slice; ``done`` fires behind the last."""
 
     channel: ResponseChannel
-    body: bytes = field(repr=False)
+    body: bytes
     done: Deferred[None] = field(init=False)
     _position: int = 0
     _paused: bool = True
@@ -342,7 +342,7 @@ class _SlicedBody:
             self.done.callback(None)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _BodyReader:
     """Reads the body of an upstream's response to its end; ``done`` fires with it."""
 

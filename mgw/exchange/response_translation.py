@@ -75,7 +75,7 @@ def _do_nothing() -> None:
     """Nothing was found."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTranslation(ABC):
     """How the response to one request is translated; what all ways of it share."""
 
@@ -84,15 +84,15 @@ class ResponseTranslation(ABC):
     request_id: str
     gateway_headers: RawHeaders
     """Headers that tell the client about the translation."""
-    _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
+    _secrets: tuple[Secret, ...] = field(init=False, default=())
     """What was sent, and no error may repeat."""
-    _renamed: tuple[ToolPlaces, ToolNameMap] | None = field(init=False, default=None, repr=False)
+    _renamed: tuple[ToolPlaces, ToolNameMap] | None = field(init=False, default=None)
     """Where the provider's response names tools, and what its names are."""
     read_host_error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = field(
-        init=False, default=None, repr=False
+        init=False, default=None
     )
     """Reads a refusal that the host has in another form than the provider's dialect, where there are any."""
-    on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
+    on_complete: Callable[[], None] = field(init=False, default=_do_nothing)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
     @property
@@ -183,7 +183,7 @@ class ResponseTranslation(ABC):
         return self.render_refusal(error, _retry_headers(head))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JsonTranslation(ResponseTranslation):
     """A JSON document made of another."""
 
@@ -205,7 +205,7 @@ class JsonTranslation(ResponseTranslation):
         return self.buffer(response, self.convert, stream=False)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamTranslation(ResponseTranslation):
     """A stream made of another, where the client asked for one."""
 

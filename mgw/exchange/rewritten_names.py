@@ -46,7 +46,7 @@ _LINES_OF_BYTES: Final = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RestoredFilter:
     """Restores a stream, and hands it to the filter that it would have had."""
 
@@ -105,7 +105,7 @@ class RestoredFilter:
         return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RenamedPassthrough:
     """How a request with other names is sent, and how its response reaches the client."""
 

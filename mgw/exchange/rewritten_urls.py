@@ -46,7 +46,7 @@ _RESERVED_PARAMETERS: Final = frozenset({"key", PROVIDER, PARAMETER})
 """A key would be the gateway's own; no provider may set what else chooses or opens something here."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UrlRewriter:
     """Rewrites the URLs of one response."""
 

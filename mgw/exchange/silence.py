@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from mgw.reactor.deadline import Deadline, TimerWheel
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Silence:
     """Has somebody break the silence each time that it lasts ``seconds``."""
 

@@ -23,7 +23,7 @@ from mgw.upstream.client import UpstreamResponse
 _BAD_REQUEST = 400
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamDelivery:
     """Hands one stream on.
 

@@ -30,7 +30,7 @@ MAX_HELD: Final = 64 * 1024
 """How much of a provider's stream is read that says nothing before its head goes out all the same."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamFilter:
     """A provider's stream in, the client's stream out; the reader is the meter."""
 

@@ -13,7 +13,7 @@ from mgw.dialects.unwrapping import UnwrappedReader, unwrap_reply
 from mgw.wire.media_types import JSON
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TextResponse:
     """The response to one conversation, as a whole."""
 

@@ -86,20 +86,20 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Translation:
     """One request translated into another family's dialect, and the translation of its response."""
 
     target: Target
     request: ClientRequest
-    head: UpstreamHead = field(repr=False)
-    body: bytes = field(repr=False)
-    response: ResponseTranslation = field(repr=False)
-    wired: WiredRequest | None = field(default=None, repr=False)
+    head: UpstreamHead
+    body: bytes
+    response: ResponseTranslation
+    wired: WiredRequest | None = None
     """How the provider's wire has the request, where that is not as the dialect has it."""
-    early_stream: StreamTranslation | None = field(default=None, repr=False)
+    early_stream: StreamTranslation | None = None
     """The translation of a stream whose head may go out before the provider answers."""
-    retry: TranslationBuilder | None = field(default=None, repr=False)
+    retry: TranslationBuilder | None = None
     """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
 
     def is_refused_for_thoughts(self, status: int, body: bytes) -> bool:
@@ -142,7 +142,7 @@ class Translation:
         return self.response.client_response(response, may_try_again=may_try_again)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TranslationBuilder:
     """Builds one translation."""
 

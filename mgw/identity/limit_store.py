@@ -75,7 +75,7 @@ def open_totals(path: str, seconds: float) -> sqlite3.Connection:
     return connection
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Writer:
     """The connection of the thread that writes."""
 
@@ -110,7 +110,7 @@ def _add(connection: sqlite3.Connection, total: Total, amount: int) -> int:
     return int(connection.execute(_ADD, (*place, amount)).fetchone()[0])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LimitStore:
     """Keeps the totals of periods (:class:`~mgw.clients.calendar_window.TotalStore`).
 

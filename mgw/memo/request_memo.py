@@ -64,7 +64,7 @@ class HeadFindings:
     """Whether no provider finds a model in the head where the gateway finds none."""
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, eq=False)
 class RequestMemo:
     """Everything that is remembered of earlier requests.
 

@@ -19,7 +19,7 @@ def _no_refusals() -> Iterable[tuple[str, str, int]]:
     return ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Consumption:
     """What one client has used of one provider."""
 
@@ -52,7 +52,7 @@ class Consumption:
         yield "reasoning", self.reasoning
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ClientMetrics:
     """The numbers of all clients."""
 

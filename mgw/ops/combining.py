@@ -66,7 +66,7 @@ class OtherProcesses(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CombinedTable:
     """A table with the numbers of all processes."""
 

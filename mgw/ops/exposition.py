@@ -38,7 +38,7 @@ class Table(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ValueTable:
     """Counters or gauges: one number for each set of labels."""
 
@@ -55,7 +55,7 @@ class ValueTable:
             yield labels, (value,)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HistogramTable:
     """Histograms with the same buckets."""
 
@@ -76,7 +76,7 @@ class HistogramTable:
             yield labels, (*below, below[-1], total)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Families:
     """What an encoder of the library reads."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from resource import getpagesize
@@ -63,7 +63,7 @@ def resident_bytes() -> int:
         return 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HeapTrimmer:
     """Returns what a burst has left, a few seconds after it.
 
@@ -71,14 +71,14 @@ class HeapTrimmer:
     grown as much again.
     """
 
-    clock: IReactorTime = field(repr=False)
-    is_busy: Callable[[], bool] = field(repr=False)
+    clock: IReactorTime
+    is_busy: Callable[[], bool]
     """Whether large requests are under way, which would only ask for the memory again."""
-    resident: Callable[[], int] = field(default=resident_bytes, repr=False)
-    trim: Callable[[], None] = field(default=trim_heap, repr=False)
+    resident: Callable[[], int] = resident_bytes
+    trim: Callable[[], None] = trim_heap
     _least: int = 0
     """The least that the process has had since it was trimmed last."""
-    _timer: IDelayedCall | None = field(default=None, repr=False)
+    _timer: IDelayedCall | None = None
 
     def start(self) -> None:
         """Begin to look."""

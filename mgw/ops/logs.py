@@ -225,7 +225,7 @@ def _render_labels(labels: ExchangeLabels) -> tuple[str, str]:
     return labels.log_text
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UsageLog:
     """A usage sink that writes the ``usage`` lines."""
 
@@ -274,7 +274,7 @@ class UsageLog:
         return self.lines.close()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AccessLog:
     """The ``http`` lines, one per request that was answered."""
 
@@ -328,7 +328,7 @@ def _quote(value: str) -> str:
     return value if bare and value not in ("", UNKNOWN) else dumps(value)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LogFile:
     """The stream behind twistd's observer: standard error, or a file that can be opened anew after logrotate.
 
@@ -336,8 +336,8 @@ class LogFile:
     """
 
     path: str | None
-    _descriptor: int = field(default=STDERR, repr=False)
-    _lock: RLock = field(default_factory=RLock, repr=False)
+    _descriptor: int = STDERR
+    _lock: RLock = field(default_factory=RLock)
     """The lock that a writer holds until its line ends."""
 
     def __post_init__(self) -> None:
@@ -370,7 +370,7 @@ class LogFile:
 
 
 @implementer(ILogObserver)
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class MessageWriter:
     """An observer that writes messages to the stream of the log, as text or in another form.
 
@@ -379,7 +379,7 @@ class MessageWriter:
 
     stream: LogFile
     render: Callable[[LogEvent], bytes] | None = None
-    _as_text: ILogObserver = field(init=False, repr=False)
+    _as_text: ILogObserver = field(init=False)
 
     def __post_init__(self) -> None:
         stream: Any = self.stream  # Any: it has what the observer calls, not all of IO
@@ -393,14 +393,14 @@ class MessageWriter:
             self.stream.write(self.render(event).decode())
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AccessObserver:
     """Counts and stores what clients ask for: the records and the metrics as one."""
 
     records: RecordQueue
     metrics: Metrics
-    record: Callable[[SettledExchange], None] = field(init=False, repr=False)
-    access: Callable[[EndedRequest], None] = field(init=False, repr=False)
+    record: Callable[[SettledExchange], None] = field(init=False)
+    access: Callable[[EndedRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.record = self.records.record  # bound here: one call less for every request

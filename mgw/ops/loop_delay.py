@@ -21,7 +21,7 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _BOUNDS: Final = (*BUCKETS, float("inf"))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LoopDelay:
     """Measures from :meth:`start` to :meth:`stop`."""
 
@@ -30,7 +30,7 @@ class LoopDelay:
     _counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
     _total: float = 0.0
     _due: float = 0.0
-    _timer: IDelayedCall | None = field(default=None, repr=False)
+    _timer: IDelayedCall | None = None
 
     def start(self) -> None:
         """Begin to measure."""

@@ -44,7 +44,7 @@ def _do_inline(work: Callable[[], bytes]) -> Deferred[bytes]:
     return succeed(work())
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Metrics:
     """The numbers of one process: a usage sink, and what counts the rest."""
 
@@ -52,12 +52,12 @@ class Metrics:
     """The names of the rows of the route table."""
     providers: set[str] = field(default_factory=set)
     """Every provider that was ever configured; see :meth:`reloaded`."""
-    state: StateMetrics = field(default_factory=StateMetrics, repr=False)
-    upstreams: ProviderMetrics = field(default_factory=ProviderMetrics, repr=False)
-    loop_delay: LoopDelay = field(default_factory=LoopDelay, repr=False)
-    fleet: Callable[[], Iterable[Table]] = field(default=tuple, repr=False)
+    state: StateMetrics = field(default_factory=StateMetrics)
+    upstreams: ProviderMetrics = field(default_factory=ProviderMetrics)
+    loop_delay: LoopDelay = field(default_factory=LoopDelay)
+    fleet: Callable[[], Iterable[Table]] = tuple
     """Returns the metrics of the hosts that share limits."""
-    workers: OtherProcesses | None = field(default=None, repr=False)
+    workers: OtherProcesses | None = None
     """The other processes, whose metrics are combined with those of this one."""
     pause: Callable[[], Awaitable[None]] = _no_pause
     """Returns when the reactor has done other things."""
@@ -71,7 +71,7 @@ class Metrics:
     errors: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
     waiting: int = field(default=0, init=False)
-    requests: RequestMetrics = field(init=False, repr=False)
+    requests: RequestMetrics = field(init=False)
     _generation: int = 0
     _reloaded_at: float = 0.0
     _reload_ok: int = 1
@@ -80,10 +80,10 @@ class Metrics:
     _edge_rejections: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EDGE_REASONS, 0))
     _live_list_failures: dict[str, int] = field(default_factory=dict)
     _exposition_for: Callable[[bytes | None], Exposition] = field(
-        default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
+        default_factory=lambda: lru_cache(maxsize=2)(Exposition)
     )
     """The expositions by ``Accept`` header: that of the scraper, and that of whoever looks as well."""
-    _process: prometheus.CollectorRegistry | None = field(default=None, repr=False)
+    _process: prometheus.CollectorRegistry | None = None
     """What the library knows of the process, from the first scrape on."""
 
     def __post_init__(self) -> None:

@@ -42,7 +42,7 @@ _UNLIMITED: Final = 1024 * 1024
 
 
 @implementer(ILogObserver)
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcceptErrorObserver:
     """A log observer that reports once a minute that no connection could be accepted, and passes on all else.
 

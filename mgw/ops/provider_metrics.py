@@ -25,7 +25,7 @@ def _no_credentials() -> Mapping[str, CredentialProvider]:
     return {}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProviderMetrics:
     """Where to ask, by name of provider."""
 

@@ -98,7 +98,7 @@ def _create() -> int | None:
     return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReloadReporter:
     """Keeps the status of this process; until :meth:`publish`, for nobody."""
 

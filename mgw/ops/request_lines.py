@@ -64,7 +64,7 @@ def _ignore(_: object) -> None:
     """The configuration asks for no lines."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestLog:
     """Both logs of requests, and what they do; the module states the rules."""
 
@@ -73,10 +73,10 @@ class RequestLog:
     access: AccessLog
     _settings: LogSettings = field(default_factory=LogSettings)
     _form: _Form = _FORMS[LogFormat.TEXT]
-    _held: _Held = field(default_factory=dict, repr=False)
-    _older: _Held = field(default_factory=dict, repr=False)
+    _held: _Held = field(default_factory=dict)
+    _older: _Held = field(default_factory=dict)
     """The lines that were held before the timer was last set."""
-    _timer: IDelayedCall | None = field(default=None, repr=False)
+    _timer: IDelayedCall | None = None
 
     def use(self, settings: LogSettings) -> None:
         """Write lines as these settings say from now on."""

@@ -31,7 +31,7 @@ OTHER: Final = "other"
 _BOUNDS: Final = (*BUCKETS, float("inf"))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KnownNames:
     """The values that labels may have: names of the route table and of every configuration so far."""
 
@@ -45,7 +45,7 @@ class KnownNames:
         return NONE if provider is None else provider if provider in self.providers else OTHER
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Histogram:
     """How many values fell into each bucket."""
 
@@ -53,7 +53,7 @@ class _Histogram:
     total: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Timings:
     """The histograms of one route at one provider."""
 
@@ -61,7 +61,7 @@ class _Timings:
     first_byte: _Histogram = field(default_factory=_Histogram)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Row:
     """The requests of one set of labels."""
 
@@ -75,18 +75,18 @@ _Labels = tuple[str, str, str, str, str]
 _Key = tuple[str, str | None, int, Outcome, str]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestMetrics:
     """The numbers of all requests that have ended."""
 
     names: KnownNames
-    sessions: SessionMetrics = field(default_factory=SessionMetrics, repr=False)
-    clients: ClientMetrics = field(default_factory=ClientMetrics, repr=False)
-    _errors: dict[tuple[str, str, str], int] = field(default_factory=dict, repr=False)
-    _retries: dict[str, int] = field(default_factory=dict, repr=False)
-    _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
-    _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
-    _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
+    sessions: SessionMetrics = field(default_factory=SessionMetrics)
+    clients: ClientMetrics = field(default_factory=ClientMetrics)
+    _errors: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _retries: dict[str, int] = field(default_factory=dict)
+    _known: dict[_Key, _Row] = field(default_factory=dict)
+    _rows: dict[_Labels, _Row] = field(default_factory=dict)
+    _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict)
 
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Count exchanges."""

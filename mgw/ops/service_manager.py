@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import environ, getpid
 from time import monotonic_ns
 from typing import Final
@@ -24,7 +24,7 @@ _PARTS: Final = 2
 """How often the watchdog is fed within its time: sd_watchdog_enabled(3) advises every half of it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ServiceManager:
     """The service manager that started this process, if it wants to be told.
 
@@ -36,7 +36,7 @@ class ServiceManager:
     send: Callable[[bytes], None] | None = None
     watchdog_seconds: float | None = None
     monotonic_ns: Callable[[], int] = monotonic_ns
-    _feeding: IDelayedCall | None = field(default=None, repr=False)
+    _feeding: IDelayedCall | None = None
 
     def ready(self, status: str) -> None:
         """Say that requests are served, after a start or a reload; a line of text tells how."""

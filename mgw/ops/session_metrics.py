@@ -20,7 +20,7 @@ _BOUNDS: Final = (*BUCKETS, float("inf"))
 _DIRECTIONS: Final = ("in", "out")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Totals:
     """What went through the sessions of one provider."""
 
@@ -30,7 +30,7 @@ class _Totals:
     payload_bytes: list[int] = field(default_factory=lambda: [0, 0])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SessionMetrics:
     """The numbers of all sessions that have ended."""
 

@@ -44,7 +44,7 @@ def _no_time() -> float | None:
     return None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateMetrics:
     """What the gateway is asked for, and the gauges of it."""
 

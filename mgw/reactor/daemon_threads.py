@@ -39,15 +39,15 @@ class SerialRunner(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DaemonThreads:
     """Threads that share one queue, at most ``max_threads``; a single thread keeps the order of the work."""
 
     reactor: IReactorFromThreads
     name: str
     max_threads: int = 1
-    _queue: SimpleQueue[Callable[[], None] | None] = field(default_factory=SimpleQueue, repr=False)
-    _threads: list[Thread] = field(default_factory=list, repr=False)
+    _queue: SimpleQueue[Callable[[], None] | None] = field(default_factory=SimpleQueue)
+    _threads: list[Thread] = field(default_factory=list)
 
     def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
         """Run ``work`` in a thread; ``then`` gets its result, or what it raised, on the reactor's thread.

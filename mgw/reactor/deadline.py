@@ -120,7 +120,7 @@ class TimerWheel:
                 return
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Deadline:
     """Call ``on_expired`` once when the time given to :meth:`start` passes before it is moved or stopped."""
 

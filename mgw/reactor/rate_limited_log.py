@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 REPORT_SECONDS: Final = 60.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RateLimitedLog:
     """Let the first report through, and then one per ``seconds``."""
 

@@ -174,7 +174,7 @@ def _socket_of(transport: object) -> socket.socket | None:
     return handle if isinstance(handle, socket.socket) else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StallTimer:
     """Measures how long the other side has received nothing although something is pending."""
 

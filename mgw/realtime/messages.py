@@ -53,7 +53,7 @@ def rewrite_models(payload: bytes, found: Sequence[NestedString], rename: Callab
     return apply_edits(payload, edits)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class HoldLimits:
     """What a message may take while it is held: memory, and the time until more of it comes.
 

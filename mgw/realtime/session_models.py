@@ -32,7 +32,7 @@ _MAX_VALUES: Final = 10_000
 """A message that is read whole may have so many values: hundreds of tools have a few each."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SessionModels:
     """The models of one session, once its target is known; those of its first message before."""
 

@@ -72,7 +72,7 @@ class SessionObserver(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Sessions:
     """Every session that has a slot, from before its provider is dialled to its end."""
 

@@ -59,7 +59,7 @@ def templates_of(route: Route) -> list[tuple[str, str]]:
     return [(route.path, "")]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Node:
     """What may follow the segments so far."""
 
@@ -68,7 +68,7 @@ class _Node:
     rows: list[VersionedRoute] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Pattern:
     """A template with a parameter for several segments, compiled when a path first comes near it."""
 

@@ -60,7 +60,7 @@ def estimate_tokens(conversation: Conversation, factor: float = 1.0) -> int:
     return round(text * factor) + tally.media
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Tally:
     """What has been found so far: tokens, and texts whose tokens are to be counted."""
 

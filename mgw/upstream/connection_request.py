@@ -61,7 +61,7 @@ class RequestOwner(Protocol):
         """The request's slot is free again."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConnectionRequest:
     """One request for a connection.  ``on_ready`` or ``on_error`` is called once."""
 

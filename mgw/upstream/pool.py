@@ -38,7 +38,7 @@ _INSTANT: Final = 0.001
 """A difference in time that means nothing, since timers and clocks round."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pool:
     """The connections to one provider; it is their :class:`mgw.upstream.connection.ConnectionOwner`."""
 

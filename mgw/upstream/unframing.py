@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from mgw.nouns.errors import Cause, GatewayError, Reason
@@ -12,11 +12,11 @@ MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
 """The most that is taken for one frame, whatever its own length says: Amazon's have 24 MiB at the most."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Unframing:
     """Takes the frames off one body."""
 
-    unframer: Unframer = field(repr=False)
+    unframer: Unframer
     fault: GatewayError | None = None
     """What is wrong with the frames; what came before it is in order."""
     _held: int = 0

@@ -29,7 +29,7 @@ REMOVAL_SECONDS: Final = 0.1
 """The interval at which delivered batches are deleted; a killed process delivers those of one again."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Batch:
     """One batch: what is stored of it, and behind that what is not stored yet."""
 
@@ -42,14 +42,14 @@ class Batch:
     """The bytes of the batch that are on the disk."""
     reserved: int = 0
     """The bytes of room on the disk that the batch holds."""
-    unsaved: list[bytes] = field(default_factory=list, repr=False)
+    unsaved: list[bytes] = field(default_factory=list)
     queued: bool = False
     """Whether the batch waits to be written."""
     tried: bool = False
     over: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BatchStore:
     """The batches of one outbox on the disk; all state belongs to the reactor's thread."""
 
@@ -57,19 +57,19 @@ class BatchStore:
     runner: SerialRunner
     spool: SinkSpool
     room: SpoolRoom
-    on_stored: Callable[[list[bytes]], None] = field(repr=False)
+    on_stored: Callable[[list[bytes]], None]
     """Called with the lines that are stored now."""
-    on_idle: Callable[[], None] = field(repr=False)
+    on_idle: Callable[[], None]
     """Called when nothing is being written any more."""
-    on_error: Callable[[str], None] = field(repr=False)
+    on_error: Callable[[str], None]
     """Called with each error of the disk."""
-    saving: list[Batch] = field(default_factory=list, repr=False)
+    saving: list[Batch] = field(default_factory=list)
     """The batches that are being stored."""
-    _removed: list[str] = field(default_factory=list, repr=False)
+    _removed: list[str] = field(default_factory=list)
     """The keys of batches that are to be deleted."""
-    _removal: IDelayedCall | None = field(default=None, repr=False)
+    _removal: IDelayedCall | None = None
     """The next time that batches are deleted, after some were."""
-    _queue: deque[Batch] = field(default_factory=deque, repr=False)
+    _queue: deque[Batch] = field(default_factory=deque)
 
     def save(self, batch: Batch) -> None:
         """Have stored what is not stored yet."""

@@ -131,7 +131,7 @@ class SinkCounts(Struct, frozen=True):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _ActiveSink:
     """One sink in use, and what the journal counted of it."""
 
@@ -183,14 +183,14 @@ def _encode_rows(rows: Sequence[SettledExchange]) -> _EncodedRows:
         return _EncodedRows(b"".join(lines), len(lines), failures)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Journal:
     """The sinks of a process; it outlives every configuration."""
 
     clock: IReactorTime
-    _entries: list[_ActiveSink] = field(default_factory=list, repr=False)
-    _closing: list[_ActiveSink] = field(default_factory=list, repr=False)
-    _closed_counts: dict[str, SinkCounts] = field(default_factory=dict, repr=False)
+    _entries: list[_ActiveSink] = field(default_factory=list)
+    _closing: list[_ActiveSink] = field(default_factory=list)
+    _closed_counts: dict[str, SinkCounts] = field(default_factory=dict)
 
     def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Tell every sink; never raises."""
@@ -332,7 +332,7 @@ class ProviderFailure(Struct, frozen=True):
     """The provider's message, as it may be shown."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UnknownStopLog:
     """Logs each stop reason that nobody knows once; providers invent some (contract 8.21)."""
 
@@ -352,7 +352,7 @@ class UnknownStopLog:
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FailureLog:
     """Writes the warnings; there are as many clocks in it as providers and causes."""
 

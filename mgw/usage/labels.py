@@ -28,7 +28,7 @@ UNMETERED: Final = frozenset(
 """Routes of models whose answers tell nothing of what they took, as those that count tokens do."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ExchangeLabels:
     """What an event says of a route, a target and a credential."""
 
@@ -41,21 +41,21 @@ class ExchangeLabels:
     transport: Literal["http", "websocket"]
     key_hash: str | None
     client: str | None = None
-    client_label: str = field(init=False, repr=False)
+    client_label: str = field(init=False)
     """The same, where it is a name; else a word that says what it is."""
-    is_long: bool = field(init=False, repr=False)
+    is_long: bool = field(init=False)
     """Whether they have a name that is too long to be kept for others."""
-    consumes: bool = field(init=False, repr=False)
+    consumes: bool = field(init=False)
     """Whether an exchange takes something of a model that has tokens or a price."""
-    json_text: Raw | None = field(default=None, init=False, repr=False)
+    json_text: Raw | None = field(default=None, init=False)
     """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
-    log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
+    log_text: tuple[str, str] | None = field(default=None, init=False)
     """The same, and the key's hash and the client, as :func:`mgw.ops.logs.usage_line` writes them."""
-    is_shown: bool | None = field(default=None, init=False, repr=False)
+    is_shown: bool | None = field(default=None, init=False)
     """Whether the log may show them as they are; ``None`` until :mod:`mgw.ops.json_lines` has looked."""
-    shown: ExchangeLabels | None = field(default=None, init=False, repr=False)
+    shown: ExchangeLabels | None = field(default=None, init=False)
     """What the log shows in their place, where it may not."""
-    price: LabelPrice | None = field(default=None, init=False, repr=False)
+    price: LabelPrice | None = field(default=None, init=False)
     """What the model costs; ``None`` until the table of prices was asked."""
 
     def __post_init__(self) -> None:

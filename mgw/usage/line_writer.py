@@ -57,7 +57,7 @@ class WriteResult(Struct, frozen=True):
     error: OSError | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReopenableOutput:
     """The thread's side of a :class:`LineWriter`: an output, opened anew on demand, and how it ends."""
 
@@ -109,7 +109,7 @@ class ReopenableOutput:
             output.close()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LineWriter:
     """Lines to one output; the module states its rules."""
 
@@ -124,20 +124,20 @@ class LineWriter:
     """How many lines were dropped because the output was too slow or failed."""
     errors: int = 0
     """How many attempts to write or open failed."""
-    _blocks: deque[bytes] = field(default_factory=deque, repr=False)
+    _blocks: deque[bytes] = field(default_factory=deque)
     _held: int = 0  # bytes, in flight or not
     _sent_bytes: int = 0  # bytes of the first line that are out already
-    _in_flight: bytes = field(default=b"", repr=False)
+    _in_flight: bytes = b""
     _writing: bool = False
     _reopen_next: bool = False
     _urgent: bool = False
     _closed: bool = False
     _ended: bool = False
-    _timer: IDelayedCall | None = field(default=None, repr=False)
-    _close_timer: IDelayedCall | None = field(default=None, repr=False)
-    _waiters: list[Deferred[None]] = field(default_factory=list, repr=False)
-    _reports: RateLimitedLog = field(init=False, repr=False)
-    _output: ReopenableOutput = field(init=False, repr=False)
+    _timer: IDelayedCall | None = None
+    _close_timer: IDelayedCall | None = None
+    _waiters: list[Deferred[None]] = field(default_factory=list)
+    _reports: RateLimitedLog = field(init=False)
+    _output: ReopenableOutput = field(init=False)
 
     def __post_init__(self) -> None:
         self._reports = RateLimitedLog(self.clock)

@@ -39,7 +39,7 @@ def _say_lost(name: str, sink: Sink, before: int) -> int:
     return lost
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OpenSinks:
     """The sinks of a process."""
 

@@ -92,7 +92,7 @@ class OutboxOptions(Struct, frozen=True):
     """Whether a batch is stored before it is tried; else only while it has to wait."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Outbox:
     """The batches of one sink; the module states their rules."""
 
@@ -104,35 +104,35 @@ class Outbox:
     runner: SerialRunner
     spool: SinkSpool
     room: SpoolRoom
-    deliver: Callable[[str, list[bytes]], Deferred[Result]] = field(repr=False)
+    deliver: Callable[[str, list[bytes]], Deferred[Result]]
     """Tries a batch: its key and its lines.  Cancelling ends the try."""
     options: OutboxOptions
     dropped: int = 0
     """How many events were lost."""
     errors: int = 0
     """How many attempts to deliver, and operations on the disk, failed."""
-    _waiting: list[bytes] = field(default_factory=list, repr=False)
+    _waiting: list[bytes] = field(default_factory=list)
     _waiting_bytes: int = 0
     _held_bytes: int = 0
     _held_events: int = 0
     _batched_events: int = 0
     """The number of events in all batches."""
-    _batches: deque[Batch] = field(default_factory=deque, repr=False)
+    _batches: deque[Batch] = field(default_factory=deque)
     _in_flight: Batch | None = None
     _try: Deferred[Result] | None = None
     _retry_seconds: float = FIRST_RETRY
     _last_key: int = 0
-    _flush_timer: IDelayedCall | None = field(default=None, repr=False)
-    _retry_timer: IDelayedCall | None = field(default=None, repr=False)
-    _take_over_timer: IDelayedCall | None = field(default=None, repr=False)
-    _close_timer: IDelayedCall | None = field(default=None, repr=False)
+    _flush_timer: IDelayedCall | None = None
+    _retry_timer: IDelayedCall | None = None
+    _take_over_timer: IDelayedCall | None = None
+    _close_timer: IDelayedCall | None = None
     _closed: bool = False
     _delivering: bool = True
     """Whether batches are still tried."""
     _ended: bool = False
-    _waiters: list[Deferred[None]] = field(default_factory=list, repr=False)
-    _reports: RateLimitedLog = field(init=False, repr=False)
-    _store: BatchStore = field(init=False, repr=False)
+    _waiters: list[Deferred[None]] = field(default_factory=list)
+    _reports: RateLimitedLog = field(init=False)
+    _store: BatchStore = field(init=False)
 
     def __post_init__(self) -> None:
         self._reports = RateLimitedLog(self.clock)

@@ -38,7 +38,7 @@ DRAIN_SECONDS: Final = 0.005
 MAX_WAITING: Final = 1024
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RecordQueue:
     """The records of a process; the module states its rules."""
 
@@ -47,8 +47,8 @@ class RecordQueue:
     """Takes a batch of exchanges; never raises."""
     record_ended: Callable[[Sequence[EndedRequest]], None]
     """Takes a batch of requests, after the exchanges that ended before them; never raises."""
-    _waiting: list[SettledExchange | EndedRequest] = field(default_factory=list, repr=False)
-    _timer: IDelayedCall | None = field(default=None, repr=False)
+    _waiting: list[SettledExchange | EndedRequest] = field(default_factory=list)
+    _timer: IDelayedCall | None = None
     _due: float = 0.0
     """When the next slice was to be written."""
 

@@ -22,7 +22,7 @@ import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from zlib import crc32
@@ -89,13 +89,13 @@ class Piece(Struct, frozen=True):
     lines: bytes
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SpoolDatabase:
     """One open file; what fails raises ``sqlite3.Error`` or ``OSError``, and changes nothing."""
 
     path: str
-    _connection: sqlite3.Connection = field(repr=False)
-    _identity: os.stat_result = field(repr=False)
+    _connection: sqlite3.Connection
+    _identity: os.stat_result
 
     def add(self, pieces: Iterable[Piece]) -> None:
         """Store lines of batches: all, or none."""

@@ -46,17 +46,17 @@ class TakenOver(Struct, frozen=True):
     """What went wrong meanwhile, for the log."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SpoolFiles:
     """The file of one process; what fails raises ``sqlite3.Error`` or ``OSError``."""
 
     spool_directory: str
-    owners: dict[str, SinkSpool] = field(default_factory=dict, repr=False)
+    owners: dict[str, SinkSpool] = field(default_factory=dict)
     """The owners of batches, by key."""
-    outboxes: set[SinkSpool] = field(default_factory=set, repr=False)
-    problems: list[str] = field(default_factory=list, repr=False)
+    outboxes: set[SinkSpool] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
     """What went wrong, and was not said yet."""
-    _own: SpoolDatabase | None = field(default=None, repr=False)
+    _own: SpoolDatabase | None = None
 
     def of_sink(self, sink: str) -> SinkSpool:
         """Return the batches of one outbox of a sink."""
@@ -124,13 +124,13 @@ class SpoolFiles:
             self.problems.append(f"{os.path.basename(path)} was damaged and is {path}.damaged now")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SinkSpool:
     """The batches of one outbox."""
 
     files: SpoolFiles
     sink: str
-    _left: list[StoredBatch] = field(default_factory=list, repr=False)
+    _left: list[StoredBatch] = field(default_factory=list)
     """Batches that the outbox is to be told of next."""
 
     def add(self, pieces: Sequence[Piece]) -> None:

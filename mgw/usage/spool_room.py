@@ -19,13 +19,13 @@ class Stored(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SpoolRoom:
     """How much is used, and who gives way."""
 
     max_bytes: int
     used: int = 0
-    outboxes: list[Stored] = field(default_factory=list, repr=False)
+    outboxes: list[Stored] = field(default_factory=list)
 
     def reserve(self, size: int) -> bool:
         """Take room, from the oldest batches if need be; ``False`` if there is not that much at all."""

@@ -143,7 +143,7 @@ _EVENT_COLUMNS: Final = {"time", "transport", "latency_ms", "ttft_ms", *LABELS}.
 _SLICE: Final = _slice_statement()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HourRollup:
     """Closes the hours of a file, one piece of work after the other."""
 
@@ -153,7 +153,7 @@ class HourRollup:
     """The end of the hour that is being read; empty between two hours."""
     _at: str = ""
     """Where the next slice begins."""
-    _rows: dict[_Labels, _Sums] = field(default_factory=dict, repr=False)
+    _rows: dict[_Labels, _Sums] = field(default_factory=dict)
 
     def advance(self, connection: sqlite3.Connection, end: str) -> bool:
         """Do a piece of work; return whether there is more of it, or the pass is over.

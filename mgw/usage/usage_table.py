@@ -81,15 +81,15 @@ _PURGE: Final = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UsageTable:
     """The table of one file; what fails raises ``sqlite3.Error`` or ``OSError``, and can be tried again."""
 
     path: str
     schema: EventSchema = SCHEMA
-    _connection: sqlite3.Connection | None = field(default=None, repr=False)
+    _connection: sqlite3.Connection | None = None
     _identity: tuple[int, int] | None = None
-    _rollup: HourRollup = field(default_factory=HourRollup, repr=False)
+    _rollup: HourRollup = field(default_factory=HourRollup)
 
     def open(self) -> None:
         """Open the file, and make or extend its table."""

@@ -45,7 +45,7 @@ class MetricsPage:
         await send_parts(request.response, content_type, parts, headers, self.pause)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Monitoring:
     """The application of a server: it responds to monitors.
 

@@ -65,7 +65,7 @@ class _InheritedUnixPort(UnixPort):
         """Say nothing: that name cannot be read."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Ports:
     """The ports of one gateway; a reload renews their certificate and nothing else."""
 

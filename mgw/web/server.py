@@ -66,7 +66,7 @@ class RequestObserver(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _RefusedRequest:
     """A request that was refused at its head: nothing of its body is looked at."""
 
@@ -97,12 +97,12 @@ _ID_BATCH: Final = 256
 """The system is asked for the randomness of so many names at once."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestIds:
     """Makes names of requests: random, so that nobody can tell the next one from the last."""
 
     random: Callable[[int], bytes] = urandom
-    _ready: list[str] = field(default_factory=list, repr=False)
+    _ready: list[str] = field(default_factory=list)
 
     def take(self) -> str:
         """Return ``req_`` and 24 hexadecimal digits."""
@@ -117,7 +117,7 @@ class RequestIds:
         self._ready.append(request_id)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WebServer:
     """Serves the requests of one gateway, whatever number of listeners it has."""
 

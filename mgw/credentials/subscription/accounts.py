@@ -103,7 +103,7 @@ class _Unwritten(Struct, frozen=True):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Accounts:
     """What the store says.
 
@@ -118,17 +118,17 @@ class Accounts:
     random: Callable[[], float]
     problem: str | None = None
     """Why the store cannot be used at present."""
-    recent: RecentSecrets = field(default=NOWHERE, repr=False)
+    recent: RecentSecrets = NOWHERE
     """Is told of the tokens that others have put into the store."""
     failures: dict[str, int] = field(default_factory=dict)
     """How many requests for a new token have failed, by entry."""
     _entries: Entries = field(default_factory=dict)
-    _unwritten: dict[str, _Unwritten] = field(default_factory=dict, repr=False)
+    _unwritten: dict[str, _Unwritten] = field(default_factory=dict)
     _file_id: FileId | None = None
     _watched: Counter[Login] = field(default_factory=Counter)
-    _due: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
+    _due: dict[str, tuple[Secret, float]] = field(default_factory=dict)
     """The token of each entry, and when it is to be refreshed."""
-    _pauses: dict[str, _Pause] = field(default_factory=dict, repr=False)
+    _pauses: dict[str, _Pause] = field(default_factory=dict)
     _flights: SingleFlight[StoredCredential] = field(default_factory=SingleFlight)
     _timer: IDelayedCall | None = None
     _ticking: bool = False

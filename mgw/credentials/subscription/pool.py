@@ -28,7 +28,7 @@ OnCooldown = Callable[[str, str | None, float], None]
 """Told of an account, of a model (``None``: of all), and of the seconds; 0: its cooldown is over."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Cooldowns:
     """Which accounts of a store are in cooldown, and until when.
 
@@ -42,9 +42,9 @@ class Cooldowns:
 
     now: Callable[[], float]
     on_cooldown: OnCooldown | None = None
-    renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
+    renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict)
     """The token that was obtained because its predecessor was refused, and when."""
-    _refused: dict[str, Secret] = field(default_factory=dict, repr=False)
+    _refused: dict[str, Secret] = field(default_factory=dict)
     """The token with which an account is in cooldown as a whole."""
     _learned: set[str] = field(default_factory=set)
     """The accounts in ``_refused`` whose token was refused in another process."""
@@ -161,7 +161,7 @@ class Cooldowns:
             del self._until[key]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AccountPool:
     """The accounts of one provider, in turn.
 

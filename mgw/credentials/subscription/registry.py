@@ -27,7 +27,7 @@ THREADS = 4
 """The number of threads: one that waits for a lock does not hold up the others."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Subscriptions:
     """Builds the sources of all providers with subscription credentials.
 
@@ -42,7 +42,7 @@ class Subscriptions:
     on_cooldown: Callable[[str, str, str | None, float], None] | None = None
     """Told when an account in a pool begins a cooldown: the store, the account, the model (``None``: all),
     and the seconds; 0: its cooldown is over."""
-    recent: RecentSecrets = field(default=NOWHERE, repr=False)
+    recent: RecentSecrets = NOWHERE
     """The record of secrets, which learns every token."""
     _accounts: dict[str, Accounts] = field(default_factory=dict)
     _cooldowns: dict[str, Cooldowns] = field(default_factory=dict)

@@ -37,7 +37,7 @@ RENEWED_SECONDS: Final = 300.0
 _BEST_FIRST: Final = (State.READY, State.RESTING, State.EXPIRED)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SubscriptionSource:
     """The credentials of one provider.
 
@@ -53,9 +53,7 @@ class SubscriptionSource:
     is_pool: bool
     cloak: CloakMode
     _by_name: dict[str, Login] = field(init=False)
-    _credentials: dict[str, tuple[StoredCredential, Credential]] = field(
-        init=False, default_factory=dict, repr=False
-    )
+    _credentials: dict[str, tuple[StoredCredential, Credential]] = field(init=False, default_factory=dict)
     """The credential that was made of an entry: the same object as long as the entry is the same."""
 
     def __post_init__(self) -> None:

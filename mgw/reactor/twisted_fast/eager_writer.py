@@ -26,12 +26,12 @@ class Writer(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EagerWriter:
     """Write through one transport; if it is not plain TCP (TLS is not), use its own ``write``."""
 
     transport: Writer
-    _send: Callable[[bytes], int] | None = field(init=False, repr=False)
+    _send: Callable[[bytes], int] | None = field(init=False)
     _transport_holds_data: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from mgw.usage.rotation import RotatingOutput
 from mgw.usage.sinks import SinkTools
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JsonlSink:
     """A usage sink that writes lines; :mod:`mgw.usage.line_writer` states its rules."""
 
