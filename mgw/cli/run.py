@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mgw.cli.arguments import add_file
-from mgw.reactor.lean_start import without_collections
+from mgw.reactor.lean_start import import_when_used, without_collections
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(said: argparse.Namespace) -> int:
     """Run the gateway until a signal ends it; return the exit status."""
     with without_collections():
+        import_when_used("http.cookiejar")  # which Twisted takes, and hardly any gateway looks into
         from mgw.cli.process import serve  # Twisted is slow to import
 
     demo = ["--demo"] if said.demo else []

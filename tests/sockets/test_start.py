@@ -7,6 +7,7 @@ machine can change.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ RARE: Final = (
     "werkzeug",
 )
 """What relaying to a provider without TLS takes no part of."""
+MGW: Final = str(Path(sys.executable).parent / "mgw")
 MOST_MODULES: Final = 1000
 """With those of Python and of twistd itself."""
 MOST_SECONDS: Final = 2.5
@@ -88,6 +90,13 @@ def start_noting(
     return start_program(["-c", _NOTING, *arguments], folder, environ, streams)
 
 
+def start_command_noting(
+    arguments: Sequence[str], folder: Path, environ: Mapping[str, str], streams: Streams = PIPES
+) -> Popen[bytes]:
+    """Start the same configuration file as ``mgw run`` does."""
+    return start_noting([MGW, "run", arguments[-1]], folder, environ, streams)
+
+
 def configuration(url: str) -> str:
     return (
         f"providers: {{main: {{kind: openai, base_url: '{url}/v1', api_key: canary-key}}}}\n"
@@ -130,6 +139,14 @@ def test_a_relayed_response_takes_only_what_relaying_needs(simulator: SimulatorP
     assert rare_ones(modules) == []
     assert len(modules) <= MOST_MODULES
     assert seconds <= MOST_SECONDS
+
+
+def test_the_command_takes_no_http_client_of_pythons(simulator: SimulatorProcess) -> None:
+    with start_gateway(configuration(simulator.url), start=start_command_noting) as gateway:
+        relay(gateway)
+        modules = modules_of(gateway)
+    assert {"http.cookiejar", "twisted.python.compat"} <= modules
+    assert not {"http.client", "urllib.request"} & modules
 
 
 def test_what_has_a_lifetime_neither_compares_nor_shows_its_fields(simulator: SimulatorProcess) -> None:
