@@ -5,7 +5,7 @@
 ``cost``: the CPU time of all processes of a gateway for one request, without workers, with one and with two,
 at rates far below what they can do, in turns.  A core that works all the time answers one by that time, so
 two workers on two cores should answer 1.8 times as much as one process on one.  ``memory``: what one, two and
-four workers take in all (``Pss``), above one process.  Without a word: both, in less than two minutes.  The
+four workers take in all, above one process.  Without a word: both, in less than two minutes.  The
 results go to ``bench/results``.
 """
 

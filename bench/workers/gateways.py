@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,10 @@ from tests.support.wires import CHAT, sized_request
 
 WORKER: Final = "mgw-worker-"
 _START_SECONDS: Final = 30.0
+_MAPPING: Final = re.compile(
+    r"^[0-9a-f]+-[0-9a-f]+ \S+ ([0-9a-f]+) \S+ \d+ +(/.*)\n((?:[A-Z]\w*:.*\n)+)", re.MULTILINE
+)
+"""A part of a file in memory: its place in the file, the file, and lines of what the kernel knows of it."""
 
 
 @dataclass(slots=True)
@@ -44,13 +49,18 @@ class Gateway:
         """Return the seconds of CPU time that each process has used."""
         return {pid: cpu_seconds(pid) for pid in process_tree(self.server.pid)}
 
-    def pss(self) -> float:
-        """Return the memory of all processes in MiB; what several share counts once (``Pss``)."""
-        return sum(_pss_kib(pid) for pid in process_tree(self.server.pid)) / 1024
+    def memory(self) -> float:
+        """Return the memory of all processes in MiB; what several of them share counts once."""
+        folders = [Path(f"/proc/{pid}") for pid in process_tree(self.server.pid)]
+        own = sum(_kib("Pss_Anon", (folder / "smaps_rollup").read_text()) for folder in folders)
+        return (own + file_kib([(folder / "smaps").read_text() for folder in folders])) / 1024
 
     def pss_by_name(self) -> list[tuple[str, float]]:
-        """Return the same of each process."""
-        return [(name, _pss_kib(pid) / 1024) for pid, name in self.processes().items()]
+        """Return the share of each process (``Pss``): other programs have one in what they map too."""
+        rollups = (
+            (name, Path(f"/proc/{pid}/smaps_rollup").read_text()) for pid, name in self.processes().items()
+        )
+        return [(name, _kib("Pss", rollup) / 1024) for name, rollup in rollups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,22 @@ def _name(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def _pss_kib(pid: int) -> int:
-    found = re.search(r"^Pss:\s+(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+def file_kib(maps: Sequence[str]) -> int:
+    """Return how much of files processes have in memory, such as libraries: each file once.
+
+    ``Pss`` would leave out what is shared with programs that are not the gateway's, such as what asks it.
+
+    :param maps: what the kernel says of the memory of each process (``smaps``).
+    """
+    largest: dict[tuple[str, str], int] = {}
+    for text in maps:
+        for place, path, entries in _MAPPING.findall(text):
+            held = _kib("Rss", entries) - _kib("Anonymous", entries)
+            largest[path, place] = max(held, largest.get((path, place), 0))
+    return sum(largest.values())
+
+
+def _kib(name: str, entries: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", entries, re.MULTILINE)
     assert found is not None, "the kernel has it (CONFIG_PROC_PAGE_MONITOR)"
     return int(found[1])
