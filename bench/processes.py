@@ -232,6 +232,7 @@ USUAL = {
     "verify_tls": "",
     "upgrade": 'proxy_set_header Connection "";',
     "upload": "proxy_request_buffering off;",
+    "download": "proxy_buffering off;",
 }
 """What the templates of ``mgw.yaml`` and ``nginx.conf`` are filled with where nothing else is asked for."""
 COMMANDS = {"gateway": gateway_command, "nginx": nginx_command, "klein+treq": klein_command}

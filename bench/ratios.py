@@ -33,6 +33,7 @@ from bench.sides import (
     MANY_ALIASES,
     MANY_KEYS,
     NGINX,
+    NGINX_DEFAULTS,
     NGINX_GATHERS,
     ONE_ALIAS,
     RIVALS,
@@ -60,7 +61,7 @@ UP: Final = {"200 kB up": 200, "0.9 MB up": 900, "2 MB up": 2048, "30 MB up": 30
 """Sizes of requests, in KiB: an agent's, from a middle turn to more than a vendor takes."""
 _BOTH = (NGINX, GATEWAY, on_debian(GATEWAY))
 _ALL = (DIRECT, *_BOTH)
-_UPLOADED = (NGINX_GATHERS, *_BOTH)
+_UPLOADED = (NGINX_DEFAULTS, NGINX_GATHERS, *_BOTH)
 _TLS = (TLS_NGINX, TLS_GATEWAY, on_debian(TLS_GATEWAY))
 _TRANSLATED = (*TRANSLATED, *map(on_debian, TRANSLATED))
 _PEERS = (GATEWAY, on_debian(GATEWAY), *RIVALS)
@@ -150,8 +151,9 @@ def _beside_nginx(title: str, step: str, attribute: str = "cpu_us", target: str 
 
 def _uploaded(name: str, target: str) -> list[Row]:
     title = f"CPU, {name}, 4 connections, µs/request"
-    gathers = Row(title, NGINX_GATHERS, Cell(name, NGINX_GATHERS), Cell(name, GATEWAY))
-    return [_beside_nginx(title, name, target=target), gathers]
+    others = ((NGINX_GATHERS, ""), (NGINX_DEFAULTS, target))
+    rows = [Row(title, other, Cell(name, other), Cell(name, GATEWAY), aim) for other, aim in others]
+    return [_beside_nginx(title, name), *rows]
 
 
 def _added(title: str, step: str, attribute: str, target: str = "") -> Row:
@@ -185,6 +187,7 @@ def _beside_peer(name: str, target: str = "") -> list[Row]:
 
 _OPEN = f"{OPEN:,} slow streams"
 _UP_TARGETS: Final = {"200 kB up": "2", "0.9 MB up": "2.5", "2 MB up": "2.5", "30 MB up": "3"}
+"""In multiples of what nginx takes with its defaults."""
 _TARGETS: Final = {"LiteLLM's proxy": "1/200"}
 ROWS = [
     _beside_nginx("CPU, 1 kB, 32 connections, µs/request", UNARY, target="3.5"),

@@ -34,6 +34,8 @@ MANY = 1000
 DIRECT, NGINX, KLEIN, GATEWAY = "direct", "nginx", "klein+treq", "gateway"
 NGINX_GATHERS = "nginx, whole bodies"
 """It waits until a request is whole, as a gateway must that looks for the model in it."""
+NGINX_DEFAULTS = "nginx, its defaults"
+"""It also waits, and writes what exceeds a buffer of 16 KiB to a temporary file."""
 TLS_NGINX, TLS_GATEWAY = "nginx to TLS", "gateway to TLS"
 ONE_ALIAS = "gateway, 1 alias"
 MANY_ALIASES = f"gateway, {MANY:,} aliases"
@@ -64,6 +66,7 @@ def on_debian(name: str) -> str:
 
 
 _GATHERS = "client_body_buffer_size 32m;"
+_DEFAULTS = "client_body_buffer_size 16k;"
 _UPGRADE = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
 
 
@@ -89,6 +92,7 @@ class Sides:
             DIRECT: lambda: bench.servers[0],
             NGINX: lambda: bench.start("nginx"),
             NGINX_GATHERS: lambda: bench.start("nginx", label="gathers", upload=_GATHERS),
+            NGINX_DEFAULTS: lambda: bench.start("nginx", label="defaults", upload=_DEFAULTS, download=""),
             KLEIN: lambda: bench.start("klein+treq"),
             GATEWAY: lambda: bench.start("gateway"),
             SESSIONS_NGINX: lambda: bench.start("nginx", upgrade=_UPGRADE),

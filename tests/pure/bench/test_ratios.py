@@ -81,6 +81,24 @@ def test_every_step_that_is_run_has_a_row() -> None:
     assert [row[0] for row in table(found).rows if "–" in row[2:4]] == []
 
 
+def test_the_target_of_a_large_request_is_beside_an_nginx_with_its_defaults() -> None:
+    found = Found()
+    for name in ratios.UP:
+        for server, cpu in {
+            sides.NGINX: 20.0,
+            sides.NGINX_GATHERS: 25.0,
+            sides.NGINX_DEFAULTS: 40.0,
+            sides.GATEWAY: 80.0,
+        }.items():
+            found.runs[name, server] = [replace(FAST, cpu_us=cpu)]
+    rows = [row for row in table(found).rows if "30 MB up" in row[0]]
+    assert [(row[1], row[4], row[7]) for row in rows] == [
+        ("nginx", "4.00", ""),
+        ("nginx, whole bodies", "3.20", ""),
+        ("nginx, its defaults", "2.00", "3"),
+    ]
+
+
 def test_one_word_picks_the_steps_of_a_run() -> None:
     assert {step.name for step in ratios.chosen(ratios.STEPS, " up")} == {*ratios.UP}
     assert ratios.chosen(ratios.STEPS, "") == [*ratios.STEPS]
