@@ -20,12 +20,12 @@ FILLS = st.tuples(st.sampled_from([b"", b"x", b"a", b"bWd3c2l", b'"', b"\0"]), s
 
 @pytest.fixture(params=["the C library's", "without one"])
 def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    byte_search.memmem.cache_clear()
+    byte_search.strstr.cache_clear()
     if request.param == "without one":
         monkeypatch.setattr(ctypes, "PyDLL", lambda _: object())
-        assert byte_search.memmem() is None
+        assert byte_search.strstr() is None
     yield
-    byte_search.memmem.cache_clear()
+    byte_search.strstr.cache_clear()
 
 
 @pytest.mark.usefixtures("search")
