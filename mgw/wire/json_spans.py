@@ -5,7 +5,9 @@ The body is never rebuilt.  :func:`find_string` looks for a key at the top, in a
 1. ``msgspec`` checks several bytes of JSON in a nanosecond and knows a key in any spelling, but does not say
    where it stands.  A masked ``"model":"x"`` that a search came upon is the body's only one exactly if all
    before it, closed by ``"":0}``, is a valid object without that key, and all after it, opened by ``{"":0``,
-   is one too.  Nearly every body ends here, after one pass.
+   is one too.  Nearly every body ends here, after one pass.  To put something before or behind a part is to
+   copy it.  Of a large body that begins with the key no copy is made: it is checked whole, and what
+   ``msgspec`` then gives for the key is a view of the last value.  If that is the first, there is no other.
 2. Else the body as a whole is checked.  If it holds the key, every spelling of it that stands at depth 1 is
    found by counting the brackets between one candidate and the next.
 3. ``msgspec`` refuses escapes of lone surrogates, which RFC 8259 8.2 lets pass.  Where the check fails, they
@@ -25,6 +27,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 from msgspec.json import encode
 
 from mgw.nouns.errors import GatewayError, Reason
+from mgw.wire.byte_search import position_of
 from mgw.wire.json_document import (
     Span,
     check_utf8,
@@ -43,6 +46,7 @@ MAX_STATED: Final = 1000
 MAX_CANDIDATES: Final = 200_000
 """How often a body may have the key at any depth, where the likely places do not hold the one at the top."""
 _SPACE: Final = rb"[ \t\r\n]*+"
+_BLANKS: Final = b" \t\r\n"
 _OBJECT_START: Final = b'{"":0'
 _OBJECT_END: Final = b'"":0}'
 _EMPTY_OBJECT: Final = b"{" + _OBJECT_END
@@ -51,6 +55,8 @@ _HEAD_BYTES: Final = 128
 _TRIES: Final = 4
 _COPIED_BYTES: Final = 16 * 1024
 """Above this size one copy through a view is cheaper than two without."""
+_VIEWED_BYTES: Final = 256 * 1024
+"""Above this size it is cheaper to look where a view begins than to copy."""
 _SEARCHED_BYTES: Final = 1024 * 1024
 """A search holds the interpreter to its end, so that it goes over so much at once."""
 _LONGEST_KEY: Final = 256
@@ -147,17 +153,20 @@ class _KeyFinder:
             if at < 0:
                 return None
             match = self._literal.match(body, at)
-            if match is not None and (is_alone := self._only(body, at, match.end())) is not None:
+            if match is not None and (is_alone := self._only(body, match)) is not None:
                 start, end = match.span(1)
                 return FoundString(match[1].decode(), ((start - 1, end + 1),), is_alone)
             at = body.rfind(self._needle, 0, at)
         return None
 
-    def _only(self, body: bytes, start: int, end: int) -> bool | None:
-        """Say of the member between whether no plural is beside it.
+    def _only(self, body: bytes, match: re.Match[bytes]) -> bool | None:
+        """Say of the member that was found whether no plural is beside it.
 
         ``None``: it is not the only one at the top of a valid object.
         """
+        start, end = match.span()
+        if len(body) > _VIEWED_BYTES and start <= _HEAD_BYTES and body[:start].strip(_BLANKS) == b"{":
+            return self._only_first(body, match.start(1) - 1)
         if len(body) < _COPIED_BYTES:
             before, after = body[:start] + _OBJECT_END, _OBJECT_START + body[end:]
         else:
@@ -172,6 +181,14 @@ class _KeyFinder:
         if ahead.value is UNSET and behind.value is UNSET:
             return ahead.plural is UNSET and behind.plural is UNSET
         return None
+
+    def _only_first(self, body: bytes, start: int) -> bool | None:
+        """Say the same of the first member, by the place of its value."""
+        try:
+            keyed = self._decode(body)
+        except DecodeError:
+            return None
+        return keyed.plural is UNSET if position_of(keyed.value, body) == start else None
 
     def _find_any(self, body: bytes) -> FoundString | None:
         """Find every such key at the top, however it is spelled."""

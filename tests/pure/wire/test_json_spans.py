@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from time import process_time
 
@@ -135,7 +136,16 @@ def refusal_of(body: bytes) -> GatewayError:
     return caught.value
 
 
+@pytest.fixture(params=["as any body", "as a large one"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "as a large one":
+        monkeypatch.setattr(json_spans, "_VIEWED_BYTES", -1)
+
+
+@pytest.mark.usefixtures("way")
 @given(DOCUMENTS, st.sampled_from(["gpt-5", 'a"b\\c', "ä/😀", "\x00\n", ""]))
+@example('{"model":"outer","a":{"model":"inner"},"model":"outer"}', "new")
+@example(r'{"model":"outer","mod\u0065l":"outer"}', "new")
 @example(r'{"x \"model":"v"}', "new")
 @example(r'{"x\\":1,"model":"v"}', "new")
 @example('{"a":{"model":"inner"},"model":"outer","model":"outer"}', "new")
@@ -162,6 +172,7 @@ def test_only_the_values_of_the_top_level_key_are_replaced(document: str, new: s
     assert replace_string(body, found, new) == expected.encode()
 
 
+@pytest.mark.usefixtures("way")
 @given(DOCUMENTS)
 def test_a_value_replaced_by_itself_gives_the_same_object(document: str) -> None:
     body = document.encode()
@@ -173,6 +184,7 @@ def test_a_value_replaced_by_itself_gives_the_same_object(document: str) -> None
         assert replace_string(body, found, found.value) is body
 
 
+@pytest.mark.usefixtures("way")
 @given(DOCUMENTS)
 def test_a_model_that_is_alone_has_no_list_beside_it(document: str) -> None:
     try:
@@ -196,11 +208,25 @@ def test_a_model_that_is_alone_has_no_list_beside_it(document: str) -> None:
         (r'{"model":"x","a":"\ud800"}', False),
     ],
 )
-@pytest.mark.parametrize("size", [0, 20_000])
+@pytest.mark.parametrize("size", [0, 20_000, 300_000])
 def test_whether_a_model_is_alone_is_seen_where_it_is_found(body: str, is_alone: bool, size: int) -> None:
     found = find_string(body.replace('"a"', f'"{"a" * size}":0,"a"').encode())
     assert found is not None
     assert found.is_alone is is_alone
+
+
+@pytest.mark.parametrize("beginning", ['{"model":"x"', ' {\n "model" : "x" '])
+def test_a_large_body_that_begins_with_its_model_is_not_copied(beginning: str) -> None:
+    body = f'{beginning},"messages":["{"m" * 4_000_000}"]}}'.encode()
+    find_string(body)  # so that what is made once does not count
+    tracemalloc.start()
+    try:
+        found = find_string(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert peak < 100_000
 
 
 BROKEN = st.lists(
@@ -216,6 +242,7 @@ def stdlib_takes(body: bytes) -> bool:
         return False
 
 
+@pytest.mark.usefixtures("way")
 @given(BROKEN, st.integers(0, 60), st.integers(0, 3), st.binary(max_size=2))
 def test_what_is_no_json_object_is_refused(pieces: list[str], at: int, cut: int, put: bytes) -> None:
     whole = "".join(pieces).encode()
