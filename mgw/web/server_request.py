@@ -182,7 +182,7 @@ class ServerRequest:
                 return
             self._reservation.reserve(len(data))
             if self._gathered is None:
-                self._gathered = BodyBuffer()
+                self._gathered = BodyBuffer(self.content_length or 0)
             self._gathered.append(data)
         except GatewayError as error:
             self.refuse(error)

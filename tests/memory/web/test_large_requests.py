@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mgw.bodies.buffer import BodyBuffer
 from mgw.exchange.body import COPIED_BYTES
 from mgw.exchange.offload import SEARCHED_BYTES
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
-from mgw.web import client_transport
+from mgw.web import client_transport, server_request
 from mgw.web.client_transport import LARGE_BYTES
 from mgw.wire.byte_search import LONG_BYTES
 from tests.support.channels import post
@@ -123,3 +124,24 @@ def test_more_is_read_at_once_while_a_large_body_comes(
         harness.connection.send(answered())
     harness.send(request)
     assert heard == told * 3
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_what_gathers_a_body_knows_how_long_it_will_be(
+    chunked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffers: list[BodyBuffer] = []
+
+    def made(announced: int) -> BodyBuffer:
+        buffers.append(BodyBuffer(announced))
+        return buffers[-1]
+
+    monkeypatch.setattr(server_request, "BodyBuffer", made)
+    harness, body = WebServerHarness(), body_of(700_000, "front", b"main/gpt-x")
+    head = post(body, KEY, JSON, path=PATH).removesuffix(body)
+    if chunked:
+        head = head.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    for piece in (head, body[:1000], body[1000:]):
+        harness.send(piece)
+    assert [one.announced for one in buffers] == [0 if chunked else len(body)]
