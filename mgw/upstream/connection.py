@@ -33,7 +33,7 @@ from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.socket_state import InputProbe, PendingInput
 from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
-from mgw.reactor.twisted_fast.tcp_transport import close_quiet
+from mgw.reactor.twisted_fast.tcp_transport import close_quiet, read_much
 from mgw.reactor.twisted_fast.tls_transport import TlsTransport
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 from mgw.upstream.request import BodyProducer, UpstreamLimits
@@ -51,6 +51,8 @@ MAX_JOINED_BYTES: Final = 16 * 1024
 """A body up to this size is copied to its head, which saves a write."""
 MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
+LARGE_BYTES: Final = 64 * 1024
+"""Of a response that is longer than this, more than usual is read at once."""
 _LINE_END: Final = b"\r\n"
 _LARGE_CHUNK: Final = 64 * 1024
 """The size of a chunk that is looked for no faster: the rest of its way costs far more."""
@@ -133,6 +135,8 @@ class Connection(Protocol):
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
         self._reading_paused = False
+        self._reads_much = False
+        """Whether more than usual is read at once."""
 
     def __repr__(self) -> str:
         return f"<Connection to {self._provider}, {self._http.state.name.lower()}>"
@@ -223,6 +227,8 @@ class Connection(Protocol):
         else:
             self._http.take()
             self._body_producer = None
+            if self._reads_much:
+                self._read_much(much=False)
             if self._reading_paused:
                 self._reading_paused = False
                 self._transport.resumeProducing()
@@ -372,6 +378,8 @@ class Connection(Protocol):
             return
         response = self._response = UpstreamResponse(http.head, http.body, self)
         self._sink = None
+        if (http.head.content_length or 0) > LARGE_BYTES:
+            self._read_much(much=True)
         if self._body_producer is not None and response.status >= 400:
             self._body_producer.stop()
         if http.fault is not None:
@@ -380,6 +388,10 @@ class Connection(Protocol):
         sink.on_response(response)
         if self._response is response and not response.claimed:
             self.leave_unclaimed()
+
+    def _read_much(self, *, much: bool) -> None:
+        self._reads_much = much
+        read_much(self._transport, much=much)
 
     def _fail_request(self, sink: ResponseSink, failure: GatewayError) -> None:
         self._sink = None

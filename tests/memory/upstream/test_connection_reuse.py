@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.upstream import connection
 from mgw.upstream.client import Phase
-from mgw.upstream.connection import IDLE_SECONDS, LINGER_SECONDS
+from mgw.upstream.connection import IDLE_SECONDS, LARGE_BYTES, LINGER_SECONDS
 from tests.support.connections import answering, asked, asked_at_length, failure_of
 from tests.support.upstreams import OK, CollectedBody, Result, UpstreamHarness, collect_body, get, outcome_of
 
@@ -32,6 +33,23 @@ def test_a_connection_is_used_again_after_its_answer() -> None:
     result = outcome_of(b.upstream.open(get()))
     b.connection.send(OK)
     assert collect_body(result.response).body == b"hi"
+    assert len(b.endpoint.connections) == 1
+
+
+@pytest.mark.parametrize(("size", "told"), [(2, []), (LARGE_BYTES, []), (LARGE_BYTES + 1, [True, False])])
+def test_a_large_answer_is_read_in_larger_pieces_and_what_comes_behind_it_is_not(
+    size: int, told: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bool] = []
+    monkeypatch.setattr(connection, "read_much", lambda _, *, much: heard.append(much))
+    b = used()
+    for number in range(1, 3):
+        result = outcome_of(b.upstream.open(get()))
+        b.connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        assert heard == (told * number)[: -1 if told else None]
+        b.connection.send(b"x" * size)
+        assert len(collect_body(result.response).body) == size
+        assert heard == told * number
     assert len(b.endpoint.connections) == 1
 
 
