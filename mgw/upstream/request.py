@@ -24,6 +24,8 @@ from mgw.reactor.transport import RelayTransport
 from mgw.reactor.twisted_fast.eager_writer import EagerWriter
 from mgw.wire.headers import RawHeaders
 
+WRITTEN_BYTES: Final = 512 * 1024
+"""How much is written at once of a body in memory, of which only what the kernel does not take is copied."""
 _log: Final = Logger()
 
 
@@ -155,7 +157,7 @@ class BodyProducer:
         self._end()
 
     async def _send_parts(self, parts: Sequence[Part]) -> None:
-        for piece in iter_pieces(parts, PIECE_BYTES):
+        for piece in iter_pieces(parts, WRITTEN_BYTES):
             self._writer.write_parts(piece)
             if self._stopped:
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mgw.upstream.client import UpstreamFailure
-from mgw.upstream.connection import MAX_UNWATCHED_BYTES
+from mgw.upstream.request import WRITTEN_BYTES
 from mgw.upstream.response import UpstreamResponse
 from tests.support.upstreams import Result, UpstreamHarness, memory_upstream, outcome_of, post
 
@@ -26,7 +26,7 @@ def failure_of(result: Result) -> UpstreamFailure:
     return result.error
 
 
-LARGE = b"x" * (MAX_UNWATCHED_BYTES + 1)
+LARGE = b"x" * (WRITTEN_BYTES + 1)
 
 
 def asked_at_length() -> tuple[UpstreamHarness, Result]:

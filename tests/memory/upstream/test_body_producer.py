@@ -17,6 +17,7 @@ from mgw.bodies.spliced import SplicedBody
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
 from mgw.upstream.connection import MAX_JOINED_BYTES, MAX_UNWATCHED_BYTES
+from mgw.upstream.request import WRITTEN_BYTES
 from tests.support.bodies import MemorySource, patterned
 from tests.support.upstreams import (
     OK,
@@ -29,6 +30,7 @@ from tests.support.upstreams import (
 )
 
 BODY = patterned(3 * PIECE_BYTES + 1000)
+HELD = patterned(3 * WRITTEN_BYTES + 1000)
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
 
 
@@ -402,13 +404,13 @@ def test_a_body_in_memory_arrives_whole_whatever_its_parts_and_the_provider_do(
 def test_a_large_body_in_memory_goes_out_as_the_provider_takes_it() -> None:
     b = memory_upstream()
     b.endpoint.full = True
-    result = outcome_of(b.upstream.open(upload(SplicedBody.of(BODY, [BODY[:10], memoryview(BODY)[10:]]))))
+    result = outcome_of(b.upstream.open(upload(SplicedBody.of(HELD, [HELD[:10], memoryview(HELD)[10:]]))))
     for number in range(1, 4):
-        assert len(b.connection.received) == number * PIECE_BYTES
+        assert len(b.connection.received) == number * WRITTEN_BYTES
         b.clock.advance(599)
         b.connection.transport.drain()
     b.connection.transport.drain()
-    assert sent(b) == BODY
+    assert sent(b) == HELD
     b.connection.send(OK)
     assert collect_body(result.response).ended == 1
 
@@ -416,10 +418,10 @@ def test_a_large_body_in_memory_goes_out_as_the_provider_takes_it() -> None:
 def test_behind_an_early_refusal_no_more_of_a_body_in_memory_is_sent() -> None:
     b = memory_upstream()
     b.endpoint.full = True
-    result = outcome_of(b.upstream.open(upload(BODY)))
+    result = outcome_of(b.upstream.open(upload(HELD)))
     b.connection.send(REFUSED)
     assert result.response.status == 413
     assert b.connection.transport.producer is None
     assert collect_body(result.response).body == b"no"
-    assert len(b.connection.received) == PIECE_BYTES
+    assert len(b.connection.received) == WRITTEN_BYTES
     assert b.connection.aborted
