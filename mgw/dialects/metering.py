@@ -287,7 +287,8 @@ class EventStreamMeter:
 
     def finish(self) -> None:
         """Read the last event even without the blank line that should end it."""
-        self._close()
+        if self.is_open:
+            self._close()
 
     def _learn_shape(self, data: bytes) -> None:
         """Remember a chunk in which nothing was found, for those that say another word."""
@@ -330,15 +331,19 @@ class EventStreamMeter:
         self.is_open = self._skipping = False
 
     def _look_at_each(self, events: bytes) -> None:
-        marks = (self.mark,) if self.end is None else (self.mark, *self.end.marks)
-        if sum(events.count(mark) for mark in marks) > MAX_LOOKS:
+        if len(events) > MAX_LOOKS and self._count_marks(events) > MAX_LOOKS:
             self._given_up = True
             self.usage = NO_USAGE
             self._held.clear()
             forget_end(self.end)
             return
         for event in _events(events):
-            self._look(event)
+            if event:
+                self._look(event)
+
+    def _count_marks(self, events: bytes) -> int:
+        marks = (self.mark,) if self.end is None else (self.mark, *self.end.marks)
+        return sum(map(events.count, marks))
 
     def _look(self, event: bytes) -> None:
         is_metered = self.mark in event and event.count(self.mark) != event.count(self.null)
@@ -356,7 +361,7 @@ class EventStreamMeter:
         if end is not None:
             if not document and event.startswith(_BARE):  # an error may stand without a field
                 document = event
-            end.read(Event(_name_of(lines), document))
+            end.read(Event(_name_of(lines) if b"event:" in event else b"", document))
 
 
 def has_mark(end: StreamEnd, data: bytes) -> bool:

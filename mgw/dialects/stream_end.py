@@ -77,7 +77,10 @@ class StreamEnd:
 
     def look_behind(self, data: bytes) -> None:
         """Look at a piece that came behind the end of every choice."""
-        self.went_on = any(mark in data for mark in self._events.goes_on)
+        self.went_on = False
+        for mark in self._events.goes_on:
+            if mark in data:
+                self.went_on = True
 
     def read(self, event: Event) -> None:
         """Take an event in which a mark stands."""

@@ -38,6 +38,8 @@ CALLS: Final = {
     "chunk, chat to anthropic": 17.5,
     "chunk, anthropic to chat": 20.6,
     "chunk, chat to gemini": 19.5,
+    "relayed 1 kB, new connections": 152.2,
+    "stream of 5 events, new connections": 306.7,
     "frame, relayed": 13.5,
     "session, opened and closed": 449.5,
 }

@@ -65,7 +65,10 @@ def find_error(event: Event) -> UpstreamError | None:
         return parse_stream_error(data)
     if not chunk.choices:
         return parse_stream_error(data) if is_error(data) else None
-    return parse_stream_error(data) if any(choice.error for choice in chunk.choices) else None
+    for choice in chunk.choices:
+        if choice.error:
+            return parse_stream_error(data)
+    return None
 
 
 def ended_choices(event: Event) -> Iterator[int]:

@@ -81,7 +81,18 @@ class SessionCase:
     by_provider: bytes
 
 
-AnyCase = Case | RefusedCase | StreamCase | FrameCase | SessionCase
+@dataclass(frozen=True, slots=True)
+class FreshCase:
+    """One row of requests, each on a connection of its own, for which the provider is dialled."""
+
+    name: str
+    request: bytes
+    wire: str
+    answer: tuple[bytes, ...]
+    """What the provider sends, piece by piece."""
+
+
+AnyCase = Case | RefusedCase | StreamCase | FreshCase | FrameCase | SessionCase
 
 
 def _post(wire: str, body: bytes, *, key: str = EDGE_KEY, more: bytes = b"") -> bytes:
@@ -172,6 +183,23 @@ def _streamed(client: str, provider: str) -> StreamCase:
     )
 
 
+def _fresh() -> list[FreshCase]:
+    """A whole answer, and a stream: its head, a chunk for each event, and the end with the last."""
+    asked = _post(CHAT, sized_request(CHAT, "up/bench-model", 1024))
+    answered = answer(CHAT, replace(chat(), answer=Assistant(words(200, 5))))
+    head = b"HTTP/1.1 200 OK\r\n%b\r\n" % _STREAM_HEADERS
+    *events, last = map(_piece, stream(CHAT, first_lines(chat(), 2)))
+    return [
+        FreshCase("relayed 1 kB, new connections", asked, CHAT, (_answered(answered),)),
+        FreshCase(
+            "stream of 5 events, new connections",
+            _post(CHAT, _asked(CHAT, CHAT, stream=True)),
+            CHAT,
+            (head, *events, last + b"0\r\n\r\n"),
+        ),
+    ]
+
+
 def _sessions() -> list[FrameCase | SessionCase]:
     request = (
         b"GET /v1/realtime?model=up/bench-model HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nConnection: Upgrade\r\n"
@@ -191,5 +219,5 @@ def cases() -> dict[str, AnyCase]:
     """Return all rows by their names."""
     pairs = [(CHAT, CHAT), (CHAT, ANTHROPIC), (ANTHROPIC, CHAT), (CHAT, GEMINI)]
     streamed = [_streamed(client, provider) for client, provider in pairs]
-    found: list[AnyCase] = [*_relayed(), *_translated(), *_refused(), *streamed, *_sessions()]
+    found: list[AnyCase] = [*_relayed(), *_translated(), *_refused(), *streamed, *_fresh(), *_sessions()]
     return {case.name: case for case in found}

@@ -7,13 +7,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tests.support.in_memory.cases import AnyCase, Case, FrameCase, RefusedCase, SessionCase, StreamCase
+from tests.support.in_memory.cases import (
+    AnyCase,
+    Case,
+    FrameCase,
+    FreshCase,
+    RefusedCase,
+    SessionCase,
+    StreamCase,
+)
 from tests.support.in_memory.gateway import MemoryGateway
 from tests.support.in_memory.reactor import MemoryConnection
 from tests.support.in_memory.sessions import OpenSession, close_session, open_session
 
 TURN_SECONDS = 0.1
 """The time that passes in a turn: whatever is written down later is written then."""
+IDLE_SECONDS = 60.0
+"""The time after which no connection is idle any more."""
 SETTLE_SECONDS = 0.05
 """The time that passes between two requests, so that a provider's connection is used again."""
 
@@ -109,6 +119,44 @@ class Refusals:
                 raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
             client.close()
         self._clients = []
+
+
+@dataclass(slots=True)
+class FreshConnections:
+    """Requests of clients that connect for each, and leave behind the answer.
+
+    No time passes between them, so that no connection of the provider's is used again.
+    """
+
+    gateway: MemoryGateway
+    case: FreshCase
+    _count: int = 0
+    _answers: list[bytes] = field(default_factory=list)
+
+    def prepare(self, count: int) -> None:
+        """Note how many are asked for, and close the provider's connections of before."""
+        self._count = count
+        self._answers = []
+        self.gateway.reactor.turn(IDLE_SECONDS)
+
+    def run(self) -> None:
+        """Send and answer them."""
+        gateway, case = self.gateway, self.case
+        for _ in range(self._count):
+            client = gateway.connect()
+            client.receive(case.request)
+            provider = gateway.provider(case.wire)
+            for piece in case.answer:
+                provider.receive(piece)
+            self._answers.append(client.take())
+            client.close()
+        gateway.reactor.turn(TURN_SECONDS)
+
+    def check(self) -> None:
+        """Look at each answer."""
+        for said in self._answers:
+            if not said.startswith(b"HTTP/1.1 200 "):
+                raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
 
 
 @dataclass(slots=True)
@@ -232,6 +280,10 @@ def work_of(case: AnyCase, gateway: MemoryGateway) -> Iterator[Work]:
         yield Requests(gateway, case)
     elif isinstance(case, RefusedCase):
         yield Refusals(gateway, case)
+    elif isinstance(case, FreshCase):
+        own = MemoryGateway()  # whose provider the other rows do not share: they go on with its connections
+        yield FreshConnections(own, case)
+        own.close()
     elif isinstance(case, SessionCase):
         yield Sessions(gateway, case)
     elif isinstance(case, FrameCase):
