@@ -31,8 +31,11 @@ from mgw.reactor.transport import RelayTransport
 MAX_ACCEPTS: Final = 8
 """The most connections accepted in one turn: opening a request takes as long as ten chunks, which wait."""
 
-LARGE_READ: Final = 256 * 1024
-"""How much is read at once while a large body comes: fewer turns of the reactor for the same bytes."""
+LARGE_READ: Final = 448 * 1024
+"""How much is read at once while a large body comes: fewer turns of the reactor for the same bytes.
+
+Less than what the allocator gives a block of its own (:mod:`mgw.ops.heap`), the pages of which are all new.
+"""
 
 _log: Final = Logger()
 _LOST: Final = Failure(CONNECTION_LOST)

@@ -13,7 +13,8 @@ import pytest
 from twisted.internet.task import Clock
 
 from mgw.ops import heap
-from mgw.ops.heap import GROWN_BYTES, INTERVAL, HeapTrimmer, trim_heap, tune_heap
+from mgw.ops.heap import GROWN_BYTES, INTERVAL, LARGE_BYTES, HeapTrimmer, trim_heap, tune_heap
+from mgw.reactor.twisted_fast.tcp_transport import LARGE_READ
 
 IS_GLIBC = platform.libc_ver()[0] == "glibc"
 HOLES = """
@@ -122,3 +123,7 @@ def test_it_stops() -> None:
     trimmer.stop()
     trimmer.stop()
     assert process.clock.getDelayedCalls() == []
+
+
+def test_what_is_read_at_once_is_not_too_large_for_the_heap() -> None:
+    assert sys.getsizeof(bytes(LARGE_READ)) < LARGE_BYTES
