@@ -25,6 +25,7 @@ from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.credentials.build import CredentialFiles, build_credentials, read_credential_files
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.signed_again import SignedAgain
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.rewrite import BodyRewrite, rewrites_of
 from mgw.credentials.subscription.source import providers_without_account
@@ -76,6 +77,8 @@ class Generation:
     """Gives a source of credentials back, which other generations may still use."""
     unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
+    signed_again: SignedAgain = field(default_factory=SignedAgain)
+    """How often requests were sent once more because of how they were signed."""
     rewrites: Mapping[str, BodyRewrite] = field(default_factory=dict)
     """What the profiles of subscription credentials change in bodies, by provider."""
     prices: PriceTable | None = None

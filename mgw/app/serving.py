@@ -253,7 +253,9 @@ def metrics_of(reactor: Any, serving: Callable[[], Serving]) -> Metrics:  # Any:
         frozenset(route.name for route in ROUTES),
         state=state,
         upstreams=ProviderMetrics(
-            lambda: serving().generation.upstreams, lambda: serving().generation.credentials
+            lambda: serving().generation.upstreams,
+            lambda: serving().generation.credentials,
+            lambda: serving().generation.signed_again,
         ),
         loop_delay=LoopDelay(reactor),
         pause=lambda: deferLater(reactor, 0),

@@ -53,6 +53,27 @@ class Signer(Protocol):
         """
         ...
 
+    @property
+    def correction(self) -> float:
+        """Seconds that it adds to a time to sign in the clock of the host."""
+        ...
+
+    def note_date(self, date: bytes, sent_at: float, received_at: float) -> None:
+        """Learn of the host's clock.
+
+        :param date: when the host says that it answered a request.
+        :param sent_at: unix seconds at which the request was signed.
+        :param received_at: unix seconds at which the head of the answer came.
+        """
+        ...
+
+    def signs_otherwise(self, refusal: CredentialRefusal, correction: float) -> bool:
+        """Whether a request was refused for its time, and would be signed in another one now.
+
+        :param correction: what :attr:`correction` was as it was signed.
+        """
+        ...
+
 
 class Credential(Struct, frozen=True):
     """One header that says who we are, and how an event names it."""

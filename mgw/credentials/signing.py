@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.credentials.provider import Signer
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, value_of
 
 NO_BODY: Final = sha256(b"").digest()
 """The digest of a body that is not there."""
@@ -26,6 +26,8 @@ class Signing(Struct, frozen=True):
     """The SHA-256 of the body as it is sent."""
     now: float
     """Unix seconds."""
+    correction: float = 0.0
+    """What the signer adds to them."""
 
     def __repr__(self) -> str:  # signers hold keys
         return f"Signing(at {self.now})"
@@ -38,3 +40,12 @@ class Signing(Struct, frozen=True):
         added = self.signer.sign(method, target, [(b"Host", host), *headers], self.digest, self.now)
         names = {name.lower() for name, _ in added}
         return [*[pair for pair in headers if pair[0].lower() not in names], *added]
+
+    def note_answer(self, headers: RawHeaders, received_at: float) -> None:
+        """Have the signer learn of the host's clock, unless a cache answered.
+
+        :param received_at: unix seconds at which the head of the answer came.
+        """
+        date = value_of(headers, b"date")
+        if date is not None and value_of(headers, b"age") is None:
+            self.signer.note_date(date, self.now, received_at)

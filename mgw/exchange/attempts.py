@@ -38,8 +38,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import RetriesSettings
-from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
-from mgw.credentials.static import OptionalCredential
+from mgw.credentials.provider import ClientKey
 from mgw.exchange.exchange import Exchange
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import Cause, GatewayError, Reason
@@ -48,7 +47,6 @@ from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.wire.headers import retry_after_of, value_of
-from mgw.wire.target import query_value
 
 MAX_PAUSE: Final = 30.0
 """Seconds: a provider that asks for more patience is not asked again."""
@@ -56,27 +54,7 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 8.0
 _NOT_BEGUN: Final = frozenset({429, 503, 529})
 """Statuses that say that nothing was done."""
-_UNAUTHORIZED: Final = 401
-_WITH_REASON: Final = frozenset({400, 403})
-"""Statuses whose reason stands in the body, where a source asks about them at all."""
-MAX_REASON_BYTES: Final = 16 * 1024
-"""The most bytes of a body that are searched for the reason."""
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
-
-
-async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
-    """Return what a source of credentials is told of a response; a count uses up nothing of a model.
-
-    Why something is forbidden, or a signature refused, is said in the body, whose beginning is waited for.
-    """
-    counts = exchange.route.treatment is Treatment.COUNT
-    model = None if counts or exchange.target is None else exchange.target.upstream_model
-    body = b""
-    if response.status in _WITH_REASON:
-        await response.read_ahead(MAX_REASON_BYTES)
-        body = response.arrived
-    attempts = exchange.attempts - exchange.given_up
-    return CredentialRefusal(response.status, response.headers, model, body, attempts, renewed)
 
 
 class Trouble(Struct, frozen=True):
@@ -97,40 +75,6 @@ class Step(Enum):
     """The client gets what came."""
     REPEAT = "repeat"
     FALL_BACK = "fall back"
-
-
-async def another_credential(
-    exchange: Exchange,
-    credentials: CredentialProvider,
-    refused: Credential,
-    response: UpstreamResponse,
-    *,
-    renewed: bool,
-) -> Credential | None:
-    """Return another credential in place of one that a response refuses; ``None``: there is none.
-
-    :param renewed: whether it is another one already.
-    :raises GatewayError: as :meth:`~mgw.credentials.provider.CredentialProvider.refused` does.
-    """
-    return await credentials.refused(refused, await _refusal_of(exchange, response, renewed=renewed))
-
-
-def may_be_replaced(
-    credentials: CredentialProvider, credential: Credential, status: int, *, renewed: bool
-) -> bool:
-    """Whether the source of a credential is asked for another one in place of it.
-
-    :param renewed: whether it is another one already.
-    """
-    # A source with several accounts knows itself which of them has been renewed.
-    is_settled = renewed and status == _UNAUTHORIZED and credential.account is None
-    return credentials.refusable(status) and not is_settled
-
-
-def credentials_of_upload(credentials: CredentialProvider, request: ClientRequest) -> CredentialProvider:
-    """Return the credentials of an upload, whose chunks need none: their URL is enough."""
-    is_chunk = query_value(request.raw_query, "upload_id")
-    return OptionalCredential(credentials) if is_chunk else credentials
 
 
 def trouble_of_status(status: int, retry_after: float | None, rule: RetriesSettings) -> Trouble | None:

@@ -6,9 +6,12 @@ is stored and has edits is read through once more: its digest is that of the byt
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from functools import partial
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
 
 from mgw.bodies.source import BodySource, body_size, read_pieces
 from mgw.bodies.spliced import Part, SplicedBody
@@ -21,13 +24,21 @@ HASHED_BYTES: Final = 1024 * 1024
 """Larger bodies are hashed in a thread: a megabyte takes two milliseconds."""
 
 
-async def signing_of(exchange: Exchange, signer: Signer, body: bytes | BodySource) -> Signing:
-    """Return how the request of an exchange is signed now.
+def signing_of(
+    exchange: Exchange, signer: Signer, body: bytes | BodySource
+) -> Signing | Coroutine[Deferred[Any], Any, Signing]:
+    """Return how the request of an exchange is signed now; a large body is hashed first.
 
-    :raises GatewayError: ``OVERLOADED``: a stored body cannot be read.
+    Hashing raises :class:`GatewayError` ``OVERLOADED`` where a stored body cannot be read.
     """
+    if isinstance(body, bytes) and len(body) <= HASHED_BYTES:
+        return Signing(signer, sha256(body).digest(), exchange.now(), signer.correction)
+    return _hashed(exchange, signer, body)
+
+
+async def _hashed(exchange: Exchange, signer: Signer, body: bytes | BodySource) -> Signing:
     digest = await digest_of(body, exchange.offload)
-    return Signing(signer, digest, exchange.now())
+    return Signing(signer, digest, exchange.now(), signer.correction)
 
 
 async def digest_of(body: bytes | BodySource, offload: Offload) -> bytes:

@@ -18,6 +18,8 @@ from mgw.canonical.reply import NO_USAGE
 from mgw.clients.client import Client
 from mgw.clients.limits import Permit
 from mgw.credentials.provider import Credential
+from mgw.credentials.signed_again import Again
+from mgw.credentials.signing import Signing
 from mgw.dialects.refusal import word_of
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
@@ -64,6 +66,10 @@ class Exchange(Struct, eq=False):
     key_hash: str | None = None
     credential: Credential | None = None
     """What was sent last, be it the client's own: nothing that is recorded repeats it."""
+    signing: Signing | None = None
+    """How that was signed; ``None``: it was not."""
+    signed_again: tuple[Again, ...] = ()
+    """Why it was signed and sent once more to its target."""
     attempts: int = 0
     given_up: int = 0
     """How many of the attempts came before the last retry or fallback."""
@@ -227,6 +233,7 @@ class Exchange(Struct, eq=False):
         self.target = target
         self.key_hash = self.upstream_request_id = None
         self.dropped_fields = ()
+        self.signed_again = ()
 
     def attempt_failed(self, target: Target, error: Exception | None) -> None:
         """Note that another attempt follows one that went wrong, of which the client gets nothing.

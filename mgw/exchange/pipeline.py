@@ -8,13 +8,12 @@
                        └───────── repeat, fall back ───┘
 
 A step is called, not awaited, where nothing waits.  What may wait is the client's permit where other
-processes count with this one, the plan of a large body, a credential, the connection and the response; each
-begins the next step when it is there.
+processes count too, the plan or digest of a large body, a credential, the connection and the response.
 
 Two things lead to a second attempt without any setting, before the first byte to the client: a pooled
 connection that turns out closed before any byte of a response came (for requests that create nothing, or
-carry an ``Idempotency-Key``), and a credential that the upstream refuses while its source has another; after
-a 401 one other (contract 3.13).  What else does is in the table of :mod:`mgw.exchange.attempts`.
+carry an ``Idempotency-Key``), and a credential that the upstream refuses while its source has another, or
+signs otherwise now; after a 401 one other (contract 3.13).  The rest is in :mod:`mgw.exchange.attempts`.
 """
 
 from __future__ import annotations
@@ -30,17 +29,15 @@ from mgw.exchange.attempts import (
     Attempts,
     Step,
     Trouble,
-    another_credential,
     attempts_for,
     creates_nothing,
-    credentials_of_upload,
     key_for_fallback,
-    may_be_replaced,
     trouble_of_early_break,
     trouble_of_error,
     trouble_of_response,
 )
 from mgw.exchange.body_digest import signing_of
+from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
@@ -152,6 +149,8 @@ class ExchangeRun(WaitingRun):
         self._response = response
         if self._exchange.upstream_time is not None:
             self._exchange.upstream_time.end()
+        if self._exchange.signing is not None:
+            note_answer(self._exchange, self._exchange.signing, response.head)
         self._exchange.upstream_request_id = response.head.request_id
         try:
             if response.status >= _BAD_REQUEST:
@@ -226,9 +225,7 @@ class ExchangeRun(WaitingRun):
 
     def _on_no_other_credential(self, error: Exception) -> None:
         """The source knows more than the response says: when the first of its accounts has rested."""
-        response, self._response = self._response, None
-        assert response is not None
-        response.cancel()
+        self._drop_response()
         self._on_no_response(error)
 
     def _send(self, credential: Credential, signing: Signing | None = None, *, fresh: bool = False) -> None:
@@ -236,11 +233,13 @@ class ExchangeRun(WaitingRun):
         assert plan is not None
         assert upstream is not None
         if credential.signer is not None and signing is None:
-            signing_request = signing_of(exchange, credential.signer, plan.body)
-            self._run(signing_request, lambda signing: self._send(credential, signing, fresh=fresh))
-            return
+            found = signing_of(exchange, credential.signer, plan.body)
+            if not isinstance(found, Signing):
+                self._run(found, lambda signing: self._send(credential, signing, fresh=fresh))
+                return
+            signing = found
         exchange.key_hash = credential.key_hash or None
-        exchange.credential = credential
+        exchange.credential, exchange.signing = credential, signing
         exchange.attempts += 1
         exchange.upstream_request_id = None
         self._credential = credential
@@ -271,8 +270,7 @@ class ExchangeRun(WaitingRun):
             self._try_again(trouble, partial(self._respond, response))
             return
         self._renewed = self._renewed or response.status == _UNAUTHORIZED
-        self._response = None
-        response.cancel()
+        self._drop_response()
         self._send(another)
 
     def _respond(self, response: UpstreamResponse) -> None:
@@ -312,10 +310,13 @@ class ExchangeRun(WaitingRun):
             self._send_full(full)
 
     def _on_retry(self, other: Plan | FullResponse) -> None:
+        self._drop_response()
+        self._on_plan(other)
+
+    def _drop_response(self) -> None:
         response, self._response = self._response, None
         assert response is not None
         response.cancel()
-        self._on_plan(other)
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         channel, early_head = self._channel, self._early_head
@@ -332,14 +333,13 @@ class ExchangeRun(WaitingRun):
 
     def _on_relayed(self, error: Exception | None) -> None:
         self._cancel = None
-        held, attempts = self._held_stream, self._attempts
+        held, rule = self._held_stream, None if self._attempts is None else self._attempts.rule
         early_failure = None if held is None else held.early_failure
         if error is None:
             self._succeed()
         elif held is None or early_failure is None or not isinstance(error, GatewayError):
             self._fail(error)
         else:
-            rule = None if attempts is None else attempts.rule
             trouble = trouble_of_early_break(early_failure.said(), error, rule)
             try:
                 self._try_again(trouble, partial(self._refuse_early, held, early_failure, error), error)

@@ -23,6 +23,8 @@ _HTTP_1_1: Final = b"HTTP/1.1 "
 REQUEST_ID: Final = rb"[!-~]{1,128}+"
 """What can be a provider's own id of an exchange."""
 _is_request_id: Final = re.compile(REQUEST_ID).fullmatch
+_find_date: Final = re.compile(rb"\r\n[Dd][Aa][Tt][Ee]:[ \t]*([!-~](?:[ -~]*[!-~])?)").search
+_find_age: Final = re.compile(rb"\r\n[Aa][Gg][Ee]:").search
 _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 CONNECTION: Final = "connection_options"
@@ -84,6 +86,12 @@ class ResponseHead(Struct):
         if self._pairs is None:
             self._pairs = [(name, value) for name, value, *_ in judge_lines(self.raw)]
         return self._pairs
+
+    @property
+    def date(self) -> bytes | None:
+        """When the host gave this answer; ``None`` where that is not said, or a cache gave it (``Age``)."""
+        found = _find_date(self.raw)
+        return None if found is None or _find_age(self.raw) is not None else found[1]
 
     def with_content_type(self, content_type: bytes) -> ResponseHead:
         """Return the head of the same response with its body in another form, of a length not known yet."""

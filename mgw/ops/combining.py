@@ -45,6 +45,7 @@ COMBINATIONS: Final = {
     "mgw_client_limit_rejections": Combination.TOTAL,
     "mgw_upstream_connections_opened": Combination.TOTAL,
     "mgw_token_refresh_failures": Combination.TOTAL,
+    "mgw_signed_again": Combination.TOTAL,
     "mgw_live_list_failures": Combination.TOTAL,
     "mgw_malformed_requests": Combination.TOTAL,
     "mgw_edge_rejections": Combination.TOTAL,

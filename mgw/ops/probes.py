@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, CredentialRefusal
+from mgw.credentials.signed_again import REFUSALS, Again, another_try
 from mgw.credentials.signing import Signing
 from mgw.dialects.dialect import ModelLister
 from mgw.generation import Generation
@@ -44,6 +45,7 @@ class ProbeResult(Struct, frozen=True):
     status: int
     body: bytes | None
     """The whole body, or ``None`` where it is larger than :data:`MAX_RESPONSE_BYTES`."""
+    headers: RawHeaders = []
 
     def __repr__(self) -> str:
         return f"ProbeResult({self.status})"
@@ -82,6 +84,9 @@ class ModelListRequest:
     provider: Provider
     credential: Credential
     _renewed: bool = False
+    _signing: Signing | None = None
+    """How the last request was signed."""
+    _signed_again: tuple[Again, ...] = ()
 
     @property
     def lister(self) -> ModelLister:
@@ -107,16 +112,29 @@ class ModelListRequest:
         return self.generation.upstreams[self.provider.name].wire
 
     async def _ask(self, call: HostCall) -> ProbeResult:
-        result = await self._send(call)
+        while True:
+            result = await self._send(call)
+            another = await self._another_credential(result)
+            if another is None:
+                return result
+            self.credential = another
+
+    async def _another_credential(self, result: ProbeResult) -> Credential | None:
+        """Return what to ask with once more, where a response refuses the credential or its signature."""
+        credentials = self.generation.credentials[self.provider.name]
+        if self._signing is not None and result.status in REFUSALS:
+            refusal = CredentialRefusal(result.status, result.headers, body=result.body or b"")
+            before = self._signed_again
+            found = await another_try(credentials, self.credential, self._signing, refusal, before)
+            if found is None:
+                return None
+            self._signed_again = (*before, found.reason)
+            self.generation.signed_again.note(self.provider.name, found.reason)
+            return found.credential
         if result.status != UNAUTHORIZED or self._renewed:
-            return result
+            return None
         self._renewed = True
-        provider = self.generation.credentials[self.provider.name]
-        another = await provider.refused(self.credential, CredentialRefusal(UNAUTHORIZED))
-        if another is None:
-            return result
-        self.credential = another
-        return await self._send(call)
+        return await credentials.refused(self.credential, CredentialRefusal(UNAUTHORIZED))
 
     async def _send(self, call: HostCall) -> ProbeResult:
         # here, since treq takes long to import, and few gateways ever ask providers by themselves
@@ -126,10 +144,7 @@ class ModelListRequest:
         upstream = self.generation.upstreams[self.provider.name]
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         own = [*_HEADERS, (b"Content-Type", JSON)] if call.body else list(_HEADERS)
-        headers = self.probe.build_headers(own, self.provider, self.credential)
-        if self.credential.signer is not None:
-            signing = Signing(self.credential.signer, sha256(call.body).digest(), self.probe.wall())
-            headers = signing.signed(call.method, call.target, headers, upstream.address.host_header)
+        headers = self._signed(call, self.probe.build_headers(own, self.provider, self.credential))
         response = await http.request(
             call.method.decode("ascii"),
             ExactURL(upstream.origin + call.target.decode("ascii")),
@@ -138,8 +153,23 @@ class ModelListRequest:
             reactor=as_reactor(self.probe.clock),
             allow_redirects=False,
         )
+        sent_back = [
+            (name, value) for name, values in response.headers.getAllRawHeaders() for value in values
+        ]
+        if self._signing is not None:
+            self._signing.note_answer(sent_back, self.probe.wall())
         try:
-            return ProbeResult(response.code, await response.content())
+            return ProbeResult(response.code, await response.content(), sent_back)
         except MessageLengthError as error:
             forget_frames(error)
-            return ProbeResult(response.code, None)
+            return ProbeResult(response.code, None, sent_back)
+
+    def _signed(self, call: HostCall, headers: RawHeaders) -> RawHeaders:
+        """Return the headers of a request with what signs it, where the credential does."""
+        signer = self.credential.signer
+        if signer is None:
+            return headers
+        digest, now = sha256(call.body).digest(), self.probe.wall()
+        self._signing = Signing(signer, digest, now, signer.correction)
+        address = self.generation.upstreams[self.provider.name].address
+        return self._signing.signed(call.method, call.target, headers, address.host_header)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.renewed_token import RenewedToken
+from mgw.credentials.signed_again import SignedAgain
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.ops import prometheus
 from mgw.ops.exposition import Labels, Table, ValueTable
@@ -31,6 +32,7 @@ class ProviderMetrics:
 
     upstreams: Callable[[], Mapping[str, Upstream]] = _no_upstreams
     credentials: Callable[[], Mapping[str, CredentialProvider]] = _no_credentials
+    signed_again: Callable[[], SignedAgain] = SignedAgain
 
     def tables(self) -> Iterator[Table]:
         """Yield all of it, each table with the numbers of the moment."""
@@ -52,6 +54,7 @@ class ProviderMetrics:
         )
         yield from self._accounts()
         yield self._token_failures()
+        yield self._signed_again()
 
     def _connections(self) -> Table:
         family = prometheus.GaugeMetricFamily(
@@ -112,6 +115,14 @@ class ProviderMetrics:
             if isinstance(source, (RenewedToken, SubscriptionSource))
         ]
         return ValueTable(family, rows)
+
+    def _signed_again(self) -> Table:
+        family = prometheus.CounterMetricFamily(
+            "mgw_signed_again",
+            "Requests signed and sent once more after the provider refused how they were signed.",
+            labels=("provider", "reason"),
+        )
+        return ValueTable(family, [(labels, count) for labels, count in self.signed_again().rows()])
 
 
 def _gauge(name: str, text: str, rows: list[tuple[Labels, float]]) -> Table:

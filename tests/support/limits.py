@@ -386,7 +386,7 @@ NOT_TRIED: Final[tuple[str, ...]] = (
     "mgw.dashboard.profiles.MAX_MODELS",
     "mgw.dashboard.request_list._MAX_CURSOR_CHARS",
     "mgw.dashboard.requests.MAX_REQUESTS",
-    "mgw.exchange.attempts.MAX_REASON_BYTES",
+    "mgw.exchange.credentials.MAX_REASON_BYTES",
     "mgw.exchange.response.MAX_BUFFERED_BYTES",
     "mgw.workers.client_balance.MAX_WORKERS",
     "mgw.workers.forked_process.MAX_MESSAGE_BYTES",

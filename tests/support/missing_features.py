@@ -137,7 +137,7 @@ def _kinds_refused(*kinds: str) -> Callable[[], bool]:
 _BEDROCK: Final = _all(
     _kinds_refused("bedrock", "aws_bedrock", "sagemaker"), partial(not_in_sources, "InvokeModel")
 )
-_SIGV4: Final = _all(partial(provider_refused, auth="aws"), partial(not_in_sources, "AWS4-HMAC-SHA256"))
+_SIGV4: Final = partial(provider_refused, auth="aws")
 _CLAUDE_ON_VERTEX: Final = _all(
     _kinds_refused("vertex", "vertex_anthropic"), partial(not_in_sources, "rawPredict")
 )

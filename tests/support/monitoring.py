@@ -17,6 +17,7 @@ from twisted.internet.task import Clock
 
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.fleet import RedisSettings
+from mgw.credentials.signed_again import Again, SignedAgain
 from mgw.ops.exposition import Table
 from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
@@ -114,10 +115,14 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     state = StateMetrics(
         certificate_expires=lambda: 2e9, counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)}
     )
+    signed_again = SignedAgain()
+    signed_again.note(provider, Again.CLOCK)
     metrics = Metrics(
         frozenset({"chat"}),
         state=state,
-        upstreams=ProviderMetrics(lambda: {provider: upstream}, lambda: {provider: source}),
+        upstreams=ProviderMetrics(
+            lambda: {provider: upstream}, lambda: {provider: source}, lambda: signed_again
+        ),
         loop_delay=LoopDelay(),
         workers=WorkersState(processes=lambda: {0: getpid()}),
         fleet=fleet_tables,

@@ -14,6 +14,7 @@ from botocore.credentials import Credentials  # type: ignore[import-untyped]  # 
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.nouns.secret import Secret
 from mgw.wire.headers import RawHeaders, value_of, values_of
+from tests.support.signing_source import REGION, SERVICE
 
 KEYS: Final = AwsKeys("AKIDCANARY0000000001", Secret("aws-canary+secret/0123456789abcdef012345"))
 SESSION_KEYS: Final = AwsKeys(
@@ -21,8 +22,6 @@ SESSION_KEYS: Final = AwsKeys(
     Secret("aws-canary+secret/abcdef0123456789012345"),
     Secret("session-canary//token+0123456789=="),
 )
-REGION: Final = "eu-central-1"
-SERVICE: Final = "bedrock"
 _AUTHORIZATION: Final = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/, ]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, "
     r"SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
+from mgw.credentials.provider import CredentialRefusal
 from mgw.wire.headers import RawHeaders, value_of
 
 SIGNATURE: Final = b"X-Timed-Signature"
@@ -23,6 +24,15 @@ class TimedSigner:
         """Return the time, and the signature of all that must not change."""
         at = b"%.1f" % now
         return [(TIME, at), (SIGNATURE, signature(self._key, method, target, headers, digest, at))]
+
+    correction = 0.0
+
+    def note_date(self, date: bytes, sent_at: float, received_at: float) -> None:
+        """Learn nothing: its times are only compared."""
+
+    def signs_otherwise(self, refusal: CredentialRefusal, correction: float) -> bool:
+        """Never."""
+        return False
 
 
 def signature(

@@ -13,6 +13,8 @@ from tests.support.bodies import patterned
 from tests.support.channels import post
 from tests.support.exchanges import JSON
 from tests.support.pipelines import Pipeline, answered
+from tests.support.signed_requests import SESSION_KEYS, SigningHost
+from tests.support.signing_source import SigningSource
 from tests.support.timed_auth import SIGNATURE, TIME, signature
 from tests.support.timed_source import TimedKeys
 from tests.support.web_servers import WebServerHarness
@@ -106,3 +108,20 @@ def test_a_wire_sees_what_varies_between_requests_of_one_head() -> None:
         assert up.startswith(b'{"name":"name-%d",' % number)
         assert value_of(headers, b"idempotency-key") == b"name-%d" % number
         harness.connection.send(answered())
+
+
+def test_each_request_of_a_known_head_is_signed_for_aws() -> None:
+    text = CONFIG.replace("sk-canary", "sk-canary, headers: {forward: [x-amzn-trace-id]}")
+    harness = WebServerHarness(pipeline=Pipeline(text, sources={"main": SigningSource(SESSION_KEYS)}))
+    harness.server.wall = lambda: 1_767_322_800.0 + harness.clock.seconds()
+    host = SigningHost(SESSION_KEYS)
+    for number in range(4):
+        body = b'{"model":"main/gpt-x","messages":[{"role":"user","content":"%d"}],"max_tokens":9}' % number
+        varying = f"traceparent: 00-{number:032x}-{1:016x}-00", f"X-Amzn-Trace-Id: Root={number}"
+        path = "/v1/messages" if number == 3 else "/v1/chat/completions"
+        harness.send(post(body, "x-api-key: edge", *varying, JSON, path=path))
+        harness.connection.send(answered())
+        harness.clock.advance(1.0)
+    received = harness.connection.received
+    assert len(host.check_all(received)) == len(set(host.stamps)) == 4
+    assert [b"Root=%d" % number in received for number in range(4)] == [True, True, True, True]

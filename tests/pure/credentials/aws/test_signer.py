@@ -16,14 +16,8 @@ from mgw.nouns.secret import Secret
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.calls import count_calls
 from tests.support.drawn_signatures import draw_many, sign_twice
-from tests.support.signed_requests import (
-    KEYS,
-    REGION,
-    SERVICE,
-    SESSION_KEYS,
-    SigningHost,
-    is_to_be_signed,
-)
+from tests.support.signed_requests import KEYS, SESSION_KEYS, SigningHost, is_to_be_signed
+from tests.support.signing_source import REGION, SERVICE
 
 TARGET: Final = b"/anthropic/v1/messages"
 NOW: Final = 1_767_322_800.0
