@@ -36,7 +36,7 @@ from mgw.exchange.response import (
     WholeResponse,
 )
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
-from mgw.exchange.upstream_head import render_head, request_of, sign_request, vendor_call_of
+from mgw.exchange.upstream_head import render_head, render_signed_head, sign_request, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead, is_encoded
@@ -254,15 +254,15 @@ class Passthrough(Struct, eq=False):
         body, head, self._credential = self.body, self.head, credential
         if head is None or not isinstance(body, (bytes, SplicedBody)):
             request = self._request(credential, upstream)
-        elif signing is None:
-            size = len(body) if isinstance(body, bytes) else body.size
+            if signing is not None:
+                request = sign_request(request, signing, upstream)
+            return upstream.start(request, sink, fresh=fresh)
+        size = len(body) if isinstance(body, bytes) else body.size
+        if signing is None:
             rendered = render_head(head, credential, upstream, size, self.request.values)
-            return upstream.send(head.method, rendered, body, sink, fresh=fresh)
         else:
-            request = request_of(head, credential, body, self.request.values)
-        if signing is not None:
-            request = sign_request(request, signing, upstream)
-        return upstream.start(request, sink, fresh=fresh)
+            rendered = render_signed_head(head, (credential, signing), upstream, size, self.request.values)
+        return upstream.send(head.method, rendered, body, sink, fresh=fresh)
 
     def _request(self, credential: Credential, upstream: Upstream) -> UpstreamRequest:
         """Return the request of a head that is not remembered."""

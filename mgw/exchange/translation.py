@@ -52,7 +52,7 @@ from mgw.exchange.response_translation import (
 )
 from mgw.exchange.text_response import TextResponse
 from mgw.exchange.translated_request import translated_head, wired_head
-from mgw.exchange.upstream_head import render_head, request_of, sign_request
+from mgw.exchange.upstream_head import render_head, render_signed_head
 from mgw.exchange.upstream_headers import secrets_sent
 from mgw.exchange.wired import WiredRequest
 from mgw.memo.client_request import ClientRequest
@@ -123,10 +123,11 @@ class Translation:
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
-        if signing is not None:
-            request = request_of(self.head, credential, self.body, self.request.values)
-            return upstream.start(sign_request(request, signing, upstream), sink, fresh=fresh)
-        head = render_head(self.head, credential, upstream, len(self.body), self.request.values)
+        size, values = len(self.body), self.request.values
+        if signing is None:
+            head = render_head(self.head, credential, upstream, size, values)
+        else:
+            head = render_signed_head(self.head, (credential, signing), upstream, size, values)
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(

@@ -13,7 +13,6 @@ from typing import Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.exchange.body import takes_list
@@ -38,8 +37,11 @@ _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 _MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
 """Stand where the values of one request will; no value of a header can hold such a character."""
+_render_line: Final = b"%b: %b\r\n".__mod__
 _EMPTY_BODY: Final = b"0\r\n\r\n"
 """How the head of a request ends that takes a body and has none."""
+SignedBy = tuple[Credential, Signing]
+"""A credential, and how it signs a request."""
 
 
 def render_head(
@@ -61,17 +63,31 @@ def render_head(
     return b"%b%d\r\n\r\n" % (rendered, size)
 
 
-def request_of(
-    head: UpstreamHead, credential: Credential, body: bytes | BodySource, values: tuple[bytes, ...]
-) -> UpstreamRequest:
-    """Return a request with a head and a credential.
+def render_signed_head(
+    head: UpstreamHead, signed: SignedBy, upstream: Upstream, size: int, values: tuple[bytes, ...]
+) -> bytes:
+    """Return the same as :func:`render_head` with what signs it, of which nothing is kept.
 
-    :param values: of the headers that vary.
+    A signature covers no header whose value varies between requests of one head.
     """
-    value_of_mark = dict(zip(_MARKS, values))  # noqa: B905  there are more marks than values
-    headers = [(name, value_of_mark.get(value, value)) for name, value in head.headers]
-    headers = provider_headers(headers, head.provider, credential)
-    return UpstreamRequest(head.method, head.upstream_target, headers, body)
+    credential, signing = signed
+    headers = head.signed_headers if credential is head.credential else None
+    is_new = headers is None
+    if headers is None:
+        sent = provider_headers(list(head.headers), head.provider, credential)
+        headers = [(b"Host", upstream.address.host_header), *sent]
+    added = signing.signer.sign(head.method, head.upstream_target, headers, signing.digest, signing.now)
+    if is_new:
+        names = {name.lower() for name, _ in added}
+        kept = [pair for pair in headers[1:] if pair[0].lower() not in names]
+        rendered = upstream.render_head(UpstreamRequest(head.method, head.upstream_target, kept))
+        head.keep_rendered(credential, rendered.removesuffix(_EMPTY_BODY))
+        head.signed_headers = headers
+    rendered = head.rendered
+    if values:
+        for mark, value in zip(_MARKS, values):  # noqa: B905  as above
+            rendered = rendered.replace(mark, value, 1)
+    return b"%b%d\r\n%b\r\n" % (rendered, size, b"".join(map(_render_line, added)))
 
 
 def sign_request(request: UpstreamRequest, signing: Signing, upstream: Upstream) -> UpstreamRequest:

@@ -29,6 +29,7 @@ CALLS: Final = {
     "relayed 1 kB, a new traceparent each": 95.1,
     "relayed 1 kB, a new unknown header each": 115.0,
     "relayed 1 kB, a token of an endpoint": 88.0,
+    "relayed 1 kB, signed": 98.0,
     "translated 4 kB, chat to anthropic": 200.1,
     "translated 4 kB, anthropic to chat": 204.1,
     "translated 4 kB, chat to gemini": 197.1,
@@ -89,6 +90,18 @@ def test_a_request_with_a_token_that_is_good_costs_what_a_static_key_does() -> N
         finally:
             gateway.close()
     assert abs(calls[1] - calls[0]) < 0.5
+
+
+def test_a_signature_costs_twelve_calls_at_most() -> None:
+    calls = []
+    for row in ("relayed 1 kB, 20 headers in the answer", "relayed 1 kB, signed"):
+        gateway = MemoryGateway()  # as above
+        try:
+            with work_of(CASES[row], gateway) as work:
+                calls.append(sum(calls_by_function(work).values()))
+        finally:
+            gateway.close()
+    assert calls[1] - calls[0] <= 12
 
 
 @pytest.mark.parametrize("work", CALLS, indirect=True)

@@ -123,6 +123,7 @@ def _relayed() -> list[Case]:
     said, said_like_vendors = _answered(answered), _answered(answered, _VENDOR_HEADERS)
     plain = _always(_post(CHAT, asked))
     with_token = _always(_post(CHAT, sized_request(CHAT, "tok/bench-model", 1024)))
+    signed = _always(_post(CHAT, sized_request(CHAT, "aws/bench-model", 1024)))
 
     def traced(number: int) -> bytes:
         return _post(CHAT, asked, more=b"traceparent: 00-%032x-%016x-01\r\n" % (number + 1, number + 1))
@@ -136,6 +137,7 @@ def _relayed() -> list[Case]:
         Case("relayed 1 kB, a new traceparent each", traced, CHAT, said),
         Case("relayed 1 kB, a new unknown header each", unknown, CHAT, said),
         Case("relayed 1 kB, a token of an endpoint", with_token, "token", said),
+        Case("relayed 1 kB, signed", signed, "signed", said_like_vendors),
     ]
 
 

@@ -12,16 +12,19 @@ from typing import Any
 
 from mgw.app.service import GatewayService
 from mgw.config.load import parse
+from mgw.credentials.aws.keys import AwsKeys
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_request import TokenResponse
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import LogFile
 from tests.support.in_memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
+from tests.support.signing_source import SigningSource
 
 EDGE_KEY = "bench-edge-key"
-PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003, "token": 4004}
-"""Where the provider of each wire is; the last is one of chat whose token comes from an endpoint."""
+PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003, "token": 4004, "signed": 4005}
+"""Where the provider of each wire is; the last two are of chat: the token of one comes from an endpoint, and
+requests to the other are signed."""
 
 _CONFIG = """
 providers:
@@ -33,10 +36,14 @@ providers:
   claude: {{kind: anthropic, base_url: "http://127.0.0.1:4002/v1", api_key: bench-upstream-key}}
   google: {{kind: gemini, base_url: "http://127.0.0.1:4003/v1beta", api_key: bench-upstream-key}}
   tok: {{kind: openai_compat, base_url: "http://127.0.0.1:4004/v1", auth: bearer, api_key: bench-key}}
+  aws: {{kind: openai_compat, base_url: "http://127.0.0.1:4005/v1", auth: bearer, api_key: bench-key}}
 edge_auth: {{enabled: true, keys: ["{edge_key}"]}}
 hooks:
   jsonl: {{output: "{events}"}}
 """
+
+
+_KEYS = AwsKeys("AKIDBENCH00000000001", Secret("bench-secret"), Secret("bench-session-token"))
 
 
 async def _fetch_token() -> TokenResponse:
@@ -61,7 +68,8 @@ class MemoryGateway:
         self._service.startService()
         signal.signal(signal.SIGHUP, before)
         self.client = self.connect()
-        self._use_token("tok", RenewedToken(_fetch_token, "bench"))
+        self._use_source("tok", RenewedToken(_fetch_token, "bench"))
+        self._use_source("aws", SigningSource(_KEYS, provider="aws"))
 
     def connect(self) -> MemoryConnection:
         """Connect one more client."""
@@ -71,10 +79,10 @@ class MemoryGateway:
         """Return the newest connection to the provider of that wire."""
         return self.reactor.connections[PORTS[wire]]
 
-    def _use_token(self, provider: str, token: CredentialProvider) -> None:
-        """Have a provider's credential come from a token source that asks nobody."""
+    def _use_source(self, provider: str, source: CredentialProvider) -> None:
+        """Have a provider's credential come from a source that asks nobody."""
         credentials: Any = self._service.gateway.server.generation.credentials  # Any: others only read it
-        credentials[provider] = token
+        credentials[provider] = source
 
     def close(self) -> None:
         """Stop it, with everything written."""
