@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
@@ -38,13 +38,41 @@ class HeaderEdits(Protocol):
         ...
 
 
+class SigningClock(Protocol):
+    """The clock of a host, as its answers show it."""
+
+    @property
+    def correction(self) -> float:
+        """Seconds that are added to our time to sign in the host's."""
+        ...
+
+    def note(self, date: bytes, sent_at: float, received_at: float) -> None:
+        """Learn from an answer.
+
+        :param date: when the host says that it gave it.
+        :param sent_at: unix seconds at which the request was signed.
+        :param received_at: unix seconds at which the head of the answer came.
+        """
+        ...
+
+
 class Signer(Protocol):
     """Signs requests for a credential, whatever kind of provider they go to."""
+
+    @property
+    def names(self) -> Collection[bytes]:
+        """The lower-case names of the headers that sign a request; no others of these names are sent."""
+        ...
+
+    @property
+    def clock(self) -> SigningClock:
+        """The clock that it signs in."""
+        ...
 
     def sign(
         self, method: bytes, target: bytes, headers: RawHeaders, digest: bytes, now: float
     ) -> RawHeaders:
-        """Return the headers that sign a request, which replace those of the same names.
+        """Return the headers that sign a request.
 
         :param target: path and query as the request line has them.
         :param headers: all that are sent, ``Host`` first, but for ``Content-Length`` and ``Connection``.
@@ -53,24 +81,10 @@ class Signer(Protocol):
         """
         ...
 
-    @property
-    def correction(self) -> float:
-        """Seconds that it adds to a time to sign in the clock of the host."""
-        ...
-
-    def note_date(self, date: bytes, sent_at: float, received_at: float) -> None:
-        """Learn of the host's clock.
-
-        :param date: when the host says that it answered a request.
-        :param sent_at: unix seconds at which the request was signed.
-        :param received_at: unix seconds at which the head of the answer came.
-        """
-        ...
-
     def signs_otherwise(self, refusal: CredentialRefusal, correction: float) -> bool:
         """Whether a request was refused for its time, and would be signed in another one now.
 
-        :param correction: what :attr:`correction` was as it was signed.
+        :param correction: that of :attr:`clock` as it was signed.
         """
         ...
 

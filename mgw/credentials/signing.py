@@ -27,7 +27,7 @@ class Signing(Struct, frozen=True):
     now: float
     """Unix seconds."""
     correction: float = 0.0
-    """What the signer adds to them."""
+    """Seconds that the signer adds to them."""
 
     def __repr__(self) -> str:  # signers hold keys
         return f"Signing(at {self.now})"
@@ -38,7 +38,7 @@ class Signing(Struct, frozen=True):
         :param host: what ``Host`` will say, which is the connection's own to send.
         """
         added = self.signer.sign(method, target, [(b"Host", host), *headers], self.digest, self.now)
-        names = {name.lower() for name, _ in added}
+        names = self.signer.names
         return [*[pair for pair in headers if pair[0].lower() not in names], *added]
 
     def note_answer(self, headers: RawHeaders, received_at: float) -> None:
@@ -48,4 +48,4 @@ class Signing(Struct, frozen=True):
         """
         date = value_of(headers, b"date")
         if date is not None and value_of(headers, b"age") is None:
-            self.signer.note_date(date, self.now, received_at)
+            self.signer.clock.note(date, self.now, received_at)

@@ -32,13 +32,13 @@ def signing_of(
     Hashing raises :class:`GatewayError` ``OVERLOADED`` where a stored body cannot be read.
     """
     if isinstance(body, bytes) and len(body) <= HASHED_BYTES:
-        return Signing(signer, sha256(body).digest(), exchange.now(), signer.correction)
+        return Signing(signer, sha256(body).digest(), exchange.now(), signer.clock.correction)
     return _hashed(exchange, signer, body)
 
 
 async def _hashed(exchange: Exchange, signer: Signer, body: bytes | BodySource) -> Signing:
     digest = await digest_of(body, exchange.offload)
-    return Signing(signer, digest, exchange.now(), signer.correction)
+    return Signing(signer, digest, exchange.now(), signer.clock.correction)
 
 
 async def digest_of(body: bytes | BodySource, offload: Offload) -> bytes:

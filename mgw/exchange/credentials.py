@@ -70,7 +70,7 @@ def credentials_of_upload(credentials: CredentialProvider, request: ClientReques
 def note_answer(exchange: Exchange, signing: Signing, head: ResponseHead) -> None:
     """Have the signer learn of the host's clock."""
     if (date := head.date) is not None:
-        signing.signer.note_date(date, signing.now, exchange.now())
+        signing.signer.clock.note(date, signing.now, exchange.now())
 
 
 async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:

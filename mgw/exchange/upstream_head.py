@@ -71,18 +71,15 @@ def render_signed_head(
     A signature covers no header whose value varies between requests of one head.
     """
     credential, signing = signed
-    headers = head.signed_headers if credential is head.credential else None
-    is_new = headers is None
-    if headers is None:
-        sent = provider_headers(list(head.headers), head.provider, credential)
-        headers = [(b"Host", upstream.address.host_header), *sent]
-    added = signing.signer.sign(head.method, head.upstream_target, headers, signing.digest, signing.now)
-    if is_new:
-        names = {name.lower() for name, _ in added}
-        kept = [pair for pair in headers[1:] if pair[0].lower() not in names]
-        rendered = upstream.render_head(UpstreamRequest(head.method, head.upstream_target, kept))
+    signer = signing.signer
+    if credential is not head.credential:
+        headers = provider_headers(list(head.headers), head.provider, credential)
+        headers = [pair for pair in headers if pair[0].lower() not in signer.names]
+        rendered = upstream.render_head(UpstreamRequest(head.method, head.upstream_target, headers))
         head.keep_rendered(credential, rendered.removesuffix(_EMPTY_BODY))
-        head.signed_headers = headers
+        head.signed_headers = ((b"Host", upstream.address.host_header), *headers)
+    headers = list(head.signed_headers)
+    added = signer.sign(head.method, head.upstream_target, headers, signing.digest, signing.now)
     rendered = head.rendered
     if values:
         for mark, value in zip(_MARKS, values):  # noqa: B905  as above

@@ -49,9 +49,8 @@ class UpstreamHead:
     """The credential that :attr:`rendered` was made with: no other request may be sent with its bytes."""
     rendered: bytes = b""
     """The head up to the digits of its length, with that credential in it."""
-    signed_headers: RawHeaders | None = None
-    """All headers that are sent with that credential, ``Host`` first, but for those that sign a request;
-    ``None``: none do."""
+    signed_headers: SentLines = ()
+    """What a signature is made of where that credential signs: all headers but its own, ``Host`` first."""
 
     def keep_rendered(self, credential: Credential, rendered: bytes) -> None:
         """Remember the bytes for the credential that is in use, and forget those for the one before it."""

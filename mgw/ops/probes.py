@@ -170,6 +170,6 @@ class ModelListRequest:
         if signer is None:
             return headers
         digest, now = sha256(call.body).digest(), self.probe.wall()
-        self._signing = Signing(signer, digest, now, signer.correction)
+        self._signing = Signing(signer, digest, now, signer.clock.correction)
         address = self.generation.upstreams[self.provider.name].address
         return self._signing.signed(call.method, call.target, headers, address.host_header)

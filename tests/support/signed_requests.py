@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
-from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # as above
-from botocore.credentials import Credentials  # type: ignore[import-untyped]  # as above
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.nouns.secret import Secret

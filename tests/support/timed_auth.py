@@ -12,11 +12,23 @@ SIGNATURE: Final = b"X-Timed-Signature"
 TIME: Final = b"X-Timed-At"
 
 
+class OurClock:
+    """The clock of a host that has the same as we."""
+
+    correction = 0.0
+
+    def note(self, date: bytes, sent_at: float, received_at: float) -> None:
+        """Learn nothing."""
+
+
 class TimedSigner:
     """Signs with one key."""
 
+    names = frozenset({SIGNATURE.lower(), TIME.lower()})
+
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self.clock = OurClock()
 
     def sign(
         self, method: bytes, target: bytes, headers: RawHeaders, digest: bytes, now: float
@@ -24,11 +36,6 @@ class TimedSigner:
         """Return the time, and the signature of all that must not change."""
         at = b"%.1f" % now
         return [(TIME, at), (SIGNATURE, signature(self._key, method, target, headers, digest, at))]
-
-    correction = 0.0
-
-    def note_date(self, date: bytes, sent_at: float, received_at: float) -> None:
-        """Learn nothing: its times are only compared."""
 
     def signs_otherwise(self, refusal: CredentialRefusal, correction: float) -> bool:
         """Never."""

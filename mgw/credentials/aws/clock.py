@@ -53,9 +53,13 @@ class HostClock:
         :param sent_at: unix seconds at which the request was signed.
         :param received_at: unix seconds at which the head of the answer came.
         """
-        seconds = self._seconds_of(date)
-        if seconds is None or not 0 <= received_at - sent_at <= MAX_WAIT_SECONDS:
+        match = _read_date(date)
+        if match is None or not 0 <= received_at - sent_at <= MAX_WAIT_SECONDS:
             return
+        day, hours, minutes, seconds_of_minute = match.groups()
+        if day != self._day and not self._begin_day(day):
+            return
+        seconds = self._day_began + int(hours) * 3600 + int(minutes) * 60 + int(seconds_of_minute)
         earliest, latest = seconds - received_at, seconds + 1 - sent_at  # a date has no fractions
         offset = self._offset = min(max(self._offset or 0.0, earliest), latest)
         is_off = abs(offset) > MOST_SECONDS
@@ -76,18 +80,14 @@ class HostClock:
             return True
         return error_type in MAYBE_SKEWED and abs(self._offset - correction) > MOST_SECONDS
 
-    def _seconds_of(self, date: bytes) -> float | None:
-        match = _read_date(date)
-        if match is None:
-            return None
-        day, hours, minutes, seconds = match.groups()
-        if day != self._day:
-            try:
-                began = parsedate_to_datetime(f"{day.decode()} 00:00:00 GMT").timestamp()
-            except (ValueError, OverflowError):
-                return None
-            self._day, self._day_began = day, began
-        return self._day_began + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    def _begin_day(self, day: bytes) -> bool:
+        """Find out when a day began; false: there is no such day."""
+        try:
+            began = parsedate_to_datetime(f"{day.decode()} 00:00:00 GMT").timestamp()
+        except (ValueError, OverflowError):
+            return False
+        self._day, self._day_began = day, began
+        return True
 
     def _warn(self, offset: float) -> None:
         _log.warn(

@@ -30,6 +30,8 @@ AUTHORIZATION: Final = b"Authorization"
 DATE: Final = b"X-Amz-Date"
 CONTENT_HASH: Final = b"X-Amz-Content-SHA256"
 TOKEN: Final = b"X-Amz-Security-Token"
+_NAMES: Final = frozenset({AUTHORIZATION.lower(), DATE.lower(), CONTENT_HASH.lower()})
+_NAMES_OF_SESSION: Final = _NAMES | {TOKEN.lower()}
 MAX_KEPT: Final = 256
 """How many heads are remembered by what they have in common."""
 MAX_KEPT_BYTES: Final = 4 * 1024
@@ -75,7 +77,10 @@ class SigV4:
     :raises ValueError: the key or its token hold what cannot stand in a header.
     """
 
-    __slots__ = ("_day", "_kept", "_key_of_day", "_keys", "_region", "_scope", "_service", "_token", "clock")
+    __slots__ = (
+        *("_day", "_keys", "_kept", "_key_of_day", "_region", "_scope", "_service", "_token"),
+        *("clock", "names"),
+    )
 
     def __init__(self, keys: AwsKeys, region: str, service: str, clock: HostClock) -> None:
         token = None if keys.session_token is None else keys.session_token.reveal()
@@ -87,14 +92,10 @@ class SigV4:
         self._day = self._scope = self._key_of_day = b""
         self._kept: dict[_Key, _Prepared] = {}
         self.clock = clock
+        self.names = _NAMES if token is None else _NAMES_OF_SESSION
 
     def __repr__(self) -> str:  # it holds a secret
         return f"SigV4({self._keys!r}, {self._service.decode()} in {self._region.decode()})"
-
-    @property
-    def correction(self) -> float:
-        """Seconds that are added to a time to sign in the host's clock."""
-        return self.clock.correction
 
     def sign(
         self, method: bytes, target: bytes, headers: RawHeaders, digest: bytes, now: float
@@ -117,10 +118,6 @@ class SigV4:
         )
         added = [(DATE, stamp), (CONTENT_HASH, payload_hash), (AUTHORIZATION, authorization)]
         return added if self._token is None else [*added, (TOKEN, self._token)]
-
-    def note_date(self, date: bytes, sent_at: float, received_at: float) -> None:
-        """Learn of the host's clock."""
-        self.clock.note(date, sent_at, received_at)
 
     def signs_otherwise(self, refusal: CredentialRefusal, correction: float) -> bool:
         """Whether a request was refused for its time, and would be signed in another one now."""
