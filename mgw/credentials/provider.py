@@ -65,6 +65,11 @@ class Signer(Protocol):
         ...
 
     @property
+    def own_prefix(self) -> bytes:
+        """Headers of a client whose lower-case names begin so are not sent, whatever is forwarded else."""
+        ...
+
+    @property
     def clock(self) -> SigningClock:
         """The clock that it signs in."""
         ...

@@ -29,9 +29,12 @@ def forwarded_names(provider: Provider) -> frozenset[bytes]:
 
 
 def provider_headers(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:
-    """Return ``headers`` with the operator's edits, what the kind requires, and the credential."""
+    """Return a client's headers with the operator's edits, what the kind requires, and the credential."""
     if credential.headers is not None:
         headers = credential.headers.apply(headers)
+    if credential.signer is not None:
+        prefix = credential.signer.own_prefix
+        headers = [pair for pair in headers if not pair[0].lower().startswith(prefix)]
     edits = provider.headers
     replaced = _lowered((*edits.set, *edits.remove))
     if replaced:

@@ -33,6 +33,7 @@ _CREDENTIAL_PATTERNS: Final = tuple(
         r"(?<![\w-])([\w-]*(?:key|token|secret|password)(?:=|%3d))[^\s&\"'<>;,)]+",  # of a query or a form
         r"(?<![\w-])((?:proxy-)?authorization[\"']*\s*[:,=]\s*b?[\"']?(?:[a-z]+ +)?)[^\s\"',;)]+",
         r"(?<![\w-])(x-(?:goog-)?api-key[\"']*\s*[:,=]\s*b?[\"']?)[^\s\"',;)]+",
+        r"(?<!\w)(signature(?:=|%3d))[0-9a-f]{64}(?![0-9a-f])",  # SigV4
         r"(?<!\w)(bearer\s+)[\w.~+/=-]{8,}",
         r"(?<!\w)(token\s+)(?:(?=[a-z.~+/=_-]*\d)[\w.~+/=-]{8,}|[\w.~+/=-]{24,})",  # not "token limitation"
         r"(?<![\w-])()(?:sk-[\w-]{8,}|AIza[\w-]{10,}|ya29\.[\w.-]{10,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)",

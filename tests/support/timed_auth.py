@@ -24,6 +24,7 @@ class OurClock:
 class TimedSigner:
     """Signs with one key."""
 
+    own_prefix = b"x-timed-"
     names = frozenset({SIGNATURE.lower(), TIME.lower()})
 
     def __init__(self, key: bytes) -> None:

@@ -30,6 +30,7 @@ AUTHORIZATION: Final = b"Authorization"
 DATE: Final = b"X-Amz-Date"
 CONTENT_HASH: Final = b"X-Amz-Content-SHA256"
 TOKEN: Final = b"X-Amz-Security-Token"
+_OWN_PREFIX: Final = b"x-amz-"
 _NAMES: Final = frozenset({AUTHORIZATION.lower(), DATE.lower(), CONTENT_HASH.lower()})
 _NAMES_OF_SESSION: Final = _NAMES | {TOKEN.lower()}
 MAX_KEPT: Final = 256
@@ -79,7 +80,7 @@ class SigV4:
 
     __slots__ = (
         *("_day", "_keys", "_kept", "_key_of_day", "_region", "_scope", "_service", "_token"),
-        *("clock", "names"),
+        *("clock", "names", "own_prefix"),
     )
 
     def __init__(self, keys: AwsKeys, region: str, service: str, clock: HostClock) -> None:
@@ -92,6 +93,7 @@ class SigV4:
         self._day = self._scope = self._key_of_day = b""
         self._kept: dict[_Key, _Prepared] = {}
         self.clock = clock
+        self.own_prefix = _OWN_PREFIX
         self.names = _NAMES if token is None else _NAMES_OF_SESSION
 
     def __repr__(self) -> str:  # it holds a secret

@@ -33,7 +33,7 @@ providers:
     api_key: sk-ant-canary
     headers:
       set: {X-Amzn-Bedrock-GuardrailVersion: "a   b", x-amz-date: "20000101T000000Z"}
-      forward: [x-amzn-trace-id]
+      forward: [x-amzn-trace-id, x-amz-target, X-Amz-Security-Token, x-amzn-bedrock-trace]
 defaults: {anthropic_dialect: claude, openai_dialect: main, gemini_dialect: claude}
 aliases: {several: [main/gpt, claude/c], fast: main/gpt-5}
 health_checks: {enabled: true}
@@ -49,6 +49,8 @@ CLIENT: Final[RawHeaders] = [
     (b"X-Amzn-Trace-Id", b"Root=1"),
     (b"X-Amz-Date", b"20000101T000000Z"),
     (b"x-amz-target", b"Steal.It"),
+    (b"X-Amz-Security-Token", b"Steal.It"),
+    (b"X-Amzn-Bedrock-Trace", b"ENABLED"),
     (b"x-api-key", b"edge-canary"),
     (b"Authorization", b"Bearer edge-canary"),
 ]
@@ -181,3 +183,17 @@ def test_a_live_list_and_the_health_are_signed() -> None:
     ]
     assert [body for _, body in found] == [b"", b""]
     assert host.stamps == ["20260102T030000Z"] * 2
+
+
+def test_a_clients_own_headers_of_signatures_never_go_up() -> None:
+    """Whatever ``headers.forward`` says; with a key without a session nothing takes the token's place."""
+    pipeline = Pipeline(CONFIG, sources={"claude": SigningSource(KEYS)}, wall=1_767_322_800.0)
+    pipeline.ask("/v1/messages", MESSAGE, CLIENT)
+    SigningHost(KEYS).check_all(pipeline.connection.received)
+    _, headers, _ = pipeline.received()
+    names = [name.lower() for name, _ in headers]
+    assert b"x-amzn-bedrock-trace" in names
+    assert sorted(name for name in names if name.startswith(b"x-amz-")) == [
+        b"x-amz-content-sha256",
+        b"x-amz-date",
+    ]

@@ -140,6 +140,16 @@ def test_a_credential_that_is_the_whole_value_is_not_shown(value: str, before: s
     assert "CANARY" not in shown(exchange(model=before + value, upstream_request_id=before + value))
 
 
+@pytest.mark.parametrize("prefix", ["Authorization: AWS4-HMAC-SHA256 Credential=", "", "?X-Amz-Credential="])
+def test_a_signature_of_aws_is_not_shown(prefix: str) -> None:
+    signature = "0123456789abcdef" * 4
+    said = f"{prefix}AKIACANARY0123456789/20260102/us-east-1/bedrock/aws4_request, Signature={signature}"
+    assert signature not in hide_credentials(said)
+    assert "AKIACANARY" not in hide_credentials(said)
+    assert signature not in format_value(f"/x?X-Amz-Signature%3D{signature}")
+    assert "Signature=wrong" in hide_credentials("Signature=wrong")
+
+
 @given(value=st.text(st.sampled_from("ask-_/:%3dAIza.xyeJ0123456789"), max_size=40))
 def test_any_bare_value_is_one_that_needs_no_redaction(value: str) -> None:
     assert hide_credentials(value) == redact_patterns(value)
