@@ -167,6 +167,39 @@ def test_the_next_target_of_an_alias_is_signed_for_itself() -> None:
     assert target == b"/anthropic/v1/messages"
 
 
+def test_a_retry_is_signed_at_its_own_time() -> None:
+    source = SigningSource(KEYS)
+    pipeline = Pipeline(CONFIG + "retries: {attempts: 1}\n", sources={"main": source}, wall=1_767_322_800.0)
+    pipeline.ask(body=CHAT, headers=CLIENT)
+    pipeline.connection.send(answered(b"{}", b"503 Busy").replace(b"X-Up", b"Retry-After: 3\r\nX-Up"))
+    pipeline.clock.advance(3.0)
+    host = SigningHost(KEYS)
+    host.check_all(b"".join(connection.received for connection in pipeline.endpoint.connections))
+    assert host.stamps == ["20260102T030000Z", "20260102T030003Z"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/v1/chat/completions", CHAT, id="relayed"),
+        pytest.param("/v1/messages", MESSAGE.replace(b"claude/c", b"main/gpt"), id="translated"),
+    ],
+)
+def test_a_refusal_that_quotes_what_was_signed_shows_nobody_the_secrets(path: str, body: bytes) -> None:
+    pipeline = pipeline_of("main")
+    token = SESSION_KEYS.session_token
+    assert token is not None
+    client, _ = pipeline.ask(path, body, OPENAI)
+    said = f"The canonical string should have been 'POST\n/\nx-amz-security-token:{token.reveal()}\n'"
+    error = {"message": said, "error": {"message": said, "type": "x", "param": None, "code": None}}
+    pipeline.connection.send(answered(json.dumps(error).encode(), b"403 Forbidden"))
+    assert client.status == 403
+    assert b"canonical string should" in client.body
+    assert b"session-canary" not in client.body
+    assert "session-canary" not in str(pipeline.event().error_message)
+    assert "canonical string should" in str(pipeline.event().error_message)
+
+
 def test_a_live_list_and_the_health_are_signed() -> None:
     providers, host = Providers(pipeline=pipeline_of("main")), SigningHost(SESSION_KEYS)
     providers.probe.wall = lambda: 1_767_322_800.0
