@@ -49,6 +49,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/credentials/test_store.py::test_a_store_that_is_too_large_says_so": (
         "mgw.credentials.subscription.store.MAX_BYTES",
     ),
+    "tests/pure/credentials/aws/test_clock.py::test_an_answer_says_something_for_fifteen_minutes": (
+        "mgw.credentials.aws.clock.MAX_WAIT_SECONDS",
+    ),
     "tests/pure/dialects/test_limits.py::test_exactly_so_much_passes_and_one_more_does_not": (
         "mgw.dialects.anthropic.stream_writer.MAX_BLANK",
         "mgw.dialects.gemini.speech._MAX_CHARACTERS",
@@ -345,6 +348,8 @@ NOBODY_SEES: Final[dict[str, tuple[str, ...]]] = {
         "mgw.upstream.connection.MAX_JOINED_BYTES",
     ),
     "how much is kept to be faster: without it the same comes, later": (
+        "mgw.credentials.aws.signer.MAX_KEPT",
+        "mgw.credentials.aws.signer.MAX_KEPT_BYTES",
         "mgw.dialects.gemini.request._MAX_KEPT_CHARS",
         "mgw.dialects.metering.MAX_SHAPES",
         "mgw.dialects.metering._MAX_SHAPED_BYTES",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from twisted.logger import capturedLogs, formatEvent
 
-from mgw.credentials.aws.clock import MOST_SECONDS, HostClock
+from mgw.credentials.aws.clock import MAX_WAIT_SECONDS, MOST_SECONDS, HostClock
 
 
 class Attempt(Struct, frozen=True):
@@ -105,6 +105,20 @@ def test_an_answer_that_was_long_in_the_making_does_not_move_a_clock_that_is_rig
     clock, sent = HostClock("main"), 1_767_322_800.0
     clock.note(date_of(sent + 800), sent, sent + 800)
     assert clock.correction == 0.0
+
+
+@pytest.mark.parametrize(("wait", "is_off"), [(MAX_WAIT_SECONDS, True), (MAX_WAIT_SECONDS + 1, False)])
+def test_an_answer_says_something_for_fifteen_minutes(wait: float, is_off: bool) -> None:
+    clock, sent = HostClock("main"), 1_767_322_800.0
+    clock.note(date_of(sent + wait + 300), sent, sent + wait)
+    assert (clock.correction != 0, MAX_WAIT_SECONDS) == (is_off, 900)
+
+
+@pytest.mark.parametrize(("offset", "correction"), [(240, 0), (241, 241), (-240, 0), (-242, -241)])
+def test_a_difference_of_four_minutes_is_not_corrected(offset: int, correction: float) -> None:
+    clock, sent = HostClock("main"), 1_767_322_800.0
+    clock.note(date_of(sent + offset), sent, sent)
+    assert clock.correction == correction
 
 
 def test_a_request_signed_before_the_clock_was_corrected_is_signed_again() -> None:
