@@ -421,7 +421,7 @@ def _of_base_url(provider: Provider) -> list[str]:
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
         wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"
         return [] if row.family is Family.OPENAI else [wire]
-    if any(map(row.version.fullmatch, segments)):
+    if row.version is None or any(map(row.version.fullmatch, segments)):
         return []
     usual = " or ".join(row.versions)
     return [

@@ -52,11 +52,7 @@ _KIND_MEANT: Final = MappingProxyType(
     {name: row.kind for row in KINDS.values() for name in row.mistaken_names}
 )
 _VERTEX: Final = frozenset({"vertex", "vertexai", "vertex_ai", "google_vertex", "gcp"})
-_CLAUDE_ON_VERTEX: Final = frozenset(
-    {"anthropic_vertex", "vertex_anthropic", "vertex_ai_anthropic", "vertex_claude"}
-)
-_AMAZON: Final = frozenset({"aws", "aws_bedrock", "amazon_bedrock", "bedrock", "bedrock_converse"})
-_NOT_SUPPORTED: Final = f"is not supported yet; {_SEE} lists the providers that are"
+_AMAZON: Final = frozenset({"aws", "amazon", "aws_bedrock", "amazon_bedrock", "bedrock_converse"})
 
 
 def kind_hint(word: str) -> str | None:
@@ -72,8 +68,11 @@ def kind_hint(word: str) -> str | None:
     if name in _VERTEX:
         return (
             "for Gemini on Vertex AI, write kind: gemini with the base_url of Vertex AI and auth: adc; "
-            f"Claude on Vertex AI {_NOT_SUPPORTED}"
+            f"for Claude there, kind: vertex_anthropic ({_SEE})"
         )
-    if name in _CLAUDE_ON_VERTEX:
-        return f"Claude on Vertex AI {_NOT_SUPPORTED}"
-    return f"the API of Amazon Bedrock {_NOT_SUPPORTED}" if name in _AMAZON else None
+    if name in _AMAZON:
+        return (
+            "for Claude on Amazon Bedrock, write kind: bedrock; for other models there, kind: openai_compat "
+            f"with the base_url of Bedrock's OpenAI-compatible API ({_SEE})"
+        )
+    return None

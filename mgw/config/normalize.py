@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 
 from mgw.config.authentication import settle_authentication
 from mgw.config.auths import CREDENTIALS, AuthMode, keys_of
+from mgw.config.aws import REGION_VARIABLES, region_in_environment
+from mgw.config.aws_hosts import regional_address
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.dashboard import settle_dashboard
 from mgw.config.edge_auth import settle_edge_auth
@@ -251,7 +253,8 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         return provider
     _check_capabilities(provider.kind, provider.own_capabilities, (*path, "capabilities"), context)
     _check_chat(provider, path, context)
-    base_url = _base_url(provider.kind, provider.base_url, (*path, "base_url"), context)
+    region = None if KINDS[provider.kind].regional_url is None else region_in_environment(context)
+    base_url = _base_url(provider.kind, provider.base_url, region, (*path, "base_url"), context)
     _check_version(provider.kind, base_url, provider.api_version, (*path, "api_version"), context)
     refuses = base_url == KINDS[provider.kind].base_url
     if (
@@ -312,14 +315,18 @@ def _proxy(provider: Provider, path: Path, context: LoadContext) -> ProxyAddress
     return context.address_from(provider.proxy_env, by_name, parse_proxy)
 
 
-def _base_url(kind: Kind, url: str | None, path: Path, context: LoadContext) -> str:
+def _base_url(kind: Kind, url: str | None, region: str | None, path: Path, context: LoadContext) -> str:
     if url is not None:
         return url
-    usual = KINDS[kind].base_url
+    row = KINDS[kind]
+    usual = row.base_url
+    if row.regional_url is not None and region is not None:
+        usual = regional_address(row.regional_url, region)
     if usual is None and not context.report.has_problem_below(path):
-        context.report.add(
-            path, f"missing, expected the address of the host: there is no default for kind {kind}"
-        )
+        reason = f"there is no default for kind {kind}"
+        if row.regional_url is not None:
+            reason += f" unless {' or '.join(REGION_VARIABLES)} names the region"
+        context.report.add(path, f"missing, expected the address of the host: {reason}")
     return usual or ""
 
 

@@ -107,7 +107,17 @@ def _max_tokens_fields() -> str:
 def _base_urls() -> str:
     """Say which kinds have which address by default."""
     found = [f"``{KINDS[kind].base_url}`` for ``{kind}``" for kind in kinds_where(lambda row: row.base_url)]
-    return f"{', '.join(found)}; required for {enumerated(_code(kinds_where(lambda row: not row.base_url)))}"
+    found += [
+        f"``{row.regional_url.format(region='REGION', suffix='amazonaws.com')}`` for ``{row.kind}``"
+        for row in KINDS.values()
+        if row.regional_url is not None
+    ]
+    return f"{', '.join(found)}; required for {enumerated(_code(kinds_where(has_no_address)))}"
+
+
+def has_no_address(row: KindRow) -> bool:
+    """Whether providers of a kind must say where their host is."""
+    return row.base_url is None and row.regional_url is None
 
 
 def _kinds(having: Callable[[KindRow], object]) -> str:
@@ -127,7 +137,8 @@ class _Hosts(Settings):
     """The key of its block."""
     kind: KindName = required(
         "API of the provider",
-        "``openai_compat`` is any other host with an OpenAI-compatible API.",
+        "``openai_compat`` is any other host with an OpenAI-compatible API. ``bedrock`` is Claude on Amazon "
+        "Bedrock by InvokeModel, and ``vertex_anthropic`` is Claude on Vertex AI.",
     )
     base_url: BaseUrl = setting(
         "Address of the provider with the version prefix (``…/v1``, ``…/v1beta``)",

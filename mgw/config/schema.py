@@ -23,6 +23,7 @@ from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
+from mgw.config.provider import has_no_address
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
@@ -228,7 +229,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 "then": _needs_any(["base_url"]),
             },
             {
-                "if": _spelled(*kinds_where(lambda row: row.base_url is None)),
+                "if": _spelled(*kinds_where(has_no_address)),
                 "then": _needs_any(["base_url"]),
             },
             {

@@ -3,7 +3,8 @@
 Sources: contract 2.7 and 2.8 (default capabilities, what a kind cannot do), contract 3.8 (key headers and
 required headers), contract 8.9 (what hosts of OpenAI's wire take); for Azure OpenAI,
 Microsoft's pages on the life cycle of its API and its REST references of the versions ``v1`` and
-``2024-10-21``.
+``2024-10-21``; for Claude on Amazon Bedrock and on Vertex AI, botocore's model of ``bedrock-runtime`` and
+Anthropic's own SDK.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """What OpenTelemetry's GenAI conventions call the provider (``gen_ai.provider.name``)."""
     base_url: str | None = None
     """The vendor's own address, which rejects requests without a credential; ``None``: hosts are many."""
-    versions: tuple[str, ...]
-    """Endings of a base address that are usual for the kind, as ``--check`` names them."""
-    version: re.Pattern[str]
+    regional_url: str | None = None
+    """The same where the vendor has an address in each region: ``{region}`` and ``{suffix}`` stand in it."""
+    versions: tuple[str, ...] = ()
+    """Endings of a base address that are usual for the kind, as ``--check`` names them; empty: the version
+    of the API stands elsewhere."""
+    version: re.Pattern[str] | None = None
     """A segment of such an address; ``--check`` warns about addresses without one."""
     version_parameter: str | None = None
     """The parameter of each call's query that says the version of the API (``api_version``)."""
@@ -165,6 +169,35 @@ KINDS: Final = MappingProxyType(
                 version=re.compile("v1"),
                 key_header=b"x-api-key",
                 required_headers=((b"anthropic-version", b"2023-06-01"),),
+                capabilities=_TEXT,
+                impossible=_ALL - _TEXT,
+            ),
+            KindRow(
+                kind=Kind.BEDROCK,
+                vendor="Amazon Bedrock",
+                dialects=(DialectName.ANTHROPIC,),
+                chat_path="/model/{model}/invoke",
+                wire="bedrock",
+                takes_breakpoints=True,
+                mistaken_names=("anthropic_bedrock", "bedrock_anthropic", "claude_bedrock", "bedrock_claude"),
+                genai_name="aws.bedrock",
+                regional_url="https://bedrock-runtime.{region}.{suffix}",
+                key_header=b"Authorization",
+                key_prefix=b"Bearer ",
+                capabilities=_TEXT,
+                impossible=_ALL - _TEXT,
+            ),
+            KindRow(
+                kind=Kind.VERTEX_ANTHROPIC,
+                vendor="Vertex AI",
+                dialects=(DialectName.ANTHROPIC,),
+                chat_path="/models/{model}:rawPredict",
+                wire="vertex_anthropic",
+                takes_breakpoints=True,
+                mistaken_names=("anthropic_vertex", "vertex_ai_anthropic", "vertex_claude", "claude_vertex"),
+                genai_name="gcp.vertex_ai",
+                key_header=b"Authorization",
+                key_prefix=b"Bearer ",
                 capabilities=_TEXT,
                 impossible=_ALL - _TEXT,
             ),

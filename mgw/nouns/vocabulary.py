@@ -53,6 +53,8 @@ class Kind(StrEnum):
     OPENAI_COMPAT = "openai_compat"
     AZURE_OPENAI = "azure_openai"
     ANTHROPIC = "anthropic"
+    BEDROCK = "bedrock"
+    VERTEX_ANTHROPIC = "vertex_anthropic"
     GEMINI = "gemini"
 
 
@@ -180,6 +182,8 @@ KIND_SPELLINGS: Final = MappingProxyType(
         "azure_openai": Kind.AZURE_OPENAI,
         "anthropic": Kind.ANTHROPIC,
         "beta": Kind.ANTHROPIC,
+        "bedrock": Kind.BEDROCK,
+        "vertex_anthropic": Kind.VERTEX_ANTHROPIC,
         "gemini": Kind.GEMINI,
         "gamma": Kind.GEMINI,
         "google": Kind.GEMINI,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.nouns.kinds import KINDS, KindRow
+from mgw.nouns.kinds import KindRow
 from mgw.nouns.vocabulary import Capability, DialectName, Kind
 
 ROW: Final = KindRow(
@@ -12,8 +12,6 @@ ROW: Final = KindRow(
     dialects=(DialectName.ANTHROPIC,),
     chat_path="/messages",
     wire="framed",
-    versions=("",),
-    version=KINDS[Kind.ANTHROPIC].version,
     key_header=b"x-framed-key",
     capabilities=frozenset({Capability.TEXT}),
 )

@@ -134,13 +134,8 @@ def _kinds_refused(*kinds: str) -> Callable[[], bool]:
     return _all(*(partial(provider_refused, kind=kind, base_url="https://a.example/v1") for kind in kinds))
 
 
-_BEDROCK: Final = _all(
-    _kinds_refused("bedrock", "aws_bedrock", "sagemaker"), partial(not_in_sources, "InvokeModel")
-)
 _SIGV4: Final = partial(provider_refused, auth="aws")
-_CLAUDE_ON_VERTEX: Final = _all(
-    _kinds_refused("vertex", "vertex_anthropic"), partial(not_in_sources, "rawPredict")
-)
+_CONVERSE: Final = _all(_kinds_refused("bedrock_converse", "sagemaker"), partial(not_in_sources, "/converse"))
 _NO_REALTIME_BRIDGE: Final = _all(
     partial(no_bridge, "realtime_ws", "gemini"),
     partial(no_bridge, "gemini_bidi", "openai"),
@@ -218,12 +213,10 @@ MISSING: Final[tuple[Missing, ...]] = (
         "prompts and answers are never stored",
         partial(no_field_of_events, "prompt", "messages", "answer"),
     ),
-    Missing(_COMING, "the native API of Bedrock", _all(_BEDROCK, _SIGV4, _CLAUDE_ON_VERTEX)),
+    Missing(_COMING, "Bedrock's Converse API, SageMaker", _CONVERSE),
     Missing(_COMING, "managed identities of Azure", partial(provider_refused, auth="managed_identity")),
     Missing(_COMING, "are not supported", _kinds_refused("cohere", "replicate", "watsonx")),
-    Missing(
-        _COMPARISON, "the APIs of Amazon Bedrock, and Claude on Vertex AI", _all(_BEDROCK, _CLAUDE_ON_VERTEX)
-    ),
+    Missing(_COMPARISON, "Bedrock's Converse API", _CONVERSE),
     Missing(_COMPARISON, "an MCP gateway", _NO_MCP),
     Missing(_COMPARISON, "guardrails: filters for prompts and answers", _NO_GUARDRAILS),
     Missing(_COMPARISON, "a response cache, semantic or exact", _NO_CACHE),
@@ -236,8 +229,7 @@ MISSING: Final[tuple[Missing, ...]] = (
         "gRPC, HTTP/2",
         _all(partial(not_in_sources, "import h2"), partial(not_in_sources, "import grpc")),
     ),
-    Missing("docs/providers.rst", "(:rawPredict), which is not supported", _CLAUDE_ON_VERTEX),
-    Missing("docs/providers.rst", "Bedrock's native API (Converse, InvokeModel)", _all(_BEDROCK, _SIGV4)),
+    Missing("docs/providers.rst", "Bedrock's Converse API is not supported", _CONVERSE),
     Missing("docs/fleet.rst", "Redis Cluster is not supported", _NO_REDIS_CLUSTER),
     *(
         Missing(page, words, _NO_REALTIME_BRIDGE)

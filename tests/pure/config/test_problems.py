@@ -162,7 +162,10 @@ def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said:
     [
         (
             "api_key: k",
-            "kind: missing, expected one of openai, openai_compat, azure_openai, anthropic, gemini",
+            (
+                "kind: missing, expected one of openai, openai_compat, azure_openai, anthropic, bedrock, "
+                "vertex_anthropic, gemini"
+            ),
         ),
         (
             "kind: antropic",
@@ -170,7 +173,10 @@ def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said:
         ),
         (
             "kind: 5",
-            "expected one of openai, openai_compat, azure_openai, anthropic, gemini, found the number 5",
+            (
+                "expected one of openai, openai_compat, azure_openai, anthropic, bedrock, vertex_anthropic, "
+                "gemini, found the number 5"
+            ),
         ),
         ("kind: openai_compat", "base_url: missing, expected the address of the host"),
         ("kind: openai, base_url: 'ftp://x'", "base_url: expected an address that begins with http://"),

@@ -40,9 +40,12 @@ def test_each_family_and_each_kind_has_a_row() -> None:
 def test_a_row_contradicts_neither_itself_nor_its_address() -> None:
     for kind, row in KINDS.items():
         assert (row.unversioned is None) or row.version_parameter
+        assert (row.version is None) == (not row.versions)
+        assert row.base_url is None or row.regional_url is None
         assert all(name == name.lower() for name, _ in row.required_headers)
         for usual in row.versions:
             address = (row.base_url or f"https://h{usual}").split("/")
+            assert row.version is not None
             assert any(map(row.version.fullmatch, address)), kind
             assert row.version.fullmatch(usual.rpartition("/")[2]), kind
 

@@ -296,6 +296,8 @@ def test_operations_are_those_of_routes_and_of_the_conventions() -> None:
         ('{kind: gemini, base_url: "https://eu-aiplatform.googleapis.com/v1"}', "gcp.vertex_ai"),
         ('{kind: azure_openai, base_url: "https://x.openai.azure.com/openai/v1"}', "azure.ai.openai"),
         ('{kind: azure_openai, base_url: "https://proxy.example/openai/v1"}', "azure.ai.openai"),
+        ('{kind: bedrock, api_key: k, base_url: "https://proxy.example"}', "aws.bedrock"),
+        ('{kind: vertex_anthropic, auth: adc, base_url: "https://proxy.example/v1"}', "gcp.vertex_ai"),
         ('{kind: openai_compat, base_url: "https://api.deepseek.com/v1"}', "deepseek"),
         ('{kind: openai_compat, base_url: "https://api.groq.com/openai/v1"}', "groq"),
         ('{kind: openai_compat, base_url: "https://models.example/v1"}', "main"),
