@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from msgspec import MsgspecError, Raw, Struct
+from msgspec import MsgspecError, Raw, Struct, field
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
@@ -36,6 +36,10 @@ from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Family
 
+GUARDRAIL: Final = "amazon-bedrock-guardrailAction"
+"""What Amazon Bedrock adds to messages and events: whether a guardrail has put words of its own in place of
+the model's."""
+INTERVENED: Final = "INTERVENED"
 NAMELESS_CALL: Final = "the upstream's response has a tool call without a name"
 """Breaks a response: a call that nobody can run must not end as if there had been none."""
 
@@ -83,6 +87,7 @@ class _Message(Struct, Generic[Block], frozen=True):
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
     usage: Raw = NOTHING
+    guardrail: Any = field(default=None, name=GUARDRAIL)  # Any: nothing else depends on it
 
 
 _DECODER: Final = Decoder(_Message[ContentBlock], strict=False)
@@ -103,6 +108,7 @@ _FROM_STOP_REASON: Final = MappingProxyType(
         "model_context_window_exceeded": StopReason.LENGTH,
         "tool_use": StopReason.TOOL_USE,
         "refusal": StopReason.REFUSAL,
+        "guardrail_intervened": StopReason.REFUSAL,
     }
 )
 _TO_STOP_REASON: Final = MappingProxyType(
@@ -137,6 +143,8 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         parts.append(part)
         calls += isinstance(part, ToolCall)
     stop, unknown = parse_stop(message.stop_reason, calls=calls > 0)
+    if message.guardrail == INTERVENED:
+        stop, unknown = _REFUSAL, None
     if stop is _REFUSAL and message.stop_details and message.stop_details.explanation:
         parts.append(Refusal(message.stop_details.explanation))
     candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
@@ -165,6 +173,7 @@ def _decode_message(body: bytes) -> _Message[ContentBlock]:
         message.stop_sequence,
         message.stop_details,
         message.usage,
+        message.guardrail,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from msgspec import MsgspecError, Raw, Struct
+from msgspec import MsgspecError, Raw, Struct, field
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
@@ -37,7 +37,15 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.anthropic.errors import find_error, parse_stream_error
-from mgw.dialects.anthropic.reply import NAMELESS_CALL, ContentBlock, StopDetails, UrlCitation, parse_stop
+from mgw.dialects.anthropic.reply import (
+    GUARDRAIL,
+    INTERVENED,
+    NAMELESS_CALL,
+    ContentBlock,
+    StopDetails,
+    UrlCitation,
+    parse_stop,
+)
 from mgw.dialects.anthropic.usage import parse_usage
 from mgw.dialects.arguments import NOTHING, compact_arguments
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
@@ -75,6 +83,7 @@ class _StreamEvent(Struct, frozen=True):
     content_block: ContentBlock | None = None
     message: _Message | None = None
     usage: Raw = NOTHING
+    guardrail: Any = field(default=None, name=GUARDRAIL)  # Any: nothing else depends on it
 
 
 class _UntypedEvent(Struct, frozen=True):
@@ -119,6 +128,7 @@ class MessagesStreamReader(DocumentReader[Event]):
         "_calls",
         "_characters",
         "_event_reader",
+        "_has_intervened",
         "_initial_blocks",
         "_message",
         "_open_blocks",
@@ -136,6 +146,8 @@ class MessagesStreamReader(DocumentReader[Event]):
         self._characters = 0
         """How many characters all texts have so far."""
         self._began = False
+        self._has_intervened = False
+        """A guardrail of the host's has put words of its own in place of the model's."""
         self._message: _Message | None = None
         """The ``message_start``."""
         self._initial_blocks: set[int] = set()
@@ -165,6 +177,8 @@ class MessagesStreamReader(DocumentReader[Event]):
         except (MsgspecError, UnicodeDecodeError, RecursionError):
             self._read_untyped(data, events)
             return
+        if event.guardrail == INTERVENED:
+            self._has_intervened = True
         handler = _HANDLERS.get(event.type)
         if handler is not None:
             handler(self, event, events)
@@ -346,6 +360,8 @@ class MessagesStreamReader(DocumentReader[Event]):
         for index in tuple(self._open_blocks):
             self._close_block(index, events)
         stop, unknown = parse_stop(source.stop_reason, calls=self._calls > 0)
+        if self._has_intervened:
+            stop, unknown = StopReason.REFUSAL, None
         details = source.stop_details
         if stop is StopReason.REFUSAL and details is not None and details.explanation:
             events.append(RefusalAdded(details.explanation))

@@ -271,3 +271,21 @@ def test_names_of_tools_are_led_back() -> None:
     events = restore_names_in_events(replay_reply(reply), names)
     assert [event.name for event in events if isinstance(event, CallBegan)] == ["a.b", "c"]
     assert restore_names_in_reply(reply, {}) is reply
+
+
+@pytest.mark.parametrize(
+    "intervened",
+    [{"amazon-bedrock-guardrailAction": "INTERVENED"}, {"stop_reason": "guardrail_intervened"}],
+)
+def test_a_guardrail_of_the_hosts_that_intervenes_is_a_refusal(intervened: dict[str, str]) -> None:
+    message = {"content": [{"type": "text", "text": "Sorry."}], "stop_reason": "end_turn", **intervened}
+    [candidate] = parse_reply(json.dumps(message).encode(), ReplySource("seed")).candidates
+    assert (candidate.stop, candidate.unknown_stop) == (StopReason.REFUSAL, None)
+    assert candidate.parts == (Text("Sorry."),)
+
+
+@pytest.mark.parametrize("action", ["NONE", None, 7, {}])
+def test_a_guardrail_that_does_not_intervene_changes_nothing(action: object) -> None:
+    message = {"content": [], "stop_reason": "end_turn", "amazon-bedrock-guardrailAction": action}
+    [candidate] = parse_reply(json.dumps(message).encode(), ReplySource("seed")).candidates
+    assert candidate.stop is StopReason.END

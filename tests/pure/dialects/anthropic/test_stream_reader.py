@@ -406,3 +406,16 @@ def test_what_was_written_to_the_cache_may_be_counted_by_its_lifetime(
     reader = MessagesStreamReader("s")
     reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **usage})))
     assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known)
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_guardrail_of_the_hosts_that_intervenes_is_a_refusal(at: int) -> None:
+    document: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Sorry."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    document[at]["amazon-bedrock-guardrailAction"] = "INTERVENED"
+    [ended] = [event for event in read([sse(*document)]) if isinstance(event, Ended)]
+    assert ended.stop is StopReason.REFUSAL
