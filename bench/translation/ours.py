@@ -20,7 +20,7 @@ from mgw.dialects.dialect import (
     RequestContext,
 )
 from mgw.dialects.models import Models
-from mgw.exchange.passthrough import PassthroughFilter
+from mgw.exchange.passing_filters import PassthroughFilter
 from mgw.nouns.vocabulary import DialectName, Kind
 from mgw.wire.json_spans import find_string, replace_string
 from tests.support.wires import ANTHROPIC, CHAT, GEMINI, MODELS

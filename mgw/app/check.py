@@ -25,6 +25,7 @@ from mgw.config.provider import Provider
 from mgw.config.quoting import redact, shown
 from mgw.config.settings import Config
 from mgw.dashboard.address import describe_dashboard, listening_urls
+from mgw.nouns.errors import GatewayError
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import MIN_HIDDEN, Secret
 from mgw.nouns.vocabulary import Family
@@ -347,8 +348,11 @@ def token_sources(config: Config) -> list[str]:
 
 
 def _sample(provider: Provider) -> str:
-    model = provider.models[0] if provider.models else "{model}"
-    call = chat_call(provider, wire_of(provider), model)
+    wire, model = wire_of(provider), provider.models[0] if provider.models else "{model}"
+    try:
+        call = chat_call(provider, wire, model)
+    except GatewayError:  # the host does not serve this one
+        call = chat_call(provider, wire, "{model}")
     return redact(shown_address(provider.base_url, call.target))
 
 

@@ -114,6 +114,8 @@ class UpstreamError(Struct, frozen=True):
     own_message: str | None = None
     """What stands where errors have their message, as far as logs may repeat it; ``None`` where nothing does.
     ``message`` may be the words of a page, or JSON that is no text, which can repeat what a client sent."""
+    vendor_type: str | None = None
+    """What the vendor of the model calls this type of error, where another company's host has said it."""
 
 
 class Began(Struct, frozen=True):

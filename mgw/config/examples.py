@@ -84,6 +84,7 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("edge_auth", "keys"): f"[{_NAMED_KEY}]",
         ("edge_auth", "keys", ANY, "models"): _PATTERNS,
         ("prices", "rows"): f"[{_PRICE}]",
+        ("providers", ANY, "betas"): '["context-*"]',
         ("providers", ANY, "extra_fields"): "[top_k]",
         ("providers", ANY, "headers", "forward"): "[x-request-tag]",
         ("providers", ANY, "headers", "remove"): "[x-internal]",

@@ -279,6 +279,9 @@ ModelPattern = Annotated[
     WithJsonSchema(NAME),
 ]
 """A glob (:mod:`fnmatch`), in lower case."""
+BetaPattern = Annotated[
+    str, expect("a pattern of names such as context-*"), check_with(checked_name), WithJsonSchema(NAME)
+]
 AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), expect("a whole number above 0")]
 Answers = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
 Characters = Annotated[int, Field(ge=0, le=2**53), expect("a whole number of characters, 0 or more")]

@@ -39,7 +39,7 @@ from mgw.config.settings import (
 )
 from mgw.config.settings_base import Settings, file_settings, set_keys
 from mgw.config.translation import TranslationSettings
-from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
+from mgw.nouns.kinds import KINDS, KindRow, enumerated, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, Family, Kind
 
 BlockT = TypeVar("BlockT", bound=Settings)
@@ -367,6 +367,7 @@ def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
         ("extra_fields", lambda row: row.takes_extra_fields),
         ("speaks", lambda row: row.may_lack_an_api),
         ("chat_template", lambda row: row.has_chat_template),
+        ("betas", has_betas),
     )
     for key, fits in rare:
         if key in set_keys(provider) and not fits(row):

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 from mgw.config.auths import AuthSettings
 from mgw.config.field_types import (
     BaseUrl,
+    BetaPattern,
     Connections,
     HeaderName,
     HeaderValue,
@@ -38,7 +39,7 @@ from mgw.config.settings_base import (
     setting,
 )
 from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFieldName, SpokenApis
-from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where, of_chat
+from mgw.nouns.kinds import KINDS, KindRow, enumerated, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import Capability, ChatTemplate, DialectName, Kind, MaxTokensField, TextApi
 
 _VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
@@ -174,6 +175,14 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     )
     models: UniqueList[Name] = setting(
         "Model ids that ``GET /v1/models`` lists for the provider, in addition to aliases", default=()
+    )
+    betas: UniqueList[BetaPattern] = setting(
+        "Names of betas that are sent upstream",
+        "Clients of Anthropic's API name betas in the header ``anthropic-beta``. A name that matches none of "
+        "these patterns, in which ``*`` stands for any characters, is left out and reported as dropped. With "
+        f"an empty list, none are sent. Only for {_kinds(has_betas)}.",
+        default=("*",),
+        shown="``*``, which is all of them",
     )
     headers: EmptyIfNull[HeadersSettings] = setting(
         "Changes to the headers that are sent upstream", default=defaults_of(HeadersSettings)

@@ -25,7 +25,7 @@ from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import has_no_address
 from mgw.config.settings import Config
-from mgw.nouns.kinds import KINDS, kinds_where, of_chat
+from mgw.nouns.kinds import KINDS, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _CREDENTIALS: Final = keys_of(CREDENTIALS)
@@ -235,6 +235,10 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             {
                 "if": _spelled(*kinds_where(lambda row: not of_chat(row))),
                 "then": _has_none(OF_CHAT),
+            },
+            {
+                "if": _spelled(*kinds_where(lambda row: not has_betas(row))),
+                "then": _has_none(["betas"]),
             },
             {
                 "if": _spelled(*kinds_where(lambda row: row.version_parameter is None)),

@@ -30,6 +30,7 @@ from mgw.exchange.response import (
     SLICE_BYTES,
     BufferedResponse,
     ClientResponse,
+    EarlyStream,
     FullResponse,
     Plan,
     StreamingResponse,
@@ -39,10 +40,9 @@ from mgw.exchange.response import (
     send_sliced,
 )
 from mgw.exchange.response_channel import ResponseChannel
-from mgw.exchange.response_translation import MAX_ERROR_BYTES, StreamTranslation
+from mgw.exchange.response_translation import MAX_ERROR_BYTES
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.silence import Silence
-from mgw.exchange.translation import Translation
 from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.nouns.secret import without
@@ -60,32 +60,30 @@ class EarlyHead:
         "_exchange",
         "_is_open",
         "_keepalive",
-        "_last_translation",
-        "_translation",
+        "_last_stream",
+        "_stream",
         "silence",
         "was_sent",
     )
 
-    def __init__(self, exchange: Exchange, channel: ResponseChannel, translation: StreamTranslation) -> None:
-        assert translation.keepalive_seconds is not None, "else there are no keep-alives"
+    def __init__(self, exchange: Exchange, channel: ResponseChannel, stream: EarlyStream) -> None:
         self._exchange = exchange
         self._channel = channel
-        self._translation: StreamTranslation | None = translation
-        """The translation of the attempt that is under way; ``None``: it passes through."""
-        self._last_translation = translation
-        self._keepalive = translation.writer.keepalive()
+        self._stream: EarlyStream | None = stream
+        """That of the attempt that is under way; ``None``: it passes through as the provider sends it."""
+        self._last_stream = stream
+        self._keepalive = stream.keepalive
         self.was_sent = False
         self._is_open = False
         """Whether the answer has begun."""
-        self.silence = Silence(exchange.wheel, translation.keepalive_seconds, self._break_silence)
+        self.silence = Silence(exchange.wheel, stream.seconds, self._break_silence)
         self.silence.begin(exchange.clock.seconds() - exchange.started)
 
     def plan(self, plan: Plan) -> None:
         """Know how the next attempt is made."""
-        response = plan.response if isinstance(plan, Translation) else None
-        self._translation = translation = response if isinstance(response, StreamTranslation) else None
-        if translation is not None:
-            self._last_translation = translation
+        self._stream = stream = plan.early_stream
+        if stream is not None:
+            self._last_stream = stream
         elif self.was_sent and isinstance(plan, Passthrough):
             plan.readable = True  # its body follows a head that speaks of no coding
 
@@ -93,7 +91,7 @@ class EarlyHead:
         """Send the head of a keep-alive, unless it is out."""
         if not self.was_sent:
             self.was_sent = True
-            send_early_head(self._exchange, self._last_translation.stream_headers, self._channel)
+            send_early_head(self._exchange, self._last_stream.headers, self._channel)
 
     def open(self, streaming: StreamingResponse) -> None:
         """Begin the answer, with its head where none is out."""
@@ -110,7 +108,7 @@ class EarlyHead:
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` where it cannot follow that head; as the plan does.
         """
-        if not self.was_sent or self._translation is not None:
+        if not self.was_sent or self._stream is not None:
             return plan.client_response(response, may_try_again=may_try_again)
         head = response.head
         if head.status >= _FIRST_ERROR_STATUS:
@@ -137,7 +135,7 @@ class EarlyHead:
         exchange, body = self._exchange, full.body
         exchange.received.counted = full.usage
         if full.error is not None:
-            body = self._last_translation.new_writer().fail(full.error)
+            body = self._last_stream.write_error(full.error)
         elif not full.stream:
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a stream")
         self._is_open = True
@@ -154,7 +152,7 @@ class EarlyHead:
         self._is_open = True
         if not isinstance(error, GatewayError):
             error = GatewayError(Reason.INTERNAL, "internal gateway error")
-        self._channel.finish(self._last_translation.new_writer().fail(error))
+        self._channel.finish(self._last_stream.write_error(error))
 
     def close(self) -> None:
         """Break the silence no more."""
@@ -162,7 +160,7 @@ class EarlyHead:
 
     def _break_silence(self) -> None:
         """Send a keep-alive while no response is relayed."""
-        if self._translation is not None:
+        if self._stream is not None:
             self.send()
         if self.was_sent:
             self._channel.write(self._keepalive)
@@ -170,7 +168,7 @@ class EarlyHead:
 
     def _follows(self, head: ResponseHead) -> bool:
         """Whether the body of a stream that passes through is of the kind that the head announced."""
-        announced = media_type(self._last_translation.writer.content_type)
+        announced = media_type(self._last_stream.content_type)
         return media_type(head.content_type or b"") == announced and not is_encoded(head)
 
     def _read_refusal(self, plan: Plan, head: ResponseHead, body: bytes) -> FullResponse:

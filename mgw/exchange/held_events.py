@@ -19,7 +19,7 @@ Source: contract 2.19.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -27,6 +27,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from mgw.canonical.reply import TokenUsage, UpstreamError
+from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream_end import StreamEvents
 from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.received import Fault, stream_error
@@ -41,7 +42,7 @@ from mgw.exchange.response import (
 )
 from mgw.http.response_head import ResponseHead
 from mgw.nouns.errors import Cause, GatewayError
-from mgw.nouns.secret import Secret, overwritten
+from mgw.nouns.secret import Secret, overwritten, without
 from mgw.upstream.failure import UpstreamFailure
 from mgw.wire.headers import RawHeaders, response_headers, retry_after_of, value_of
 from mgw.wire.json_array import ElementReader
@@ -49,6 +50,8 @@ from mgw.wire.media_types import JSON, is_event_stream
 from mgw.wire.sse import Event, EventReader
 
 MAX_HELD: Final = 64 * 1024
+RenderError = Callable[[UpstreamError], tuple[int, bytes]]
+"""Returns the status and the body of an error for the client."""
 _EMPTY_LINE: Final = b"\n\n"
 _OF_THE_STREAM: Final = frozenset({b"content-type", b"content-length", b"cache-control"})
 
@@ -86,6 +89,8 @@ class HeldEventsFilter:
     is_array: bool = False
     is_answer: bool = True
     """Whether the events are those of an answer, so that some of them are known to say nothing."""
+    early_keepalive: bytes = b""
+    """What the client may hear before its head goes out; empty: nothing."""
     error: UpstreamError | None = None
     """What the stream says, if it is an error that counts as a response."""
     body: bytes = b""
@@ -165,8 +170,8 @@ class HeldEventsFilter:
         return self.inner.usage()
 
     def keepalive(self) -> bytes:
-        """Nothing while the head has not gone out."""
-        return self.inner.keepalive() if self._held is None else b""
+        """Return what may stand between two events, or before all of them."""
+        return self.inner.keepalive() if self._held is None else self.early_keepalive
 
     def event_lookers(self) -> EventLookers | None:
         """Nobody: they are held."""
@@ -194,20 +199,27 @@ def hold_events(
     head: ResponseHead,
     held: HeldEventsFilter,
     secrets: Sequence[Secret],
+    render: RenderError | None = None,
 ) -> StreamingResponse:
     """Return a stream whose head waits until its events say something.
 
     :param head: of the provider's response.
     :param secrets: what was sent, and no error may repeat.
+    :param render: makes a response of an error that came in place of a frame, where the stream has frames.
     """
     headers = response_headers(head.headers)  # now: a head is forgotten when its body is relayed
 
     def said() -> UpstreamError | None:
         return with_retry_after(held.error, retry_after_of(headers))
 
-    refuse = partial(_refuse, held, head.status, headers, tuple(secrets))
+    refuse = partial(_refuse, held, head.status, headers, tuple(secrets), render)
     early_failure = EarlyFailure(held.awaits_words, refuse, said, held.let_go, held.inner)
     return replace(response, body_filter=held, early_failure=early_failure)
+
+
+def _without_keys(error: UpstreamError, secrets: tuple[Secret, ...]) -> UpstreamError:
+    """Return an error whose message does not repeat what was sent."""
+    return replace(error, message=without(error.message, secrets, lambda _: "[key]"))
 
 
 def is_array(head: ResponseHead) -> bool:
@@ -216,7 +228,12 @@ def is_array(head: ResponseHead) -> bool:
 
 
 def _refuse(
-    held: HeldEventsFilter, status: int, headers: RawHeaders, secrets: tuple[Secret, ...], cause: GatewayError
+    held: HeldEventsFilter,
+    status: int,
+    headers: RawHeaders,
+    secrets: tuple[Secret, ...],
+    render: RenderError | None,
+    cause: GatewayError,
 ) -> FullResponse:
     """Return the response that the provider would have sent, had it known before its head.
 
@@ -224,7 +241,12 @@ def _refuse(
 
     :raises GatewayError: the stream broke without a word.
     """
-    error = held.error
+    error, body = held.error, held.body
+    if error is None and render is not None:
+        if not isinstance(cause, AnswerError):
+            raise cause
+        rendered, body = render(cause.error)
+        error = replace(cause.error, status=rendered)
     if error is None:
         if cause.cause is not Cause.TRUNCATED or isinstance(cause, UpstreamFailure):
             raise cause
@@ -236,4 +258,6 @@ def _refuse(
     if error.status in OVERLOAD_STATUSES and value_of(headers, b"retry-after") is None:
         seconds = math.ceil(error.retry_after or OVERLOAD_RETRY_SECONDS)
         headers.append((b"Retry-After", b"%d" % seconds))
-    return FullResponse(error.status, headers, overwritten(held.body, secrets), error=error)
+    return FullResponse(
+        error.status, headers, overwritten(body, secrets), error=_without_keys(error, secrets)
+    )

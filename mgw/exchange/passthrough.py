@@ -5,45 +5,55 @@ Source: contract 5.1 and 5.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.bodies.source import BodySource
 from mgw.bodies.spliced import SplicedBody
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
-from mgw.dialects import dialect_of
+from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import Dialect, Meter
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.metering import BlindMeter, EventStreamMeter, meter_whole
-from mgw.dialects.stream import incomplete
+from mgw.dialects.metering import BlindMeter, meter_whole
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
-from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
-from mgw.exchange.received import Fault, stream_error
-from mgw.exchange.refusals import RefusalMeter, complete_refusal
+from mgw.exchange.passing_filters import (
+    MAX_ERROR_BYTES,
+    ErrorFilter,
+    KeepaliveFilter,
+    PassthroughFilter,
+    UnframedFilter,
+)
+from mgw.exchange.received import Fault
+from mgw.exchange.refusals import RefusalMeter, complete_refusal, write_stream_error
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
+    EarlyStream,
+    Estimate,
     FullResponse,
     StreamingResponse,
     WholeResponse,
 )
+from mgw.exchange.response_translation import UNCOUNTED
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
 from mgw.exchange.upstream_head import render_head, render_signed_head, sign_request, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
-from mgw.exchange.wired import WiredRequest
+from mgw.exchange.wired import WiredRequest, readable_headers
 from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
-from mgw.nouns.errors import Cause, GatewayError
+from mgw.nouns.errors import GatewayError
 from mgw.nouns.secret import Secret, overwritten
+from mgw.nouns.vocabulary import DialectName
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
@@ -57,158 +67,10 @@ _REFUSALS: Final = range(400, 600)
 _MAX_REWRITTEN_BYTES: Final = 16 * 1024 * 1024
 """A page of Anthropic's list has at most 1,000 batches of less than a kilobyte."""
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
-_PARTIAL_RESPONSE_HEADERS: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
-"""What would make a response less than whole, or not readable."""
 _CONTENT_LENGTH: Final = frozenset({b"content-length"})
 _BODY_DIGEST_HEADERS: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
 """What speaks of the very bytes of a body."""
 _NO_PAIRS: Final[RawHeaders] = []
-MAX_ERROR_BYTES: Final = 64 * 1024
-"""A longer body is no error's, and passes byte for byte."""
-_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class PassthroughFilter:
-    """Give back the very same bytes, and let the meter look at them."""
-
-    _meter: Meter
-    _gunzip: Gunzip | None = field(default=None)
-    _last_event: LastEvent | None = field(default=None)
-    """The search for the last event of a stream."""
-    _end: StreamEnd | None = field(default=None)
-    """The end of a stream of which it is known how it should end; the meter shows it what there is."""
-    ended: bool = False
-    """Always false before the body has ended: the client gets what the provider sends."""
-    finished: bool = False
-    """Whether the last word has passed."""
-    _body_ended: bool = False
-    _refusal: RefusalMeter | None = None
-    """The meter, where the body is an error's and is looked at."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the same object."""
-        text = data if self._gunzip is None else self._unzip(data)
-        self._meter.feed(text)
-        last_event, end = self._last_event, self._end
-        if text and last_event is not None:
-            last_event.feed(text)
-            if end is not None:
-                if self.finished:
-                    end.look_behind(text)
-                has_ended = last_event.passed and not last_event.went_on
-                self.finished = has_ended or (end.complete and not end.went_on)
-        return data
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is missing; unknown, and so not, where the stream cannot be read."""
-        has_ended = self._end is not None and self._end.complete
-        return has_ended or (self._last_event is not None and self._last_event.passed)
-
-    @property
-    def sent_last_event(self) -> bool:
-        """Whether the stream has had its last event, be it an error; not, where it cannot be read."""
-        has_failed = self._end is not None and self._end.error is not None
-        return has_failed or (self._last_event is not None and self._last_event.passed)
-
-    def fault(self) -> Fault | None:
-        """Return the provider's own error that has passed, or that the stream ended too early."""
-        if self._refusal is not None:
-            return self._refusal.fault()
-        end = self._end
-        if end is None:
-            return None
-        if end.error is not None:
-            return Fault(stream_error(end.error), end.error.status)
-        if self._body_ended and not (self.complete or end.is_unknown):
-            error = incomplete().because(Cause.TRUNCATED)
-            return Fault(error, error.status)
-        return None
-
-    def _unzip(self, data: bytes) -> bytes:
-        """Return what the meter is to see; one that has missed some knows nothing (contract 5.8)."""
-        assert self._gunzip is not None, "the body is zipped"
-        unzipped = self._gunzip.feed(data)
-        if self._gunzip.given_up:
-            self._meter = BlindMeter()
-            self._end = None
-        return unzipped
-
-    def finish(self) -> bytes:
-        """Nothing is held back."""
-        self._meter.finish()
-        self._body_ended = True
-        return b""
-
-    def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
-        """A broken response ends as a broken connection: the bytes are the upstream's, not ours to end."""
-        self._meter.finish()
-        return None
-
-    def usage(self) -> TokenUsage:
-        """Return the counts seen so far."""
-        return self._meter.usage
-
-    def keepalive(self) -> bytes:
-        """Add nothing to the provider's bytes."""
-        return b""
-
-    def event_lookers(self) -> EventLookers | None:
-        """Return the two, where the stream is one of events that can be read."""
-        meter, last_event = self._meter, self._last_event
-        if self._gunzip is not None or last_event is None or not isinstance(meter, EventStreamMeter):
-            return None
-        return meter, last_event
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class ErrorFilter(PassthroughFilter):
-    """The same for an error, but for the operator's own credential, where the provider repeats it.
-
-    The body waits for its end, or until it is too long for an error: from then on it passes as it comes.
-    Each byte of the credential becomes a ``*``, so that the length stays what the head says.
-    Source: contract 6.10.
-    """
-
-    secrets: tuple[Secret, ...] = ()
-    _held: list[bytes] = field(default_factory=list)
-    _room: int = MAX_ERROR_BYTES
-
-    def feed(self, data: bytes) -> bytes:
-        """Hold the bytes back while they may be all of a short error."""
-        PassthroughFilter.feed(self, data)
-        if self._room < 0:
-            return data
-        self._held.append(data)
-        self._room -= len(data)
-        return b"" if self._room >= 0 else self._release()
-
-    def finish(self) -> bytes:
-        """Return the error without the credential."""
-        PassthroughFilter.finish(self)
-        return overwritten(self._release(), self.secrets) if self._held else b""
-
-    def event_lookers(self) -> EventLookers | None:
-        """Nobody: it is held back."""
-        return None
-
-    def _release(self) -> bytes:
-        held, self._held = b"".join(self._held), []
-        return held
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class KeepaliveFilter(PassthroughFilter):
-    """The same for an event stream, with keep-alives between its events where the operator wants them."""
-
-    keepalive_bytes: bytes = b""
-
-    def keepalive(self) -> bytes:
-        """Return a keep-alive where the last event has ended (contract 2.14: between events only)."""
-        last_event = self._last_event
-        may_stand = last_event is not None and last_event.tail.endswith(_EVENT_ENDS)
-        return self.keepalive_bytes if may_stand else b""
 
 
 class Passthrough(Struct, eq=False):
@@ -233,6 +95,10 @@ class Passthrough(Struct, eq=False):
     """Whether the response is looked at, so that it must be whole and without a coding."""
     wired: WiredRequest | None = None
     """How the wire of the provider has the request, where that is not as the dialect has it."""
+    early_stream: EarlyStream | None = None
+    """What the client may hear before an answer, where the provider sends no signs of life."""
+    estimate: Estimate | None = None
+    """What answers a count that the model does not make."""
     _credential: Credential | None = None
 
     def __repr__(self) -> str:  # the body stays out
@@ -274,13 +140,21 @@ class Passthrough(Struct, eq=False):
             call = wired.call
         return UpstreamRequest(call.method, call.target, self._headers(credential), self.body)
 
+    def rewired(self, wired: WiredRequest, body: bytes) -> Passthrough:
+        """Return how the same request is sent in another way."""
+        return replace(self, wired=wired, body=body)
+
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
-        unframed = self.wired is not None and self.wired.unframe(response)
+        unframed, wired = False, self.wired
+        if wired is not None:
+            unframed = wired.unframe(response)
+            wired.add_headers(response)
         head, route = response.head, self.route
         stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
-        if self.wired is not None and head.status >= _FIRST_ERROR_STATUS:
-            return BufferedResponse(partial(complete_refusal, self.wired, head, self.secrets()))
+        if wired is not None and head.status >= _FIRST_ERROR_STATUS:
+            is_slow = self.estimate is not None and self.estimate.is_slow and head.status in UNCOUNTED
+            return BufferedResponse(partial(self._complete_refusal, wired, head), is_slow=is_slow)
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -303,7 +177,7 @@ class Passthrough(Struct, eq=False):
             head.status,
             reason,
             _NO_PAIRS,
-            self.filter(head, stream=stream),
+            self.filter(head, stream=stream, unframed=unframed),
             stream,
             self.keepalive_seconds,
             lines=lines,
@@ -312,16 +186,34 @@ class Passthrough(Struct, eq=False):
         )
         if not holds:
             return streaming
-        statuses = _REFUSALS if unframed else self.target.provider.retries.statuses
-        return self._held(streaming, head, statuses, is_answer=may_try_again and route.has_known_end)
+        is_answer = may_try_again and route.has_known_end
+        return self._held(streaming, head, is_answer=is_answer, unframed=unframed)
 
     def _held(
-        self, streaming: StreamingResponse, head: ResponseHead, statuses: Container[int], *, is_answer: bool
+        self,
+        streaming: StreamingResponse,
+        head: ResponseHead,
+        *,
+        is_answer: bool,
+        unframed: bool,
     ) -> StreamingResponse:
         """Return a stream of which nothing goes out before it says something."""
+        statuses = _REFUSALS if unframed else self.target.provider.retries.statuses
         events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
-        held = HeldEventsFilter(statuses, events, inner, is_array(head), is_answer)
-        return hold_events(streaming, head, held, self.secrets())
+        early = self.early_stream
+        pings = b"" if early is None else early.keepalive
+        held = HeldEventsFilter(statuses, events, inner, is_array(head), is_answer, early_keepalive=pings)
+        render = None
+        if unframed and self.wired is not None:
+            render = partial(_render_error, self.wired.client, self.wired.request_id)
+        return hold_events(streaming, head, held, self.secrets(), render)
+
+    def _complete_refusal(self, wired: WiredRequest, head: ResponseHead, body: bytes) -> FullResponse:
+        """Return what becomes of a refusal in the host's own form."""
+        if self.estimate is not None and head.status in UNCOUNTED:
+            with suppress(GatewayError):  # the body is no conversation: the host says why
+                return self.estimate.make()
+        return complete_refusal(wired, head, self.secrets(), body)
 
     def _meter_whole(
         self, head: ResponseHead, body: bytes, *, stream: bool
@@ -338,7 +230,7 @@ class Passthrough(Struct, eq=False):
         read = dialect_of(self.route.dialect).read_usage
         return body, meter_whole(head.content_type or b"", read, body), None
 
-    def filter(self, head: ResponseHead, *, stream: bool) -> PassthroughFilter:
+    def filter(self, head: ResponseHead, *, stream: bool, unframed: bool = False) -> PassthroughFilter:
         """Return the filter for the response's body."""
         content_type = head.content_type or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
@@ -355,6 +247,11 @@ class Passthrough(Struct, eq=False):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event, end)
         length = head.content_length
+        if unframed and stream and self.wired is not None:
+            pings = b"" if self.keepalive_seconds is None else dialect.keepalive_bytes
+            # not a method: a stream may last for hours, and the plan has the request's body
+            write = partial(write_stream_error, self.wired.client, self.wired.request_id, self.secrets())
+            return UnframedFilter(meter, None, last_event, end, keepalive_bytes=pings, write_error=write)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or not is_event_stream(content_type):
             return PassthroughFilter(meter, None, last_event, end)
@@ -398,10 +295,13 @@ class Passthrough(Struct, eq=False):
             headers = self.wired.headers
         if self.reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        if self.readable or self.wired is not None or rewrites_body(self.rewriter):
-            headers = [pair for pair in headers if pair[0].lower() not in _PARTIAL_RESPONSE_HEADERS]
-            headers.append((b"Accept-Encoding", b"identity"))
+        if self.wired is None and (self.readable or rewrites_body(self.rewriter)):
+            headers = readable_headers(headers)
         return provider_headers(headers, self.target.provider, credential)
+
+
+def _render_error(client: DialectName, request_id: str, error: UpstreamError) -> tuple[int, bytes]:
+    return client_side_of(client).render_error(error, request_id)
 
 
 def _rewrite_body(status: int, headers: RawHeaders, rewriter: UrlRewriter, body: bytes) -> FullResponse:

@@ -25,6 +25,7 @@ from typing import Final
 from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.signing import Signing
+from mgw.dialects.refusal import AnswerError
 from mgw.exchange.attempts import (
     Attempts,
     Step,
@@ -40,7 +41,13 @@ from mgw.exchange.body_digest import signing_of
 from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
+from mgw.exchange.planning import (
+    plan_fallback,
+    plan_for,
+    plan_known,
+    plan_without_refused,
+    plan_without_thoughts,
+)
 from mgw.exchange.refusals import report_attempt
 from mgw.exchange.response import (
     BufferedResponse,
@@ -190,7 +197,7 @@ class ExchangeRun(WaitingRun):
         generation, name = self._exchange.generation, plan.target.provider_name
         if self._early_head is not None:
             self._early_head.plan(plan)
-        elif isinstance(plan, Translation) and plan.early_stream is not None:
+        elif plan.early_stream is not None:
             self._early_head = EarlyHead(self._exchange, self._channel, plan.early_stream)
         self._upstream = generation.upstreams[name]
         credentials = generation.credentials[name]
@@ -266,12 +273,21 @@ class ExchangeRun(WaitingRun):
         response = self._response
         assert response is not None
         if another is None:
-            trouble = trouble_of_response(response, self._attempts)
-            self._try_again(trouble, partial(self._respond, response))
+            self._ask_for_less(response, self._on_less)
             return
         self._renewed = self._renewed or response.status == _UNAUTHORIZED
         self._drop_response()
         self._send(another)
+
+    def _on_less(self, other: Plan | None) -> None:
+        """Send the request without what the host refuses of it, where that can be left out."""
+        if other is not None:
+            self._on_retry(other)
+            return
+        response = self._response
+        assert response is not None
+        trouble = trouble_of_response(response, self._attempts)
+        self._try_again(trouble, partial(self._respond, response))
 
     def _respond(self, response: UpstreamResponse) -> None:
         plan = self._plan
@@ -297,7 +313,8 @@ class ExchangeRun(WaitingRun):
             self._succeed()
             return
         is_held = isinstance(client_response, StreamingResponse) and client_response.early_failure is not None
-        if attempts is None or not is_held:
+        may_send_less = plan.wired is not None and plan.wired.may_leave_out
+        if not (is_held and (attempts is not None or may_send_less)):
             self._forget_request()  # a stream may last for hours, and nothing needs its request now
         if isinstance(client_response, StreamingResponse):
             self._relay(response, client_response)
@@ -333,18 +350,43 @@ class ExchangeRun(WaitingRun):
 
     def _on_relayed(self, error: Exception | None) -> None:
         self._cancel = None
-        held, rule = self._held_stream, None if self._attempts is None else self._attempts.rule
+        held = self._held_stream
         early_failure = None if held is None else held.early_failure
         if error is None:
             self._succeed()
         elif held is None or early_failure is None or not isinstance(error, GatewayError):
             self._fail(error)
         else:
-            trouble = trouble_of_early_break(early_failure.said(), error, rule)
             try:
-                self._try_again(trouble, partial(self._refuse_early, held, early_failure, error), error)
+                self._ask_for_less(error, partial(self._on_early_break, held, early_failure, error))
             except Exception as another:
                 self._fail(another)
+
+    def _on_early_break(
+        self, held: StreamDelivery, early_failure: EarlyFailure, error: GatewayError, less: Plan | None
+    ) -> None:
+        """Try again, or refuse, since the stream broke before it said anything.
+
+        :param less: the request without what the host refuses of it.
+        """
+        if less is not None:
+            self._held_stream = None
+            self._on_retry(less)
+            return
+        said = error.error if isinstance(error, AnswerError) else early_failure.said()
+        trouble = trouble_of_early_break(said, error, None if self._attempts is None else self._attempts.rule)
+        self._try_again(trouble, partial(self._refuse_early, held, early_failure, error), error)
+
+    def _ask_for_less(
+        self, refusal: UpstreamResponse | GatewayError, then: Callable[[Plan | None], None]
+    ) -> None:
+        """Go on with the request without what a refusal is about; with ``None``: that is something else."""
+        plan = self._plan
+        wired = None if plan is None else plan.wired
+        if plan is None or wired is None or not wired.may_leave_out:
+            then(None)
+        else:
+            self._run(plan_without_refused(self._exchange, plan, wired, refusal), then)
 
     def _refuse_early(self, held: StreamDelivery, early_failure: EarlyFailure, error: GatewayError) -> None:
         self._forget_request()

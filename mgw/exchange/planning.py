@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from functools import partial
 from operator import contains
+from typing import Final
 
-from mgw.bodies.source import BodySource
+from mgw.bodies.source import BodySource, body_size
 from mgw.bodies.spliced import SplicedBody
+from mgw.credentials.signed_again import Again
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.foreign_history import TAG_BYTES
+from mgw.dialects.refusal import AnswerError
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import (
@@ -31,6 +34,7 @@ from mgw.exchange.body import (
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.passthrough import Passthrough
+from mgw.exchange.refusals import early_stream_of, read_refusal
 from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_body
 from mgw.exchange.restricted_body import open_restricted_body, read_small_restricted
 from mgw.exchange.rewritten_names import RenamedPassthrough
@@ -39,7 +43,7 @@ from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrit
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.exchange.upstream_head import known_target_of, relayed_head, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers
-from mgw.exchange.wired import WiredRequest, asks_for_stream
+from mgw.exchange.wired import WiredRequest, asks_for_stream, readable_headers, with_findings
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import KnownTarget, UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
@@ -48,9 +52,12 @@ from mgw.routing.resolve import Target, check_capability, is_translated
 from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.wires.wire import ProviderWire
+from mgw.usage.event import MAX_TEXT
 from mgw.wire.byte_search import LONG_BYTES, holds
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, find_string, replace_spans
+
+_BAD_REQUEST: Final = 400
 
 
 def plan_known(
@@ -278,9 +285,18 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
         text = await decode_body(exchange, request, text)
         plan.reencoded = True
     wired_by = partial(_wired, exchange, plan, wire, text)
-    plan.wired, edited = await maybe_offload(exchange.offload, wired_by, large=len(text) > SMALL_BYTES)
+    wired, edited = await maybe_offload(exchange.offload, wired_by, large=len(text) > SMALL_BYTES)
     if isinstance(body, bytes):
         plan.body = edited
+    plan.wired = wired
+    _report_dropped(exchange, wired)
+    keepalive = exchange.generation.config.stream_keepalive
+    if wire.is_silent and keepalive is not None:
+        plan.keepalive_seconds = keepalive.interval
+        if wired.vendor_call.stream:
+            plan.early_stream = early_stream_of(exchange, keepalive.interval)
+    if wire.estimates_counts and exchange.route.treatment is Treatment.COUNT:
+        plan.estimate = TranslationBuilder(exchange, request, plan.target, text).estimate
 
 
 def _wired(
@@ -288,10 +304,45 @@ def _wired(
 ) -> tuple[WiredRequest, bytes]:
     route, request, target = plan.route, plan.request, plan.target
     vendor_call = vendor_call_of(route, target, request, stream=route.in_pieces or asks_for_stream(text))
-    headers = forwarded_headers(request.headers, route.family, target)
-    names = route.dialect, target.provider.row.dialect, exchange.request_id
+    if wire.edits is not None:
+        vendor_call = with_findings(exchange, target, vendor_call)
+    headers = readable_headers(forwarded_headers(request.headers, route.family, target))
+    names = route.dialect, target.provider.row.dialect, exchange.request_id, target.provider
     call = wire.call(target.provider, vendor_call)
     return WiredRequest(wire, vendor_call, call, headers, *names).edit(text)
+
+
+def _report_dropped(exchange: Exchange, wired: WiredRequest) -> None:
+    if wired.dropped and exchange.generation.config.observe_dropped_fields:
+        exchange.dropped_fields = [name[:MAX_TEXT] for name in wired.dropped]
+
+
+async def plan_without_refused(
+    exchange: Exchange, plan: Plan, wired: WiredRequest, refusal: UpstreamResponse | GatewayError
+) -> Plan | None:
+    """Plan the same request without what a refusal is about, if that can be left out; remember it anyway.
+
+    ``None``: it is about something else, or it is the second one.
+
+    :param refusal: a response, or what the host said in place of a stream.
+    """
+    if isinstance(refusal, UpstreamResponse):
+        error = await read_refusal(wired, refusal) if refusal.status == _BAD_REQUEST else None
+    else:
+        error = refusal.error if isinstance(refusal, AnswerError) else None
+    refused = frozenset() if error is None else wired.refused_by(error)
+    if not refused:
+        return None
+    upstream, model = exchange.generation.upstreams[plan.target.provider.name], plan.target.upstream_model
+    upstream.refused_words.note(model or "", refused, exchange.clock.seconds())
+    if wired.is_second:
+        return None
+    large = body_size(plan.body) > SMALL_BYTES
+    again, body = await maybe_offload(exchange.offload, partial(wired.without, refused), large=large)
+    exchange.received.first_byte_at = None  # that was of a response which nobody gets
+    exchange.generation.signed_again.note(plan.target.provider_name, Again.BETAS)
+    _report_dropped(exchange, again)
+    return plan.rewired(again, body)
 
 
 def _is_rewritable(route: Route) -> bool:

@@ -20,11 +20,12 @@ from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage, UpstreamError
 from mgw.dialects import client_side_of, error_reader_of
-from mgw.dialects.dialect import Meter
-from mgw.dialects.refusal import word_of
+from mgw.dialects.dialect import Meter, ReplyContext
+from mgw.dialects.refusal import AnswerError, word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.received import Fault, status_error
-from mgw.exchange.response import FullResponse
+from mgw.exchange.response import EarlyStream, FullResponse
+from mgw.exchange.response_translation import gateway_headers_for
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import OF_BODY, ResponseHead
 from mgw.nouns.errors import GatewayError
@@ -120,6 +121,37 @@ def complete_refusal(
     error = replace(error, message=without(error.message, secrets, lambda _: "[key]"))
     status, body = client_side_of(wired.client).render_error(error, wired.request_id)
     return FullResponse(status, [*headers, (b"Content-Type", JSON)], body, error=error)
+
+
+async def read_refusal(wired: WiredRequest, response: UpstreamResponse) -> UpstreamError:
+    """Return what a refusal says whose body is still there for the client."""
+    await response.read_ahead(MAX_BYTES)
+    status, headers, body = response.status, response.headers, _readable(response.headers, response.arrived)
+    error = wired.wire.read_error(status, headers, body)
+    return error_reader_of(wired.dialect)(status, body) if error is None else error
+
+
+def early_stream_of(exchange: Exchange, seconds: float) -> EarlyStream:
+    """Return what the client of a stream in the dialect of its route may hear before an answer."""
+    route, request_id = exchange.route, exchange.request_id
+    writer = client_side_of(route.dialect).stream_writer(ReplyContext(request_id, "", 0))
+    headers = [
+        (b"Content-Type", writer.content_type),
+        (b"Cache-Control", b"no-cache"),
+        *gateway_headers_for(route.family, request_id),
+    ]
+    write_error = partial(write_stream_error, route.dialect, request_id, ())
+    return EarlyStream(seconds, writer.keepalive(), writer.content_type, headers, write_error)
+
+
+def write_stream_error(
+    client: DialectName, request_id: str, secrets: Sequence[Secret], error: GatewayError | UpstreamError
+) -> bytes:
+    """Return the event that ends a client's stream which broke."""
+    said = error.error if isinstance(error, AnswerError) else error
+    if isinstance(said, UpstreamError):
+        said = replace(said, message=without(said.message, secrets, lambda _: "[key]"))
+    return client_side_of(client).stream_writer(ReplyContext(request_id, "", 0)).fail(said)
 
 
 def report_attempt(

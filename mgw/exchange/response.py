@@ -27,6 +27,7 @@ from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
 from mgw.exchange.received import Fault, status_error
 from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response_channel import ResponseChannel
+from mgw.exchange.wired import WiredRequest
 from mgw.http.response_writer import date_header
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.routing.resolve import Target
@@ -79,6 +80,19 @@ class EarlyFailure(Struct, frozen=True):
     """The filter from then on, if another."""
 
 
+class EarlyStream(Struct, frozen=True):
+    """What the client of a stream may hear before its provider answers."""
+
+    seconds: float
+    """The silence that a keep-alive breaks."""
+    keepalive: bytes
+    content_type: bytes
+    headers: RawHeaders
+    """The head that goes out with the first keep-alive."""
+    write_error: Callable[[GatewayError | UpstreamError], bytes]
+    """Returns the event that ends the stream with an error."""
+
+
 class StreamingResponse(Struct, frozen=True):
     """The head of a response, and the filter for its body."""
 
@@ -117,6 +131,15 @@ class WholeResponse(Struct, frozen=True):
     """As in :class:`~mgw.http.response_head.ResponseHead`."""
 
 
+class Estimate(Struct, frozen=True):
+    """Makes a response to a count that the model does not make."""
+
+    make: Callable[[], FullResponse]
+    """Raises :class:`GatewayError` for what is no conversation."""
+    is_slow: bool
+    """Whether it takes long."""
+
+
 class BufferedResponse(Struct, frozen=True):
     """Makes a response of the provider's body, once all of it has arrived."""
 
@@ -126,6 +149,8 @@ class BufferedResponse(Struct, frozen=True):
     """Reports, in the reactor's thread, what :attr:`complete` found besides."""
     is_encoded: bool = False
     """Whether the body has a content coding, and may grow."""
+    is_slow: bool = False
+    """Whether :attr:`complete` takes long, whatever the body is."""
     max_bytes: int | None = None
     """The largest body of the provider that is read; ``None``: :data:`MAX_BUFFERED_BYTES`."""
 
@@ -144,6 +169,23 @@ class Plan(Protocol):
     @property
     def body(self) -> bytes | BodySource:
         """The body as it is sent."""
+        ...
+
+    @property
+    def early_stream(self) -> EarlyStream | None:
+        """What the client may hear before an answer; ``None``: nothing."""
+        ...
+
+    @property
+    def wired(self) -> WiredRequest | None:
+        """How the wire of the provider has the request; ``None``: as the dialect has it."""
+        ...
+
+    def rewired(self, wired: WiredRequest, body: bytes) -> Plan:
+        """Return how the same request is sent in another way.
+
+        :param wired: the other way.
+        """
         ...
 
     def send(
@@ -184,7 +226,8 @@ def complete_at_once(
 
     :raises GatewayError: as :func:`complete_response` does.
     """
-    body = None if buffered.is_encoded or buffered.max_bytes is not None else response.take_whole()
+    is_quick = not (buffered.is_encoded or buffered.is_slow) and buffered.max_bytes is None
+    body = response.take_whole() if is_quick else None
     if body is None:
         return None
     if body:
@@ -210,7 +253,7 @@ async def complete_response(
     body = await read_body(exchange, response, buffered.max_bytes)
     if upstream_time is not None:
         upstream_time.end()
-    large = len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
+    large = buffered.is_slow or len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
     complete = partial(buffered.complete, body)
     del body  # while threads work on it, nobody else needs it
     full = await maybe_offload(exchange.offload, complete, large=large)

@@ -26,6 +26,8 @@ from mgw.exchange.response import (
     OVERLOAD_STATUSES,
     BufferedResponse,
     EarlyFailure,
+    EarlyStream,
+    Estimate,
     FullResponse,
     StreamingResponse,
     with_retry_after,
@@ -61,6 +63,8 @@ MAX_HEADER_BYTES: Final = 4096
 _UNQUOTED: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in ",%")
 _ELLIPSIS: Final = quote(ELLIPSIS)
 _NAMES_BYTES: Final = MAX_HEADER_BYTES - len(f", {_ELLIPSIS}")
+UNCOUNTED: Final = frozenset({400, 404})
+"""The statuses with which a host refuses a count that the model does not make."""
 ESTIMATED: Final = (b"X-Gateway-Estimated", b"true")
 """Marks a token count that no provider was asked for."""
 
@@ -92,6 +96,8 @@ class ResponseTranslation(ABC):
         init=False, default=None
     )
     """Reads a refusal that the host has in another form than the provider's dialect, where there are any."""
+    estimate: Estimate | None = field(init=False, default=None)
+    """What answers a count that the model does not make; ``None``: it is no such count."""
     on_complete: Callable[[], None] = field(init=False, default=_do_nothing)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
@@ -151,7 +157,8 @@ class ResponseTranslation(ABC):
             except RecursionError:
                 raise _unusable("is nested too deeply") from None
 
-        return BufferedResponse(complete, self.on_complete, coding is not None)
+        is_slow = self.estimate is not None and self.estimate.is_slow and status in UNCOUNTED
+        return BufferedResponse(complete, self.on_complete, coding is not None, is_slow)
 
     def _restore(self, body: bytes, content_type: bytes) -> bytes:
         assert self._renamed is not None, "the caller has checked"
@@ -171,6 +178,8 @@ class ResponseTranslation(ABC):
 
     def _render_error(self, head: ResponseHead, body: bytes) -> FullResponse:
         status = head.status
+        if self.estimate is not None and status in UNCOUNTED:
+            return self.estimate.make()
         if status < 400:
             message = f"the upstream returned status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
@@ -236,6 +245,17 @@ class StreamTranslation(ResponseTranslation):
         """A stream."""
         return EVENT_STREAM
 
+    @property
+    def early_stream(self) -> EarlyStream | None:
+        """What the client may hear before the provider answers."""
+        seconds, writer = self.keepalive_seconds, self.writer
+        if seconds is None:
+            return None
+        headers, new_writer = self.stream_headers, self.new_writer
+        return EarlyStream(
+            seconds, writer.keepalive(), writer.content_type, headers, lambda error: new_writer().fail(error)
+        )
+
     def client_response(
         self, response: UpstreamResponse, *, may_try_again: bool
     ) -> StreamingResponse | BufferedResponse:
@@ -294,9 +314,11 @@ class StreamTranslation(ResponseTranslation):
         self, body_filter: StreamFilter, retry_headers: RawHeaders, cause: GatewayError
     ) -> FullResponse:
         """Render an error that is the first thing in the stream as a refusal."""
-        if body_filter.error is None:
-            raise cause
         error = body_filter.error
+        if error is None and isinstance(cause, AnswerError):
+            error = cause.error
+        if error is None:
+            raise cause
         if error.retry_after is None and error.status in OVERLOAD_STATUSES:
             error = replace(error, retry_after=OVERLOAD_RETRY_SECONDS)
         return replace(self.render_refusal(error, retry_headers), usage=body_filter.usage())

@@ -27,10 +27,12 @@ from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
+    EarlyStream,
     FullResponse,
     StreamingResponse,
     WholeResponse,
 )
+from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead, is_encoded
 from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
@@ -122,6 +124,20 @@ class RenamedPassthrough:
     def body(self) -> bytes | BodySource:
         """The body as it is sent."""
         return self.plan.body
+
+    @property
+    def early_stream(self) -> EarlyStream | None:
+        """What the client may hear before an answer."""
+        return self.plan.early_stream
+
+    @property
+    def wired(self) -> WiredRequest | None:
+        """How the wire of the provider has the request."""
+        return self.plan.wired
+
+    def rewired(self, wired: WiredRequest, body: bytes) -> RenamedPassthrough:
+        """Return how the same request is sent in another way."""
+        return RenamedPassthrough(self.plan.rewired(wired, body), self.places, self.names)
 
     def send(
         self,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import Began, Broke, Counted, Ended, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.refusal import UNREADABLE_EVENT
+from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.dialects.tool_names import restore_names_in_events
 from mgw.exchange.chunk_lane import EventLookers
@@ -118,7 +118,12 @@ class StreamFilter:
     def fail(self, error: GatewayError) -> bytes | None:
         """Return what shows the client that its stream broke: never a clean end."""
         unsent, self._unsent = self._unsent, b""
-        return self._release(unsent) + self._writer.fail(error if self.error is None else self.error)
+        said: GatewayError | UpstreamError = error
+        if self.error is not None:
+            said = self.error
+        elif isinstance(error, AnswerError):  # the host said it in a form of its own
+            said = replace(error.error, message=self._redact(error.error.message))
+        return self._release(unsent) + self._writer.fail(said)
 
     def fault(self) -> Fault | None:
         """Nothing: what goes wrong is raised."""

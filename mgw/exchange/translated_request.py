@@ -11,7 +11,7 @@ from mgw.dialects.dialect import Rendered
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.upstream_head import headers_for
 from mgw.exchange.upstream_headers import forwarded_headers
-from mgw.exchange.wired import WiredRequest
+from mgw.exchange.wired import WiredRequest, with_findings
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.families import FAMILIES
@@ -67,11 +67,11 @@ def wired_head(
     :raises GatewayError: the host cannot take it.
     """
     wire, row = exchange.generation.upstreams[target.provider.name].wire, target.provider.row
-    vendor_call = _vendor_call(exchange, target, rendered, accept)
+    vendor_call = with_findings(exchange, target, _vendor_call(exchange, target, rendered, accept))
     call = wire.call(target.provider, vendor_call)
     # no marks: a wire may move what stands in a header
     headers = _headers(forwarded_headers(request.headers, exchange.route.family, target), rendered, accept)
-    names = exchange.route.dialect, row.dialect, exchange.request_id
+    names = exchange.route.dialect, row.dialect, exchange.request_id, target.provider
     wired, body = WiredRequest(wire, vendor_call, call, headers, *names).edit(rendered.body)
     return UpstreamHead(call.method, target.provider, call.target, wired.headers), wired, body
 

@@ -6,6 +6,7 @@ up, so the names of what was dropped stand in the head of the response.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +42,7 @@ from mgw.dialects.provider_dialect import AskedProvider, choose_dialect
 from mgw.dialects.speech import choose_voice
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
-from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
+from mgw.exchange.response import BufferedResponse, EarlyStream, Estimate, FullResponse, StreamingResponse
 from mgw.exchange.response_translation import (
     ESTIMATED,
     MAX_ERROR_BYTES,
@@ -59,6 +60,7 @@ from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import FAMILIES
+from mgw.nouns.model_row import ModelRow, without_addresses
 from mgw.nouns.vocabulary import ChatTools, ThroughResponses
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
@@ -97,10 +99,15 @@ class Translation:
     response: ResponseTranslation
     wired: WiredRequest | None = None
     """How the provider's wire has the request, where that is not as the dialect has it."""
-    early_stream: StreamTranslation | None = None
-    """The translation of a stream whose head may go out before the provider answers."""
+    early_stream: EarlyStream | None = None
+    """What the client of a stream may hear before the provider answers."""
     retry: TranslationBuilder | None = None
     """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
+
+    def rewired(self, wired: WiredRequest, body: bytes) -> Translation:
+        """Return how the same request is sent in another way."""
+        head = UpstreamHead(self.head.method, self.target.provider, self.head.upstream_target, wired.headers)
+        return dataclasses.replace(self, head=head, body=body, wired=wired)
 
     def is_refused_for_thoughts(self, status: int, body: bytes) -> bool:
         """Whether the provider's refusal is about thoughts of earlier turns."""
@@ -156,6 +163,8 @@ class TranslationBuilder:
     provider: ProviderSide = field(init=False)
     _wire: ProviderWire = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())
+    _not_sent: Sequence[str] = field(init=False, default=())
+    """What the host would not take, as usage events name it."""
     _rendered_bytes: int = field(init=False, default=0)
     _characters: int | None = field(init=False, default=None)
     _thoughts: bool = True
@@ -198,7 +207,7 @@ class TranslationBuilder:
 
         :raises GatewayError: ``OVERLOADED``.
         """
-        self.exchange.dropped_fields = self._dropped
+        self.exchange.dropped_fields = [*self._dropped, *self._not_sent] if self._not_sent else self._dropped
         self.exchange.characters = self._characters
         self.exchange.reserve(self._rendered_bytes)
 
@@ -272,12 +281,31 @@ class TranslationBuilder:
         if client is None:
             raise self._unsupported()
         parsed = client.parse_request(self.body, self._request_context())
-        if provider is not None:
-            return self._translate_buffered(client, provider, parsed)
+        if provider is None:
+            return self._estimated(client, parsed)
+        translation = self._translate_buffered(client, provider, parsed)
+        if self._wire.estimates_counts:
+            estimated = partial(self._estimated, client, parsed)
+            translation.response.estimate = Estimate(estimated, self.is_large)
+        return translation
+
+    @property
+    def estimate(self) -> Estimate:
+        """What answers a count without the provider."""
+        return Estimate(self._estimate, self.is_large)
+
+    def _estimate(self) -> FullResponse:
+        client = self.client.count
+        if client is None:
+            raise self._unsupported()
+        return self._estimated(client, client.parse_request(self.body, self._request_context()))
+
+    def _estimated(
+        self, client: ClientOperation[Conversation, TokenUsage], parsed: Parsed[Conversation]
+    ) -> FullResponse:
         usage = TokenUsage(tokens_in=estimate_tokens(parsed.request, self._render_options().row.tokens))
         headers = [(b"Content-Type", JSON), ESTIMATED, *self._gateway_headers(parsed.unread)]
-        body = client.render_reply(usage, self._reply_context())
-        return FullResponse(200, headers, body)  # nobody was asked
+        return FullResponse(200, headers, client.render_reply(usage, self._reply_context()))
 
     def _translate_embedding(self) -> Translation:
         client, provider = self.client.embedding, self.provider.embedding
@@ -341,11 +369,11 @@ class TranslationBuilder:
         else:
             head, wired, body = wired_head(*sent)
             response.read_host_error = wire.error
+            if self.exchange.generation.config.observe_dropped_fields:
+                self._not_sent = [name[:MAX_TEXT] for name in wired.dropped]
         self._rendered_bytes = len(body)
         retry = self if rendered.thoughts else None
-        early = None
-        if type(response) is StreamTranslation and response.keepalive_seconds is not None:
-            early = response
+        early = response.early_stream if type(response) is StreamTranslation else None
         return Translation(self.target, self.request, head, body, response, wired, early, retry)
 
     def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
@@ -390,7 +418,7 @@ class TranslationBuilder:
         return RenderOptions(
             model=model,
             kind=provider.kind,
-            row=generation.models.row(model, self.target.family),
+            row=self._row(model),
             default_max_tokens=generation.config.translation.default_max_tokens,
             max_tokens_field=provider.max_tokens_field,
             stream_usage=provider.stream_usage,
@@ -400,6 +428,11 @@ class TranslationBuilder:
             version=None if version is None else version.decode("latin-1"),
             thoughts=self._thoughts,
         )
+
+    def _row(self, model: str) -> ModelRow:
+        """Return what is known of the model where it is asked."""
+        row = self.exchange.generation.models.row(model, self.target.family)
+        return row if self.target.provider.row.fetches_addresses else without_addresses(row)
 
     def _unsupported(self) -> GatewayError:
         message = f"{self.exchange.route.path} is not translated for providers of kind {self.target.kind}"

@@ -37,12 +37,13 @@ NOTED: Final = MappingProxyType(
         b"content-length": CONTENT_LENGTH,
         b"content-type": "content_type",
         b"content-encoding": "content_encoding",
-        # OpenAI and most hosts of its API, Anthropic, Google, Azure
+        # OpenAI and most hosts of its API, Anthropic, Google, Azure, Amazon
         b"x-request-id": "request_id",
         b"request-id": "request_id",
         b"x-goog-request-id": "request_id",
         b"apim-request-id": "request_id",
         b"x-ms-request-id": "request_id",
+        b"x-amzn-requestid": "request_id",
     }
 )
 """The attribute of :class:`ResponseHead` that takes the value of a header, by the header's name."""
@@ -98,6 +99,12 @@ class ResponseHead(Struct):
         status_line, *lines = self.raw[: -len(HEAD_END)].split(LINE_END)
         kept = [line for line in lines if line.partition(b":")[0].lower() not in OF_BODY]
         raw = LINE_END.join([status_line, *kept, b"Content-Type: " + content_type]) + HEAD_END
+        return read_response_head(self.status, raw, judge_lines(raw))
+
+    def with_headers(self, added: RawHeaders) -> ResponseHead:
+        """Return the head of the same response with some headers more."""
+        lines = b"".join([b"%b: %b\r\n" % pair for pair in added])
+        raw = self.raw[: -len(LINE_END)] + lines + LINE_END
         return read_response_head(self.status, raw, judge_lines(raw))
 
     def forget_lines(self) -> None:

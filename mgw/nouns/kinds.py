@@ -76,6 +76,8 @@ class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """Chat: a tool may be chosen from among several."""
     takes_breakpoints: bool = False
     """Requests say what is to be cached."""
+    fetches_addresses: bool = True
+    """Images and documents may be at addresses, if the model's row says so; else nothing fetches them."""
     chat_path: str
     """The path of a conversation below a base address, with ``{model}`` where the model stands in it."""
     wire: str | None = None
@@ -182,6 +184,7 @@ KINDS: Final = MappingProxyType(
                 mistaken_names=("anthropic_bedrock", "bedrock_anthropic", "claude_bedrock", "bedrock_claude"),
                 genai_name="aws.bedrock",
                 regional_url="https://bedrock-runtime.{region}.{suffix}",
+                fetches_addresses=False,
                 key_header=b"Authorization",
                 key_prefix=b"Bearer ",
                 capabilities=_TEXT,
@@ -193,6 +196,7 @@ KINDS: Final = MappingProxyType(
                 dialects=(DialectName.ANTHROPIC,),
                 chat_path="/models/{model}:rawPredict",
                 wire="vertex_anthropic",
+                fetches_addresses=False,
                 takes_breakpoints=True,
                 mistaken_names=("anthropic_vertex", "vertex_ai_anthropic", "vertex_claude", "claude_vertex"),
                 genai_name="gcp.vertex_ai",
@@ -235,3 +239,8 @@ def enumerated(kinds: Sequence[str]) -> str:
 def of_chat(row: KindRow) -> bool:
     """Whether providers of a kind speak OpenAI's wire, and so have the settings of chat."""
     return row.family is Family.OPENAI
+
+
+def has_betas(row: KindRow) -> bool:
+    """Whether requests to providers of a kind may name betas, as Anthropic's API has them."""
+    return row.family is Family.ANTHROPIC

@@ -132,6 +132,10 @@ class ModelRow(Struct, frozen=True):
     addresses: Annotated[bool, _says("Whether images and documents may be URLs that the vendor fetches.")] = (
         True
     )
+    newer_versions: Annotated[
+        bool,
+        _says("Whether the model takes API versions after 2023-06-01 on Amazon Bedrock (Anthropic)."),
+    ] = True
     max_output: Annotated[
         int | None, _says("Maximum number of output tokens, including thinking; false if unknown.")
     ] = None
@@ -148,6 +152,12 @@ class ModelRow(Struct, frozen=True):
     def names(self) -> tuple[Effort, ...]:
         """The efforts by name at which it does think, the least first."""
         return _names(self.efforts)
+
+
+@lru_cache(maxsize=64)
+def without_addresses(row: ModelRow) -> ModelRow:
+    """Return the row of the same model where it fetches nothing."""
+    return replace(row, addresses=False)
 
 
 @lru_cache(maxsize=64)

@@ -30,6 +30,7 @@ from mgw.wire.media_types import JSON
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 UNAUTHORIZED: Final = 401
+_FIRST_REFUSAL: Final = 400
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -46,6 +47,8 @@ class ProbeResult(Struct, frozen=True):
     body: bytes | None
     """The whole body, or ``None`` where it is larger than :data:`MAX_RESPONSE_BYTES`."""
     headers: RawHeaders = []
+    is_well: bool = False
+    """Whether a refusal shows all the same that the host responds and takes the credential."""
 
     def __repr__(self) -> str:
         return f"ProbeResult({self.status})"
@@ -142,9 +145,12 @@ class ModelListRequest:
         from mgw.upstream.agent import UpstreamAgent, client_over
 
         upstream = self.generation.upstreams[self.provider.name]
+        if call.origin is not None and upstream.other is not None:
+            upstream = upstream.other
         http = client_over(UpstreamAgent(lambda _: upstream, MAX_RESPONSE_BYTES))
         own = [*_HEADERS, (b"Content-Type", JSON)] if call.body else list(_HEADERS)
-        headers = self._signed(call, self.probe.build_headers(own, self.provider, self.credential))
+        headers = self.probe.build_headers(own, self.provider, self.credential)
+        headers = self._signed(call, headers, upstream.address.host_header)
         response = await http.request(
             call.method.decode("ascii"),
             ExactURL(upstream.origin + call.target.decode("ascii")),
@@ -159,17 +165,21 @@ class ModelListRequest:
         if self._signing is not None:
             self._signing.note_answer(sent_back, self.probe.wall())
         try:
-            return ProbeResult(response.code, await response.content(), sent_back)
+            body = await response.content()
+            return ProbeResult(response.code, body, sent_back, self._is_well(response.code, sent_back, body))
         except MessageLengthError as error:
             forget_frames(error)
             return ProbeResult(response.code, None, sent_back)
 
-    def _signed(self, call: HostCall, headers: RawHeaders) -> RawHeaders:
+    def _is_well(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        is_well = self._wire.is_well
+        return is_well is not None and status >= _FIRST_REFUSAL and is_well(status, headers, body)
+
+    def _signed(self, call: HostCall, headers: RawHeaders, host: bytes) -> RawHeaders:
         """Return the headers of a request with what signs it, where the credential does."""
         signer = self.credential.signer
         if signer is None:
             return headers
         digest, now = sha256(call.body).digest(), self.probe.wall()
         self._signing = Signing(signer, digest, now, signer.clock.correction)
-        address = self.generation.upstreams[self.provider.name].address
-        return self._signing.signed(call.method, call.target, headers, address.host_header)
+        return self._signing.signed(call.method, call.target, headers, host)

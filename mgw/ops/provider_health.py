@@ -144,9 +144,9 @@ class ProviderHealth:
         began = self._now()
         result = await request.probe_provider()
         latency_ms = round((self._now() - began) * 1000, 1)
-        return _Measurement(
-            result.status, latency_ms, _error_of_status(result.status, own=credential is not NO_CREDENTIAL)
-        )
+        own = credential is not NO_CREDENTIAL
+        error = None if result.is_well else _error_of_status(result.status, own=own)
+        return _Measurement(result.status, latency_ms, error)
 
     def _now(self) -> float:
         return self.probe.clock.seconds()

@@ -26,6 +26,7 @@ from mgw.upstream.connection_request import ConnectionRequest
 from mgw.upstream.dial import Dialler
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
+from mgw.upstream.refused_words import RefusedWords
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
 from mgw.upstream.response import BodyReceiver, UpstreamResponse
 from mgw.upstream.tls import client_context
@@ -71,6 +72,10 @@ class Upstream:
         """How long the provider may take."""
         self.wire: ProviderWire = VENDOR
         """How it is called."""
+        self.other: Upstream | None = None
+        """The other host that some calls go to, where the wire says so."""
+        self.refused_words: Final = RefusedWords()
+        """What its models refused of late."""
         address = self.address
         self._host = address.host_header
         proxy_name = proxy_name_of(endpoint)
@@ -179,6 +184,8 @@ class Upstream:
     def close(self) -> None:
         """Close what is idle; requests under way finish, and their connections are not kept."""
         self._pool.close()
+        if self.other is not None:
+            self.other.close()
 
     def when_closed(self) -> Deferred[None]:
         """Fire when no connection is left, which comes after :meth:`close` and the last request."""
@@ -250,7 +257,13 @@ def upstream_of(
     """
     times = provider.timeouts
     limits = UpstreamLimits(times.connect, times.first_byte, times.idle, SETTLE_SECONDS)
-    dialler = dialler_to(address_of(provider.base_url), reactor, context, provider.proxy)
-    upstream = Upstream(provider.name, provider.base_url, limits, dialler, reactor, provider.max_connections)
-    upstream.wire = wire_of(provider)
+
+    def at(url: str) -> Upstream:
+        dialler = dialler_to(address_of(url), reactor, context, provider.proxy)
+        return Upstream(provider.name, url, limits, dialler, reactor, provider.max_connections)
+
+    upstream, wire = at(provider.base_url), wire_of(provider)
+    upstream.wire = wire
+    origin = None if wire.other_origin is None else wire.other_origin(provider)
+    upstream.other = None if origin is None else at(origin)
     return upstream

@@ -206,7 +206,7 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected the request, or if the error has no message field."""
     upstream_request_id: Annotated[str | None, About(page="Upstream request ID")] = None
     """The provider's own id for the request, for support cases: its header ``x-request-id``, ``request-id``,
-    ``x-goog-request-id``, ``apim-request-id`` or ``x-ms-request-id``, if present."""
+    ``x-goog-request-id``, ``apim-request-id``, ``x-ms-request-id`` or ``x-amzn-requestid``, if present."""
 
 
 FIELDS: Final = table_of(UsageEvent)

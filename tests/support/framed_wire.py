@@ -56,7 +56,7 @@ def call(provider: Provider, vendor_call: VendorCall) -> HostCall:
     return HostCall(b"POST", b"%b/model/%b/%b" % (base, quote_model_path(vendor_call.model), verb))
 
 
-def edits(vendor_call: VendorCall, body: bytes, headers: RawHeaders) -> RequestEdits:
+def edits(_: Provider, vendor_call: VendorCall, body: bytes, headers: RawHeaders) -> RequestEdits:
     """Take the model and the stream out of the body, and the version into it."""
     document = JsonDocument(body)
     members = document.members(document.root)

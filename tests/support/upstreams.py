@@ -266,4 +266,7 @@ def upstream_to(
     """Return a configured provider whose other side is played by the test."""
     upstream = Upstream(provider.name, provider.base_url, LIMITS, endpoint, clock)
     upstream.wire = (wires or {}).get(provider.row.wire or "") or wire_of(provider)
+    origin = None if upstream.wire.other_origin is None else upstream.wire.other_origin(provider)
+    if origin is not None:
+        upstream.other = Upstream(provider.name, origin, LIMITS, endpoint, clock)
     return upstream

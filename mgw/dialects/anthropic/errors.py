@@ -212,7 +212,7 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
     """Render an upstream's error, with the status that this vendor's clients know."""
     if find_prompt_length(error) is not None:
         error = as_refusal(error)
-    status = 529 if error.status == 503 else error.status
+    status = 529 if error.status == 503 and error.vendor_type is None else error.status
     if not 400 <= status <= 599:
         status = 502
     return status, render_upstream_error(error, request_id)
@@ -225,7 +225,7 @@ def render_upstream_error(error: UpstreamError, request_id: str) -> bytes:
         rendered = _Error(_REFUSED, _cut(_too_long(length, error.message)))
         return _ENCODER.encode(_Envelope(rendered, request_id))
     generic = "api_error" if not 400 <= error.status < 500 else "invalid_request_error"
-    kind = _BY_STATUS.get(error.status, generic)
+    kind = error.vendor_type or _BY_STATUS.get(error.status, generic)
     return _ENCODER.encode(_Envelope(_Error(kind, _cut(error.message)), request_id))
 
 

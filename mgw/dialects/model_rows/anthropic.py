@@ -53,6 +53,7 @@ _CLAUDE_4_6: Final = replace(
     hides_thoughts=False,
     system_turns=False,
     sampling=True,
+    newer_versions=False,
 )
 _EXTENDED: Final = ModelRow(
     "*",
@@ -62,6 +63,7 @@ _EXTENDED: Final = ModelRow(
     off=True,
     default=Effort.NONE,
     forced_tools=ForcedTools.UNTHINKING,
+    newer_versions=False,
     max_output=64_000,
 )
 _UNSTRUCTURED: Final = replace(
@@ -74,6 +76,7 @@ _UNTHINKING_CLAUDE: Final = ModelRow(
     f"{_CLAUDE}about-claude/model-deprecations",
     default=Effort.NONE,
     structured=False,
+    newer_versions=False,
     max_output=4096,
 )
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.provider import Provider
@@ -40,6 +41,8 @@ class HostCall(Struct, frozen=True):
     """``None``: without a question mark."""
     body: bytes = b""
     """What a probe sends along, as JSON; the bodies of clients' calls stand elsewhere."""
+    origin: str | None = None
+    """Where a probe or a list goes, if another host than that of the base address has it."""
 
     def __repr__(self) -> str:  # queries may hold keys
         return f"HostCall({self.method!r}, {self.path!r})"
@@ -68,6 +71,10 @@ class VendorCall(Struct, frozen=True):
     """What is needed in place of a ``/v1`` at the end of the base address."""
     from_origin: bool = False
     """The path is below the origin of the base address."""
+    refused: frozenset[str] = frozenset()
+    """What the model refused of late, by the names in :attr:`RequestEdits.refusable`."""
+    newer_versions: bool = True
+    """Whether the model's row says that it takes newer versions of its vendor's API than the first."""
 
     def __repr__(self) -> str:  # as above
         return f"VendorCall({self.operation!r}, {self.method!r}, {self.path!r})"
@@ -80,6 +87,10 @@ class RequestEdits(Struct, frozen=True):
     """Splices of the body, which do not overlap."""
     headers: RawHeaders
     """The headers that are sent before those of the operator and the credential."""
+    dropped: tuple[str, ...] = ()
+    """What the client asked for and does not go on, as usage events name it."""
+    refusable: tuple[str, ...] = ()
+    """What goes on and can be left out if the host refuses it."""
 
     def __repr__(self) -> str:  # splices hold bodies, and headers anything
         return f"RequestEdits({len(self.edits)} splices)"
@@ -129,7 +140,7 @@ class ProviderWire(Struct, frozen=True):
 
     :raises GatewayError: where the host does not serve it.
     """
-    edits: Callable[[VendorCall, bytes, RawHeaders], RequestEdits] | None = None
+    edits: Callable[[Provider, VendorCall, bytes, RawHeaders], RequestEdits] | None = None
     """What becomes of a JSON body and of the headers of a call, of which both are known; ``None``: nothing.
 
     :raises GatewayError: where the host cannot take it.
@@ -139,10 +150,23 @@ class ProviderWire(Struct, frozen=True):
     error: Callable[[int, RawHeaders, bytes], UpstreamError | None] | None = None
     """What a refusal says, by its status, headers and body, where it is none of the dialect's own; raises
     nothing, whatever the body is."""
+    refused: Callable[[tuple[str, ...], UpstreamError], frozenset[str]] | None = None
+    """Which of what was :attr:`~RequestEdits.refusable` a refusal is about: without it the request is sent
+    again, once; ``None``: no refusal says so."""
+    added_headers: Callable[[RawHeaders], RawHeaders] | None = None
+    """What SDKs look for in the head of a response that is passed on, and the host has under other names."""
+    estimates_counts: bool = False
+    """Some models do not count tokens: a count that is refused with 400 or 404 is estimated."""
+    is_silent: bool = False
+    """Streams have no pings of their own, so that the gateway's keep-alives stand in for them."""
     lister: ModelLister | None = None
     """How models are listed; ``None``: as the dialect has it."""
     probe: Callable[[Provider], HostCall] | None = None
     """What shows whether the hosts respond; ``None``: a small page of models."""
+    is_well: Callable[[int, RawHeaders, bytes], bool] | None = None
+    """Whether a probe that is refused shows all the same that the host responds and takes the credential."""
+    other_origin: Callable[[Provider], str | None] | None = None
+    """The other host that some calls go to (:attr:`HostCall.origin`), if there is one."""
 
     @property
     def is_plain(self) -> bool:
@@ -184,4 +208,5 @@ def chat_call(provider: Provider, wire: ProviderWire, model: str) -> HostCall:
     :param model: may be any text that stands for one.
     """
     path = provider.row.chat_path.replace("{model}", model)
-    return wire.call(provider, VendorCall(Operation.CHAT, b"POST", path.encode(), model=model))
+    call = wire.call(provider, VendorCall(Operation.CHAT, b"POST", path.encode(), model=model))
+    return replace(call, path=call.path.replace(b"%7Bmodel%7D", b"{model}"))

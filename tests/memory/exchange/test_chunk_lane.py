@@ -26,7 +26,7 @@ from mgw.dialects import dialect_of
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.chunk_lane import ChunkLane
-from mgw.exchange.passthrough import ErrorFilter, PassthroughFilter
+from mgw.exchange.passing_filters import ErrorFilter, PassthroughFilter
 from mgw.nouns.vocabulary import DialectName
 from mgw.wire.encodings import Gunzip
 from tests.support.in_memory.gateway import EDGE_KEY, MemoryGateway

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.credentials.provider import ClientKey
-from mgw.exchange.passthrough import MAX_ERROR_BYTES
+from mgw.exchange.passing_filters import MAX_ERROR_BYTES
 from mgw.nouns.secret import Secret, overwritten
 from mgw.nouns.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES

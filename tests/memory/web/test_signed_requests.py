@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from mgw.config.provider import Provider
 from mgw.upstream.wires.wire import ProviderWire, RequestEdits, VendorCall
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.bodies import patterned
@@ -94,7 +95,7 @@ def test_bodies_are_hashed_only_while_some_provider_gets_signed_requests() -> No
 
 
 def test_a_wire_sees_what_varies_between_requests_of_one_head() -> None:
-    def edits(_: VendorCall, body: bytes, headers: RawHeaders) -> RequestEdits:
+    def edits(_: Provider, __: VendorCall, body: bytes, headers: RawHeaders) -> RequestEdits:
         name = value_of(headers, b"idempotency-key") or b""
         return RequestEdits([((1, 1), b'"name":"%b",' % name)], headers)
 

@@ -216,3 +216,18 @@ def test_warnings_of_prices_are_found_in_time_that_grows_with_the_configuration_
         return steps
 
     assert steps_for(160) < 4.1 * steps_for(40)
+
+
+@pytest.mark.parametrize(
+    ("models", "model"),
+    [
+        ("", "{model}"),
+        (", models: [us.anthropic.claude-x]", "us.anthropic.claude-x"),
+        (", models: [a.b]", "{model}"),
+    ],
+)
+def test_a_call_of_bedrock_is_shown_with_a_model_that_it_serves(models: str, model: str) -> None:
+    url = "https://bedrock-runtime.us-east-1.amazonaws.com"
+    text = f'providers: {{aws: {{kind: bedrock, base_url: "{url}", api_key: abcdefgh{models}}}}}'
+    [shown] = final_addresses(parse(text, "mgw.yaml", {}))
+    assert f"POST {url}/model/{model}/invoke" in shown

@@ -33,6 +33,7 @@ NAMES: Final[dict[Path, str]] = {
 BESIDE: Final[dict[Path, dict[str, Any]]] = {
     ("providers", ANY, "extra_fields"): {"kind": "openai_compat", "base_url": "https://h.example/v1"},
     ("providers", ANY, "speaks"): {"kind": "openai_compat", "base_url": "https://h.example/v1"},
+    ("providers", ANY, "betas"): {"kind": "anthropic"},
     ("providers", ANY, "oauth"): {"auth": "oauth2"},
     ("providers", ANY, "oauth", "extra"): {},
     ("providers", ANY, "pool"): {"auth": "oauth2"},

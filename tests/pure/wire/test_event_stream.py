@@ -10,7 +10,7 @@ from typing import Final
 from zlib import crc32
 
 import pytest
-from botocore.eventstream import EventStreamBuffer  # type: ignore[import-untyped]  # it has no types
+from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
