@@ -20,6 +20,8 @@ old one is spent.  All who wait share its result; a failure is told to them and 
 
 Where a service has several processes, one of them has the token and the others ask that one
 (:attr:`RenewedToken.shared`); it answers with :meth:`RenewedToken.lend`.
+
+What goes for tokens goes for other credentials with a lifetime; :class:`Renewal` has what differs.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
+from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -39,6 +42,7 @@ from mgw.credentials.recent_secrets import NOWHERE, RecentSecrets
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.secret import Secret
+from mgw.reactor.rate_limited_log import REPORT_SECONDS
 from mgw.reactor.single_flight import SingleFlight
 
 RENEW_SECONDS: Final = 30.0
@@ -62,9 +66,41 @@ def token_digest(token: Secret) -> str:
     return sha256(token.reveal().encode()).hexdigest()
 
 
+def bearer_credential(token: TokenResponse, key_hash: str) -> Credential:
+    """Return what sends a token as ``Authorization: Bearer``."""
+    return Credential(b"Authorization", Secret(f"Bearer {token.access_token.reveal()}"), key_hash)
+
+
+def _is_unauthorized(refusal: CredentialRefusal) -> bool:
+    return refusal.status == _UNAUTHORIZED
+
+
+class Renewal(Struct, frozen=True):
+    """What makes a credential of what was obtained, and when another one is needed."""
+
+    credential_of: Callable[[TokenResponse, str], Credential] = bearer_credential
+    """Makes a credential of a response and the ``key_hash``; its ``key`` tells one from the next."""
+    signs: bool = False
+    """Whether these credentials sign requests."""
+    seconds: float = RENEW_SECONDS
+    """How long before its end a credential is renewed, if it lives for twice as long or longer."""
+    statuses: frozenset[int] = frozenset({_UNAUTHORIZED})
+    """The statuses of a response that may refuse a credential."""
+    refuses: Callable[[CredentialRefusal], bool] = _is_unauthorized
+    """Tells whether a response with one of these statuses does."""
+
+
+BEARER: Final = Renewal()
+"""An access token that is renewed 30 seconds before its end, or after a 401."""
+
+
+def _hold_nothing() -> None:
+    """There is nothing to let go of."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class RenewedToken:
-    """Gives out ``Authorization: Bearer`` with a token that is good.
+    """Gives out a credential that is good, such as ``Authorization: Bearer`` with a token.
 
     :param fetch: gets a new one.
     :param key_hash: names the configured identity in events, so that it outlives each token (contract 3.14).
@@ -72,26 +108,37 @@ class RenewedToken:
     :param identity: digest of all that was configured, by which processes mean the same token.
     :param shared: asks the process that has the token; ``None``: this one has it.
     :param recent: is told of each token.
+    :param renewal: when it is renewed, and what it becomes.
+    :param on_close: is called when nobody needs this any longer.
     """
 
-    signs: ClassVar[bool] = False
     fetch: TokenFetch
     key_hash: str
     monotonic: Callable[[], float] = time.monotonic
     identity: str = ""
     shared: SharedFetch | None = None
     recent: RecentSecrets = NOWHERE
+    renewal: Renewal = BEARER
+    on_close: Callable[[], None] = _hold_nothing
     failures: int = 0
     """How many requests for a new token have failed."""
     _credential: Credential | None = None
+    _further: tuple[Secret, ...] = ()
+    """What came with the token and belongs to the credential."""
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
     _retry_at: float = float("-inf")
+    _warn_at: float = float("-inf")
     _new_until: float = float("-inf")
     """The time until which a refusal of the token is passed on to the client."""
     _is_refused: bool = False
     """Whether the provider has refused the token that is being renewed."""
     _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight)
+
+    @property
+    def signs(self) -> bool:
+        """Whether its credentials sign requests."""
+        return self.renewal.signs
 
     def ready(
         self,
@@ -125,8 +172,10 @@ class RenewedToken:
 
         ``None`` where none is to be had, so that the client gets the upstream's own 401.
         """
-        if refusal.status != _UNAUTHORIZED:
-            return None
+        return await self.another(credential) if self.renewal.refuses(refusal) else None
+
+    async def another(self, credential: Credential) -> Credential | None:
+        """Return a newer token than one that was refused, as :meth:`refused` does."""
         current, now = self._credential, self.monotonic()
         if current is not None and not _is_same(current, credential) and now < self._expires_at:
             return current
@@ -158,14 +207,16 @@ class RenewedToken:
                     raise renewed.copy()
                 self._note_failure(renewed)
         assert self._credential is not None, "else it must have been renewed"
-        return TokenResponse(self._credential.key, self._expires_at - self.monotonic())
+        seconds = self._expires_at - self.monotonic()
+        return TokenResponse(self._credential.key, seconds, further=self._further)
 
     def refusable(self, status: int) -> bool:
         """A 401 may mean that the token was revoked."""
-        return status == _UNAUTHORIZED
+        return status in self.renewal.statuses
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Let go of what it is obtained with."""
+        self.on_close()
 
     def describe(self, wall: float) -> CredentialState:
         """Say whether there is a token.
@@ -178,9 +229,14 @@ class RenewedToken:
         return CredentialState(State.READY if left > 0 else State.EXPIRED, self.key_hash, wall + left)
 
     @property
-    def token(self) -> Secret | None:
-        """The token that was got last, for whoever hides it in logs."""
-        return None if self._credential is None else self._credential.key
+    def renew_at(self) -> float:
+        """Until when the token is at hand, in seconds of the monotonic clock."""
+        return self._renew_at
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """The token that was got last, and what came with it, for whoever hides them in logs."""
+        return () if self._credential is None else (self._credential.key, *self._further)
 
     def _renewed(self, refused: Secret | None = None) -> Deferred[Credential | TokenRequestError]:
         """Fire with the result of a renewal: of one that is under way, else of a new one.
@@ -205,21 +261,22 @@ class RenewedToken:
         self.recent.note(token)
         self._new_until = self.monotonic() + NEW_SECONDS if self._is_refused else float("-inf")
         self._is_refused = False
-        value = Secret(f"Bearer {token.access_token.reveal()}")
-        credential = Credential(b"Authorization", value, self.key_hash)
-        self._credential = credential
+        credential = self.renewal.credential_of(token, self.key_hash)
+        self._credential, self._further = credential, token.further
         self._expires_at = asked_at + token.expires_in
-        self._renew_at = self._expires_at - min(RENEW_SECONDS, token.expires_in / 2)
+        self._renew_at = self._expires_at - min(self.renewal.seconds, token.expires_in / 2)
         return credential
 
     def _note_failure(self, result: Credential | TokenRequestError) -> None:
-        """Log what no request tells of."""
-        if isinstance(result, TokenRequestError):
+        """Log what no request tells of, once a minute."""
+        now = self.monotonic()
+        if isinstance(result, TokenRequestError) and now >= self._warn_at:
+            self._warn_at = now + REPORT_SECONDS
             _log.warn(
                 "a token could not be renewed: {message} ({where}); the old one is valid for {seconds:.0f} s",
                 message=result.message,
                 where=result.detail,
-                seconds=max(0.0, self._expires_at - self.monotonic()),
+                seconds=max(0.0, self._expires_at - now),
             )
 
 

@@ -8,7 +8,7 @@ generation uses any more is closed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from random import random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.environment import refresh_tokens_below
@@ -24,12 +25,13 @@ from mgw.config.secrets import parts_of, secrets_in
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
-from mgw.credentials.renewed_token import RenewedToken, SharedFetch, TokenFetch
+from mgw.credentials.renewed_token import BEARER, Renewal, RenewedToken, SharedFetch, TokenFetch
 from mgw.credentials.subscription.registry import THREADS, Subscriptions
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
 from mgw.nouns.secret import Secret, key_hash
 from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
+from mgw.reactor.single_flight import gather
 
 if TYPE_CHECKING:
     from mgw.reactor.treq_client import HTTPClient
@@ -47,6 +49,14 @@ class TokenShare(Protocol):
         :param fetch: gets a token without the other process.
         :param single_use: what ``fetch`` sends may be accepted once, so no two processes may send it.
         """
+        ...
+
+
+class FileWatcher(Protocol):
+    """A source that uses others, by what stands in files."""
+
+    def look(self) -> Coroutine[Deferred[Any], Any, None]:
+        """Look at the files now, and use the sources that they lead to."""
         ...
 
 
@@ -95,6 +105,8 @@ class CredentialSources:
     refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
     share: TokenShare | None = None
     recent: RecentSecrets = field(default_factory=RecentSecrets)
+    watchers: set[FileWatcher] = field(default_factory=set)
+    """The sources that follow files."""
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict)
     _by_source: dict[int, _Shared] = field(default_factory=dict)
@@ -129,13 +141,24 @@ class CredentialSources:
         :param name: what ``key_hash`` is made of.
         :param single_use: no two processes may ``fetch``, as what is sent may be accepted once.
         """
+        return self.use(identity, lambda: self.renewed(identity, name, fetch, single_use=single_use))
 
-        def build() -> RenewedToken:
-            digest = identity_digest(identity)
-            shared = None if self.share is None else self.share(digest, fetch, single_use=single_use)
-            return RenewedToken(fetch, key_hash(name), self.monotonic, digest, shared, self.recent)
+    def renewed(
+        self,
+        identity: Hashable,
+        name: str,
+        fetch: TokenFetch,
+        renewal: Renewal = BEARER,
+        *,
+        single_use: bool = False,
+    ) -> RenewedToken:
+        """Return a new source, which gets what it gives out from another process where there is one.
 
-        return self.use(identity, build)
+        :param renewal: what it gives out; for the rest see :meth:`use_token`.
+        """
+        digest = identity_digest(identity)
+        shared = None if self.share is None else self.share(digest, fetch, single_use=single_use)
+        return RenewedToken(fetch, key_hash(name), self.monotonic, digest, shared, self.recent, renewal)
 
     def find_token(self, identity: str) -> RenewedToken | None:
         """Return the renewed token of an identity if it is in use.
@@ -146,6 +169,17 @@ class CredentialSources:
             if isinstance(shared.source, RenewedToken) and shared.source.identity == identity:
                 return shared.source
         return None
+
+    async def look_for_token(self, identity: str) -> RenewedToken | None:
+        """Return the renewed token of an identity as :meth:`find_token` does.
+
+        Another process may know it from a file that has changed and at which this one has not looked since.
+        """
+        found = self.find_token(identity)
+        if found is None and self.watchers:
+            await gather(watcher.look() for watcher in list(self.watchers))
+            found = self.find_token(identity)
+        return found
 
     def release(self, source: CredentialProvider) -> None:
         """Close a source if this was the last who used it; one that is not shared is closed at once."""
@@ -164,8 +198,7 @@ class CredentialSources:
         found = [*self.recent, *self.refresh_tokens.secrets(), *self.subscriptions.secrets()]
         for shared in self._by_identity.values():
             found += shared.secrets
-            token = shared.source.token if isinstance(shared.source, RenewedToken) else None
-            found += [] if token is None else [token]
+            found += shared.source.secrets if isinstance(shared.source, RenewedToken) else ()
         return found
 
     async def stop(self) -> None:

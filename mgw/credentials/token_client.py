@@ -26,10 +26,7 @@ from mgw.reactor.treq_arguments import ExactURL, TimeLimit, as_reactor, headers_
 from mgw.reactor.treq_client import HTTPClient, ResponseFailed
 
 _REDIRECTS: Final = range(300, 400)
-_USUAL_HEADERS: Final = (
-    (b"Accept", b"application/json"),
-    (b"User-Agent", f"mgw/{__version__}".encode()),
-)
+_USER_AGENT: Final = (b"User-Agent", f"mgw/{__version__}".encode())
 
 
 class HttpTokenClient:
@@ -73,7 +70,7 @@ class HttpTokenClient:
             response = await self._http.request(
                 request.method,
                 ExactURL(request.url),
-                headers=headers_of((*_USUAL_HEADERS, *request.headers)),
+                headers=headers_of(((b"Accept", request.accept), _USER_AGENT, *request.headers)),
                 data=request.data,
                 timeout=seconds,
                 reactor=as_reactor(limit),
@@ -113,4 +110,4 @@ def _read(status: int, headers: Headers, body: bytes | None, name: str) -> JsonR
         fields = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         fields = None
-    return JsonResponse(status, fields if isinstance(fields, dict) else None, headers)
+    return JsonResponse(status, fields if isinstance(fields, dict) else None, headers, body)

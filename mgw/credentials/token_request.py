@@ -99,6 +99,8 @@ class TokenResponse(Struct, frozen=True):
     refresh_token: Secret | None = None
     """The refresh token that replaces the one that was used; ``None``: that one stays good."""
     id_token: Secret | None = None
+    further: tuple[Secret, ...] = ()
+    """The other parts of a credential that has several, of which the token is the secret one."""
 
 
 class JsonResponse(Struct, frozen=True):
@@ -108,6 +110,8 @@ class JsonResponse(Struct, frozen=True):
     fields: dict[str, Any] | None  # Any: JSON
     """The JSON object; ``None``: the body is something else."""
     headers: Headers = field(default_factory=Headers)
+    body: bytes = b""
+    """The body as it came, for endpoints that answer with something else."""
 
     def __repr__(self) -> str:
         return f"JsonResponse({self.status})"
@@ -135,6 +139,8 @@ class EndpointRequest(Struct, frozen=True):
     """The headers beside those that every request has."""
     data: bytes | list[tuple[str, str]] | None
     """The body: bytes as they are, pairs as a form."""
+    accept: bytes = b"application/json"
+    """The media types that the response may have."""
 
     def __repr__(self) -> str:
         return f"EndpointRequest({self.method})"
@@ -269,12 +275,11 @@ def _token_in(fields: Mapping[str, Any]) -> TokenResponse:
     token_type = fields.get("token_type")
     if token_type is not None and str(token_type).lower() not in _TOKEN_TYPES:
         raise ValueError("its token_type is not Bearer, and no other is supported")
-    others = {
-        name: parse_token_text(fields[name], name)
+    refresh_token, id_token = (
+        None if fields.get(name) in (None, "") else parse_token_text(fields[name], name)
         for name in ("refresh_token", "id_token")
-        if fields.get(name) not in (None, "")
-    }
-    return TokenResponse(access_token, _seconds(fields.get("expires_in")), **others)
+    )
+    return TokenResponse(access_token, _seconds(fields.get("expires_in")), refresh_token, id_token)
 
 
 def _seconds(value: object) -> float:

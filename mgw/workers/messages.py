@@ -164,6 +164,8 @@ class TokenAnswer(ChannelMessage, frozen=True):
 
     token: str
     seconds: float
+    further: tuple[str, ...] = ()
+    """The other parts of a credential that has several."""
 
     def __repr__(self) -> str:
         return f"TokenAnswer({self.seconds!r})"

@@ -45,8 +45,8 @@ class SupervisorTokens:
             except ChannelError as error:
                 answer = Failed(str(error))
             match answer:
-                case TokenAnswer(token, seconds):
-                    return TokenResponse(Secret(token), seconds)
+                case TokenAnswer(token, seconds, further):
+                    return TokenResponse(Secret(token), seconds, further=tuple(map(Secret, further)))
                 case TokenFailure(message, detail):
                     raise _error(message, detail)
             if single_use:
@@ -66,14 +66,15 @@ def answer_token_question(question: TokenQuestion, sources: CredentialSources) -
 
 
 async def _answer(question: TokenQuestion, sources: CredentialSources) -> ChannelMessage:
-    source = sources.find_token(question.identity)
+    source = await sources.look_for_token(question.identity)
     if source is None:
         return Failed("no provider in the current configuration has this identity")
     try:
         token = await source.lend(question.refused)
     except TokenRequestError as error:
         return TokenFailure(error.message, error.detail)
-    return TokenAnswer(token.access_token.reveal(), token.expires_in)
+    further = tuple(part.reveal() for part in token.further)
+    return TokenAnswer(token.access_token.reveal(), token.expires_in, further)
 
 
 _UNANSWERED: Final = (

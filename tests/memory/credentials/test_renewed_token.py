@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from mgw.credentials.provider import Credential, CredentialRefusal
-from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RETRY_SECONDS, RenewedToken
+from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RETRY_SECONDS, Renewal, RenewedToken
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.errors import GatewayError
@@ -195,6 +196,47 @@ def test_an_endpoint_that_fails_in_the_last_seconds_fails_no_request(
     assert failures([expired])
 
 
+def test_the_log_says_once_a_minute_that_a_token_cannot_be_renewed(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    source.renewal = Renewal(seconds=300)
+    held(source, endpoint)
+    endpoint.clock.advance(3300)
+    with capturedLogs() as events:
+        for _ in range(24):
+            result_of(obtain(source))
+            endpoint.fail()
+            endpoint.clock.advance(RETRY_SECONDS)
+    assert len(endpoint.asked) == 25
+    assert [event["message"] for event in events] == ["the token endpoint answered 500: try again later"] * 2
+
+
+def test_what_is_renewed_may_be_another_credential_with_other_refusals(endpoint: Endpoint) -> None:
+    def signing(token: TokenResponse, key_hash: str) -> Credential:
+        return Credential(b"", token.access_token, key_hash, added=token.further)
+
+    def refuses(refusal: CredentialRefusal) -> bool:
+        return refusal.body == b"expired"
+
+    renewal = Renewal(signing, signs=True, seconds=300, statuses=frozenset({403}), refuses=refuses)
+    source = RenewedToken(endpoint.fetch, "hash", endpoint.clock.seconds, renewal=renewal)
+    waiting = obtain(source)
+    endpoint.asked[-1].callback(TokenResponse(Secret("s1"), 3600.0, further=(Secret("k1"), Secret("canary"))))
+    first = result_of(waiting)
+    assert (source.signs, first.added) == (True, (Secret("k1"), Secret("canary")))
+    assert source.secrets == (Secret("s1"), Secret("k1"), Secret("canary"))
+    lent = result_of(Deferred.fromCoroutine(source.lend(None)))
+    assert lent == TokenResponse(Secret("s1"), 3600.0, further=(Secret("k1"), Secret("canary")))
+    assert (source.refusable(403), source.refusable(401)) == (True, False)
+    assert result_of(source.refused(first, CredentialRefusal(403))) is None
+    endpoint.clock.advance(3300)
+    assert source.ready(None) is None
+    another = Deferred.fromCoroutine(source.refused(first, CredentialRefusal(403, body=b"expired")))
+    endpoint.asked[-1].callback(TokenResponse(Secret("s2"), 3600.0))
+    assert shown(result_of(another)) == "s2"
+    assert "canary" not in repr(source)
+
+
 def test_a_refused_token_is_renewed_once_for_all_whom_it_was_refused(
     source: RenewedToken, endpoint: Endpoint
 ) -> None:
@@ -321,7 +363,7 @@ def test_any_other_refusal_is_passed_on(source: RenewedToken, endpoint: Endpoint
 
 def test_nothing_of_a_token_prints(source: RenewedToken, endpoint: Endpoint) -> None:
     held(source, endpoint, "canary-token")
-    assert source.token == Secret("canary-token")
+    assert source.secrets == (Secret("canary-token"),)
     assert "canary" not in repr(source)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.logger import capturedLogs
@@ -17,8 +16,9 @@ from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import NEW_SECONDS, RENEW_SECONDS, RenewedToken
 from mgw.credentials.token_request import TokenRequestError
 from mgw.workers.channel import ChannelError
-from mgw.workers.messages import AnyMessage, ChannelMessage, Done, TokenAnswer, TokenQuestion
+from mgw.workers.messages import ChannelMessage, Done, TokenAnswer, TokenQuestion
 from mgw.workers.shared_credentials import SupervisorTokens, answer_token_question
+from tests.support.channel_messages import sent
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import service_account, write_json
@@ -53,12 +53,6 @@ class Supervisor:
     def _send(self, answer: ChannelMessage) -> ChannelMessage:
         self.answers.append(repr(answer))
         return sent(answer)
-
-
-def sent(message: ChannelMessage) -> ChannelMessage:
-    """Return what the other side of a channel makes of a message."""
-    found: ChannelMessage = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnyMessage)
-    return found
 
 
 def source(hosts: TokenHosts, oauth: str) -> RenewedToken:
