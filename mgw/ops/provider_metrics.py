@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from mgw.credentials.provider import CredentialProvider
-from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.signed_again import SignedAgain
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.ops import prometheus
@@ -24,6 +24,16 @@ def _no_upstreams() -> Mapping[str, Upstream]:
 
 def _no_credentials() -> Mapping[str, CredentialProvider]:
     return {}
+
+
+@runtime_checkable
+class ObtainsTokens(Protocol):
+    """A source that gets what it gives out from elsewhere, in vain at times."""
+
+    @property
+    def failures(self) -> int:
+        """How often it got nothing."""
+        ...
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -112,7 +122,7 @@ class ProviderMetrics:
         rows = [
             ((name,), source.failures)
             for name, source in self.credentials().items()
-            if isinstance(source, (RenewedToken, SubscriptionSource))
+            if isinstance(source, ObtainsTokens)
         ]
         return ValueTable(family, rows)
 

@@ -17,15 +17,31 @@ from twisted.internet.testing import MemoryReactorClock
 import mgw.config
 import mgw.credentials
 from mgw.credentials import credentials_of
+from mgw.credentials.aws.keys import AwsKeys, FixedKeys
+from mgw.credentials.aws.source import FoundKeys
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.renewed_token import SharedFetch
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.credentials.subscription.token_exchange import ProfileEndpoints
 from mgw.credentials.token_file import CHECK_SECONDS
-from mgw.credentials.token_request import TokenResponse
+from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.generation import build_generation
 from mgw.nouns.secret import Secret
+from tests.support.aws_keys import (
+    CONTAINER,
+    INSTANCE,
+    STS,
+    answer_instance,
+    assumed,
+    container,
+    credentials,
+    error_xml,
+    keys_json,
+    role_xml,
+    web_identity,
+)
+from tests.support.aws_keys import obtain as aws_obtain
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 from tests.support.google_keys import (
@@ -165,6 +181,39 @@ def secrets_of_a_profile(hosts: TokenHosts, path: Path) -> set[str]:
     return {"canary-unused-profile"}
 
 
+def secrets_of_aws_keys(hosts: TokenHosts, path: Path) -> set[str]:
+    keys = AwsKeys("AKIDCONFIGURED", Secret("canary-secret"), Secret("canary-session"))
+    credentials(hosts.sources, FoundKeys(FixedKeys(keys, "the environment")))
+    return {"canary-secret", "canary-session"}
+
+
+def secrets_of_a_container(hosts: TokenHosts, path: Path) -> set[str]:
+    waiting = aws_obtain(credentials(hosts.sources, FoundKeys(assumed(container("canary-container")))))
+    assert "canary-container" in known(hosts)
+    hosts.newest(CONTAINER).answer(keys_json(1))
+    assert {"canary-secret-1", "canary-token-1", "ASIAROLE1"} <= known(hosts), "before they are used up"
+    hosts.newest(STS).answer(role_xml(2))
+    result_of(waiting)
+    return {f"canary-{what}-{number}" for what in ("secret", "token") for number in (1, 2)}
+
+
+def secrets_of_an_instance(hosts: TokenHosts, path: Path) -> set[str]:
+    waiting = aws_obtain(credentials(hosts.sources, FoundKeys(INSTANCE)))
+    answer_instance(hosts)
+    credential = result_of(waiting)
+    assert {credential.key, *credential.added} <= set(hosts.sources.secrets())
+    return {"canary-imds", "canary-secret-1", "canary-token-1"}
+
+
+def secrets_of_a_web_identity(hosts: TokenHosts, path: Path) -> set[str]:
+    (path / "token").write_text("canary-identity")
+    waiting = aws_obtain(credentials(hosts.sources, FoundKeys(web_identity(str(path / "token")))))
+    hosts.newest(STS).answer(error_xml("InvalidIdentityToken"), 400)
+    with pytest.raises(TokenRequestError):
+        result_of(waiting)
+    return {"canary-identity"}
+
+
 Case = Callable[[TokenHosts, Path], set[str]]
 CASES: dict[str, Case] = {
     "ServiceAccountKey": secrets_of_a_service_account,
@@ -176,6 +225,10 @@ CASES: dict[str, Case] = {
     "DeviceCode": secrets_of_a_login,
     "Credential": secrets_of_a_token_file,
     "Profile": secrets_of_a_profile,
+    "AwsKeys": secrets_of_aws_keys,
+    "ContainerEndpoint": secrets_of_a_container,
+    "KeyCredential": secrets_of_an_instance,
+    "WebIdentity": secrets_of_a_web_identity,
 }
 ELSEWHERE = {
     "RedisAddress": "a setting, which the law of settings walks",
@@ -207,7 +260,7 @@ def holds_a_secret(annotation: Any) -> bool:
 
 
 def test_no_struct_with_a_secret_is_forgotten_here() -> None:
-    assert set(structs_with_secrets()) == (CASES.keys() | ELSEWHERE.keys()) - {"Profile"}
+    assert set(structs_with_secrets()) == (CASES.keys() | ELSEWHERE.keys()) - {"Profile", "WebIdentity"}
 
 
 def test_a_source_that_a_reload_removes_stays_known(hosts: TokenHosts, tmp_path: Path) -> None:

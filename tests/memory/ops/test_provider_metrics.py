@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.defer import Deferred
 
+from mgw.credentials.aws.source import FoundKeys
 from mgw.credentials.provider import CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.static import NoCredential
@@ -15,8 +16,10 @@ from mgw.nouns.errors import GatewayError
 from mgw.ops.exposition import Exposition
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.upstream.client import Upstream
+from tests.support.aws_keys import STS, assumed, credentials, error_xml
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay
+from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import OK, collect_body, get, memory_upstream, outcome_of
 
 
@@ -102,6 +105,18 @@ def test_tokens_that_could_not_be_had_are_counted() -> None:
         with pytest.raises(GatewayError):
             result_of(Deferred.fromCoroutine(source.obtain(None)))
     assert samples(metrics)['token_refresh_failures_total{provider="main"}'] == 2
+
+
+def test_keys_of_aws_that_could_not_be_had_are_counted_too() -> None:
+    hosts = TokenHosts()
+    metrics = of_source(credentials(hosts.sources, FoundKeys(assumed())))
+    assert samples(metrics)['token_refresh_failures_total{provider="main"}'] == 0
+    source = metrics.credentials()["main"]
+    waiting = Deferred.fromCoroutine(source.obtain(None))
+    hosts.newest(STS).answer(error_xml("AccessDenied"), 403)
+    with pytest.raises(GatewayError):
+        result_of(waiting)
+    assert samples(metrics)['token_refresh_failures_total{provider="main"}'] == 1
 
 
 def test_a_provider_with_a_key_of_its_own_has_neither_accounts_nor_tokens() -> None:
