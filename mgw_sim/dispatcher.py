@@ -24,6 +24,7 @@ from mgw_sim.api import (
 from mgw_sim.aws.authority import BEDROCK, MODEL_SERVICES, AwsAuthority
 from mgw_sim.aws.credentials import PREFIX as AWS_PREFIX
 from mgw_sim.aws.credentials import AwsCredentialServices
+from mgw_sim.aws.errors import AwsError, type_header
 from mgw_sim.aws.signature import KeyPair
 from mgw_sim.families import (
     ERROR_RESPONSES,
@@ -111,7 +112,8 @@ class Dispatcher:
             self.recorder.shorten(recorded)
             return answered
         if raw_path.startswith(AWS_PREFIX):
-            return self.aws_credentials.answer(recorded, raw_path)
+            given, faults = self.aws_credentials.answer(recorded, raw_path)
+            return _with_headers(given, (self.aws.date(faults),)), faults
         if is_operation(raw_path):
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
         raw_path = _without_cloud(raw_path)
@@ -136,6 +138,8 @@ class Dispatcher:
             refusal = ERROR_RESPONSES[family](error, request_id)
             if isinstance(error, AccountError):
                 return _with_headers(refusal, error.headers)
+            if isinstance(error, AwsError) and family is not Family.BEDROCK:
+                return _with_headers(refusal, (type_header(error),))
             if error.status == 426:
                 return _with_headers(refusal, UPGRADE_HEADERS)
             if family is Family.BEDROCK and "retry-after" not in incoming.faults:

@@ -55,12 +55,14 @@ def type_of(api_error: ApiError) -> str:
     return _TYPES.get(api_error.status, usual)
 
 
+def type_header(api_error: ApiError) -> tuple[str, str]:
+    """The header with the type of an error."""
+    return "x-amzn-errortype", f"{type_of(api_error)}:http://internal.amazon.com/coral/com.amazon.coral/"
+
+
 def error_response(api_error: ApiError, request_id: str) -> UnaryResponse:
     """The response for an error."""
-    headers = (
-        ("x-amzn-requestid", request_id),
-        ("x-amzn-errortype", f"{type_of(api_error)}:http://internal.amazon.com/coral/com.amazon.coral/"),
-    )
+    headers = (("x-amzn-requestid", request_id), type_header(api_error))
     return UnaryResponse(dump_json({"message": api_error.message}), api_error.status, headers=headers)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import anthropic
@@ -21,6 +23,7 @@ from botocore.exceptions import ClientError
 from botocore.utils import ContainerMetadataFetcher
 from openai.providers import bedrock
 
+from tests.support.operations import ask as ask_host
 from tests.support.simulator import SimulatorProcess, start_simulator
 
 KEY: Final = "AKIASIMULATED00000"
@@ -310,3 +313,25 @@ class TestKeys:
         )
         with pytest.raises(ClientError, match="ExpiredToken"):
             runtime.list_foundation_models()
+
+
+@pytest.mark.parametrize("path", ["sts", "container/role", "imds/latest/api/token"])
+def test_what_gives_keys_says_what_time_it_is(amazon: SimulatorProcess, path: str) -> None:
+    answer = ask_host(amazon.port, f"/sim-aws/{path}")
+    (date,) = [value for name, value in answer.headers if name == b"Date"]
+    assert abs(parsedate_to_datetime(date.decode()).timestamp() - time.time()) < 60
+
+
+def test_errors_of_all_shapes_have_a_type(amazon: SimulatorProcess) -> None:
+    scope = b"AKIANOBODY/20260101/us-east-1/bedrock/aws4_request"
+    signed = (
+        b"Authorization: AWS4-HMAC-SHA256 Credential=%b, SignedHeaders=host, Signature=%b"
+        % (scope, b"0" * 64),
+        b"X-Amz-Date: 20260101T000000Z",
+        b"anthropic-version: 2023-06-01",
+    )
+    for target in ("/v1/chat/completions", "/v1/messages", "/model/x/invoke"):
+        answer = ask_host(amazon.port, target, *signed, body=b"{}")
+        assert answer.status == 403, answer.body
+        (error_type,) = [value for name, value in answer.headers if name == b"x-amzn-errortype"]
+        assert error_type.startswith(b"InvalidSignatureException:")
