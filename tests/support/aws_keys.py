@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.aws.clock import HostClock
+from mgw.credentials.aws.found_keys import FoundKeys, NoKeys
 from mgw.credentials.aws.key_givers import use_keys
 from mgw.credentials.aws.keys import (
     AssumedRole,
@@ -20,9 +21,9 @@ from mgw.credentials.aws.keys import (
     KeySource,
     WebIdentity,
 )
-from mgw.credentials.aws.signed_keys import KeyGiver, NoKeys, SignedKeys
+from mgw.credentials.aws.signed_keys import KeyGiver, SignedKeys
 from mgw.credentials.aws.signer import SigV4
-from mgw.credentials.aws.source import AwsCredentials, FoundKeys
+from mgw.credentials.aws.source import AwsCredentials
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.sources import CredentialSources
 from mgw.nouns.secret import Secret

@@ -98,16 +98,17 @@ def read_container_token(file: str) -> Secret:
 
     :raises TokenRequestError: there is none, or the file cannot be read.
     """
+    what = f"the file with the token for {ENDPOINT_NAME}"
     try:
         text = read_regular_file(file, MAX_TOKEN_FILE).decode("latin-1").strip()
     except OSError as error:
-        message = f"the file with the token for {ENDPOINT_NAME} cannot be read ({error.strerror})"
-        raise TokenRequestError(f"{message}: check {TOKEN_FILE_VARIABLE}") from None
-    if not text or not _is_header_value(text):
-        raise TokenRequestError(
-            f"the file with the token for {ENDPOINT_NAME} does not contain exactly one token"
-        )
-    return Secret(text)
+        failure = TokenRequestError(f"{what} cannot be read ({error.strerror}): check {TOKEN_FILE_VARIABLE}")
+    else:
+        if text and _is_header_value(text):
+            return Secret(text)
+        failure = TokenRequestError(f"{what} does not contain exactly one token")
+    failure.detail = file
+    raise failure
 
 
 def _is_header_value(text: str) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 
 from mgw.config.proxy import ProxyAddress
 from mgw.credentials.aws.container import ContainerKeys
+from mgw.credentials.aws.found_keys import NoKeys
 from mgw.credentials.aws.instance_metadata import InstanceKeys
 from mgw.credentials.aws.keys import (
     AssumedRole,
@@ -18,7 +19,7 @@ from mgw.credentials.aws.keys import (
     KeySource,
     WebIdentity,
 )
-from mgw.credentials.aws.signed_keys import KEY_RENEWAL, FixedKeyGiver, KeyGiver, NoKeyGiver, NoKeys, name_of
+from mgw.credentials.aws.signed_keys import KEY_RENEWAL, FixedKeyGiver, KeyGiver, NoKeyGiver, name_of
 from mgw.credentials.aws.sts import RoleKeys, WebIdentityKeys
 from mgw.credentials.renewed_token import RenewedToken, TokenFetch
 from mgw.credentials.sources import CredentialSources

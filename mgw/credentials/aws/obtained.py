@@ -16,7 +16,6 @@ from twisted.web.http_headers import Headers
 
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.credentials.token_request import (
-    MAX_SECONDS,
     MIN_SECONDS,
     USUAL_SECONDS,
     TokenResponse,
@@ -24,6 +23,8 @@ from mgw.credentials.token_request import (
 )
 from mgw.nouns.secret import Secret
 
+MOST_SECONDS: Final = 36 * 3600.0
+"""The longest life of a session at AWS: a response that says more, or has a wrong date, means this."""
 _KEY_ID: Final = re.compile(r"[\w.+-]{1,128}", re.ASCII).fullmatch
 """What can stand in ``Credential=`` of a signature, which has ``/`` and ``,`` as its own marks."""
 _MAX_DATE: Final = 64
@@ -67,7 +68,7 @@ def _seconds_until(expiration: object, headers: Headers, wall: Callable[[], floa
         raise ValueError("its Expiration is not a date and time") from None
     said_at = _date_of(headers)
     left = until - (wall() if said_at is None else said_at)
-    return max(MIN_SECONDS, min(MAX_SECONDS, left))
+    return max(MIN_SECONDS, min(MOST_SECONDS, left))
 
 
 def _date_of(headers: Headers) -> float | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine
 from math import inf
 from typing import Any, ClassVar, Final, Protocol
 
-from msgspec import Struct
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.aws.errors import EXPIRED, STATUSES, error_type
+from mgw.credentials.aws.found_keys import NoKeys
 from mgw.credentials.aws.keys import (
     AssumedRole,
     AwsKeys,
@@ -142,13 +142,6 @@ class FixedKeyGiver:
     def describe(self, wall: float) -> CredentialState:  # noqa: ARG002  others'
         """Say that they are there."""
         return CredentialState(State.READY, self._credential.key_hash)
-
-
-class NoKeys(Struct, frozen=True):
-    """There is no source of keys, so far."""
-
-    message: str
-    """Says where they were looked for."""
 
 
 class NoKeyGiver:

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Final
 
-from msgspec import Struct
 from twisted.logger import Logger
 
 from mgw.credentials.aws.errors import STATUSES
+from mgw.credentials.aws.found_keys import FoundKeys, NoKeys
 from mgw.credentials.aws.instance_metadata import SERVICE_NAME
 from mgw.credentials.aws.keys import KeySource
-from mgw.credentials.aws.signed_keys import KeyGiver, NoKeys, SignedKeys, refuses_keys
+from mgw.credentials.aws.signed_keys import KeyGiver, SignedKeys, refuses_keys
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.state import CredentialState
@@ -39,22 +39,10 @@ from mgw.reactor.single_flight import SingleFlight
 CHECK_SECONDS: Final = 1.0
 """How long a source is used before its files are checked for changes."""
 
-FileStates = tuple[tuple[str, tuple[int, int, int] | None], ...]
-"""Files, each with what tells one state of it from another; ``None``: it is not there."""
 _log: Final = Logger()
 
 
-class FoundKeys(Struct, frozen=True):
-    """Where keys come from, by settings, environment and files."""
-
-    source: KeySource | NoKeys
-    files: FileStates = ()
-    """The files that were asked, in which something else may stand later."""
-    looked_at: str | None = None
-    """The sources that had none, where what is left is an instance's metadata service, if it is there."""
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AwsCredentials:
     """Gives out credentials that sign.
 
@@ -68,23 +56,23 @@ class AwsCredentials:
 
     signs: ClassVar[bool] = True
     provider: str
-    found: FoundKeys = field(repr=False)
-    find: Callable[[FoundKeys], FoundKeys] = field(repr=False)
-    use: Callable[[KeySource | NoKeys], KeyGiver] = field(repr=False)
-    signed: SignedKeys = field(repr=False)
-    sources: CredentialSources = field(repr=False)
-    _keys: KeyGiver = field(init=False, repr=False)
-    _credential: Credential | None = field(default=None, init=False, repr=False)
+    found: FoundKeys
+    find: Callable[[FoundKeys], FoundKeys]
+    use: Callable[[KeySource | NoKeys], KeyGiver]
+    signed: SignedKeys
+    sources: CredentialSources
+    _keys: KeyGiver = field(init=False)
+    _credential: Credential | None = field(default=None, init=False)
     _good_until: float = field(default=float("-inf"), init=False)
     """Until when the credential is at hand, and the files need not be looked at."""
     _check_at: float = field(init=False)
-    _problem: str | None = field(default=None, init=False, repr=False)
+    _problem: str | None = field(default=None, init=False)
     """Why the files cannot be used, if they cannot."""
     _problems: int = field(default=0, init=False)
     """How often the files could not be used, and earlier sources had no keys."""
     _is_closed: bool = field(default=False, init=False)
-    _warnings: RateLimitedLog = field(init=False, repr=False)
-    _flight: SingleFlight[None] = field(default_factory=SingleFlight, init=False, repr=False)
+    _warnings: RateLimitedLog = field(init=False)
+    _flight: SingleFlight[None] = field(default_factory=SingleFlight, init=False)
 
     def __post_init__(self) -> None:
         self._keys = self.use(self.found.source)
@@ -192,10 +180,8 @@ class AwsCredentials:
         message = error.message
         if self.found.looked_at is not None and message.startswith(SERVICE_NAME):
             message = f"no AWS credentials were found in {self.found.looked_at}, and {message}"
-        if self._problem is not None:
-            message = f"{message}; {self._problem}"
         again = TokenRequestError(message, error.response_status, error.error_code)
-        again.detail = error.detail
+        again.detail = error.detail if self._problem is None else f"{error.detail}; {self._problem}"
         return again
 
     def _note_problem(self, problem: str) -> None:

@@ -28,13 +28,13 @@ from mgw.credentials.token_request import (
     TokenClient,
     TokenRequestError,
     TokenResponse,
-    located,
     parse_token_text,
 )
 from mgw.nouns.secret import Secret
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
+SERVICE_NAME: Final = "AWS STS"
 API_VERSION: Final = "2011-06-15"
 _PORTS: Final = {"http": 80, "https": 443}
 _ANY: Final = b"*/*"
@@ -156,10 +156,12 @@ def read_web_identity(file: str) -> Secret:
         content = read_regular_file(file, MAX_TOKEN_FILE)
         return parse_token_text(content.decode("latin-1").strip(), "content")
     except OSError as error:
-        message = f"the web identity token file {file} cannot be read ({error.strerror}): check its path"
+        message = f"the web identity token file cannot be read ({error.strerror}): check its path"
     except ValueError:
-        message = f"the web identity token file {file} does not contain exactly one token"
-    raise TokenRequestError(message)
+        message = "the web identity token file does not contain exactly one token"
+    failure = TokenRequestError(message)
+    failure.detail = file
+    raise failure
 
 
 class _Endpoint:
@@ -176,7 +178,7 @@ class _Endpoint:
         self.host = where.encode("ascii")
         """What ``Host`` says there (RFC 9110 7.2)."""
         self._url = f"{parts.scheme}://{where}{path}"
-        self._name = f"AWS STS, asked for the role {role_arn},"
+        self._where = f"{parts.scheme}://{where}, role {role_arn}"
         self._client = client
         self._wall = wall
 
@@ -184,17 +186,21 @@ class _Endpoint:
         """Return the keys that a request gives.
 
         :param clock: learns from the response.
-        :raises TokenRequestError: it gives none.
+        :raises TokenRequestError: it gives none; which role that was is in the detail, for the log alone.
         """
+        try:
+            return await self._ask(form, headers, clock)
+        except TokenRequestError as error:
+            error.detail = self._where
+            raise
+
+    async def _ask(self, form: bytes, headers: HeaderPairs, clock: HostClock | None) -> TokenResponse:
         sent_at = self._wall()
         request = EndpointRequest("POST", self._url, headers, form, _ANY)
-        response = await self._client.ask(request, self._name)
+        response = await self._client.ask(request, SERVICE_NAME)
         dates = response.headers.getRawHeaders(b"date")
         if clock is not None and dates and not response.headers.hasHeader(b"age"):
             clock.note(dates[0], sent_at, self._wall())
-        try:
-            keys = parse_role_keys(response, self._name, self._wall)
-        except TokenRequestError as error:
-            raise located(error, self._url) from None
+        keys = parse_role_keys(response, SERVICE_NAME, self._wall)
         self._client.recent.note(keys)
         return keys

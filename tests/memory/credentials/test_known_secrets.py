@@ -17,8 +17,8 @@ from twisted.internet.testing import MemoryReactorClock
 import mgw.config
 import mgw.credentials
 from mgw.credentials import credentials_of
+from mgw.credentials.aws.found_keys import FoundKeys
 from mgw.credentials.aws.keys import AwsKeys, FixedKeys
-from mgw.credentials.aws.source import FoundKeys
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.renewed_token import SharedFetch

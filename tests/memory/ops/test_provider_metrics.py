@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.credentials.aws.source import FoundKeys
+from mgw.credentials.aws.found_keys import FoundKeys
 from mgw.credentials.provider import CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.static import NoCredential

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.credentials.aws.source import AwsCredentials, FoundKeys
+from mgw.credentials.aws.found_keys import FoundKeys
+from mgw.credentials.aws.source import AwsCredentials
 from mgw.credentials.provider import Credential
 from mgw.credentials.token_request import TokenRequestError
 from mgw.workers.messages import ChannelMessage, TokenAnswer, TokenQuestion

@@ -8,9 +8,9 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogLevel, capturedLogs
 
+from mgw.credentials.aws.found_keys import FoundKeys, NoKeys
 from mgw.credentials.aws.keys import AwsKeys, FixedKeys
-from mgw.credentials.aws.signed_keys import NoKeys
-from mgw.credentials.aws.source import CHECK_SECONDS, AwsCredentials, FoundKeys
+from mgw.credentials.aws.source import CHECK_SECONDS, AwsCredentials
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import NEW_SECONDS, RETRY_SECONDS
 from mgw.credentials.state import State
@@ -294,9 +294,10 @@ def test_files_that_break_leave_everything_as_it_was_and_the_log_says_so_once_a_
     hosts.clock.advance(60)
     waiting = obtain(found)
     hosts.newest(STS).answer(error_xml("AccessDenied"), 403)
-    message = error_of(waiting).message
-    assert "answered 403 AccessDenied" in message
-    assert message.endswith(files.problem), "why it may be the wrong role"
+    error = error_of(waiting)
+    assert "answered 403 AccessDenied" in error.message
+    assert files.problem not in error.message, "a client need not know our files"
+    assert error.detail.endswith(files.problem), "the log has why it may be the wrong role"
     files.change(OTHER)
     hosts.clock.advance(CHECK_SECONDS)
     assert secret_of(result_of(obtain(found))) == "canary-secret-9"
@@ -333,7 +334,7 @@ def test_a_role_that_cannot_be_assumed_with_the_keys_of_an_instance_is_another_m
     waiting = obtain(credentials(hosts.sources, FoundKeys(assumed(INSTANCE), looked_at="the environment")))
     answer_instance(hosts)
     hosts.newest(STS).answer(error_xml("AccessDenied"), 403)
-    assert error_of(waiting).message.startswith("AWS STS, asked for the role")
+    assert error_of(waiting).message.startswith("AWS STS answered 403")
 
 
 def test_where_there_is_no_source_the_sentence_says_so_until_a_file_names_one(hosts: TokenHosts) -> None:
