@@ -60,6 +60,10 @@ class ContainerKeys:
             token = await self._run(partial(read_container_token, endpoint.token_file))
         headers: HeaderPairs = ()
         if token is not None:
+            if not _is_header_value(token.reveal()):
+                raise TokenRequestError(
+                    f"the token for {ENDPOINT_NAME} has characters that a header cannot have"
+                )
             self._client.recent.note(token)
             headers = ((AUTHORIZATION, token.reveal().encode("latin-1")),)
         request = get_request(endpoint.url, headers)

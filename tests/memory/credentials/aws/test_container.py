@@ -52,6 +52,14 @@ def test_the_endpoint_is_asked_with_the_token_and_never_through_a_proxy(hosts: T
     assert {"canary-container", "canary-secret-1", "canary-token-1"} <= known
 
 
+def test_a_token_that_no_header_can_have_is_not_sent(hosts: TokenHosts) -> None:
+    for token in ("canary\r\nX: y", "canary-\N{EURO SIGN}", "canary-\xfc"):
+        error = error_of(obtain(hosts, container(token)))
+        assert "has characters that a header cannot have" in error.message
+        assert "canary" not in error.message
+    assert not hosts.posts(CONTAINER)
+
+
 def test_an_endpoint_without_a_token_is_asked_without_one(hosts: TokenHosts) -> None:
     waiting = obtain(hosts, container(None))
     assert hosts.newest(CONTAINER).header(b"authorization") is None
