@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, Final
 
 import pytest
@@ -20,6 +21,8 @@ from tests.memory.exchange.test_wires import ANSWER, CHAT, CONTENTS, EVENTS, chu
 from tests.support.deferreds import refusal_of
 from tests.support.event_streams import chunk_frame, exception_frame
 from tests.support.pipelines import Pipeline, RecordingChannel
+from tests.support.timed_auth import SIGNATURE, TIME, signature
+from tests.support.timed_source import TimedKeys
 
 CONFIG: Final = """
 providers:
@@ -739,3 +742,26 @@ def test_a_large_count_is_estimated_in_a_thread(path: str, body: bytes) -> None:
     [estimating] = work
     estimating.callback(None)
     assert value_of(client.headers, b"x-gateway-estimated") == b"true"
+
+
+@pytest.mark.parametrize(("path", "body"), STREAMS)
+def test_an_exception_that_a_repetition_would_not_mend_is_the_clients_at_once(path: str, body: bytes) -> None:
+    pipeline = pipeline_of(RETRIES)
+    client, _ = pipeline.ask(path, body)
+    send_stream(pipeline, exception_frame("validationException", "max_tokens: too large"))
+    pipeline.clock.advance(10)
+    assert (client.status, len(requests(pipeline))) == (400, 1)
+
+
+def test_what_is_sent_once_more_is_signed_with_what_goes_up_then() -> None:
+    pipeline = Pipeline(CONFIG, sources={"host": TimedKeys("timed-canary")})
+    client, _ = pipeline.ask("/v1/messages", WHOLE, beta_headers(b"one,two-1"))
+    pipeline.clock.advance(3)
+    pipeline.connection.send(refused("ValidationException", BETA, b"400 Bad Request"))
+    pipeline.connection.send(answered(ANSWER))
+    assert client.body == ANSWER
+    for (target, headers, body), seconds in zip(requests(pipeline), (0.0, 3.0), strict=True):
+        when = value_of(headers, TIME.lower()) or b""
+        digest = sha256(body).digest()
+        expected = signature(b"timed-canary", b"POST", target.encode(), headers, digest, when)
+        assert (value_of(headers, SIGNATURE.lower()), float(when)) == (expected, seconds)
