@@ -146,15 +146,14 @@ class Passthrough(Struct, eq=False):
 
     def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
-        unframed, wired = False, self.wired
-        if wired is not None:
+        unframed = False
+        if (wired := self.wired) is not None:
             unframed = wired.unframe(response)
             wired.add_headers(response)
+            if response.status >= _FIRST_ERROR_STATUS:
+                return self._wired_refusal(wired, response.head)
         head, route = response.head, self.route
         stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
-        if wired is not None and head.status >= _FIRST_ERROR_STATUS:
-            is_slow = self.estimate is not None and self.estimate.is_slow and head.status in UNCOUNTED
-            return BufferedResponse(partial(self._complete_refusal, wired, head), is_slow=is_slow)
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -163,11 +162,10 @@ class Passthrough(Struct, eq=False):
                 return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
             lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if head.status >= _FIRST_ERROR_STATUS:
-            secrets = self.secrets()
-            reason, lines = overwritten(reason, secrets), overwritten(lines, secrets)
+            reason, lines = (overwritten(text, self.secrets()) for text in (reason, lines))
         is_proved = head.is_proved and lines is head.relayed_lines
-        holds = (may_try_again or unframed) and stream
-        holds = holds and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
+        is_good_stream = stream and head.status < _FIRST_ERROR_STATUS
+        holds = is_good_stream and (may_try_again or unframed) and not is_encoded(head)
         body = None if holds else response.take_whole()
         if body is not None:
             body, usage, fault = self._meter_whole(head, body, stream=stream)
@@ -184,10 +182,8 @@ class Passthrough(Struct, eq=False):
             content_length=head.content_length,
             is_proved=is_proved,
         )
-        if not holds:
-            return streaming
-        is_answer = may_try_again and route.has_known_end
-        return self._held(streaming, head, is_answer=is_answer, unframed=unframed)
+        answers = may_try_again and route.has_known_end
+        return self._held(streaming, head, is_answer=answers, unframed=unframed) if holds else streaming
 
     def _held(
         self,
@@ -207,6 +203,10 @@ class Passthrough(Struct, eq=False):
         if unframed and self.wired is not None:
             render = partial(_render_error, self.wired.client, self.wired.request_id)
         return hold_events(streaming, head, held, self.secrets(), render)
+
+    def _wired_refusal(self, wired: WiredRequest, head: ResponseHead) -> BufferedResponse:
+        is_slow = self.estimate is not None and self.estimate.is_slow and head.status in UNCOUNTED
+        return BufferedResponse(partial(self._complete_refusal, wired, head), is_slow=is_slow)
 
     def _complete_refusal(self, wired: WiredRequest, head: ResponseHead, body: bytes) -> FullResponse:
         """Return what becomes of a refusal in the host's own form."""

@@ -23,15 +23,13 @@ from functools import partial
 from typing import Final
 
 from mgw.bodies.source import BodySource
-from mgw.credentials.provider import Credential, CredentialProvider
+from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.dialects.refusal import AnswerError
 from mgw.exchange.attempts import (
-    Attempts,
     Step,
     Trouble,
     attempts_for,
-    creates_nothing,
     key_for_fallback,
     trouble_of_early_break,
     trouble_of_error,
@@ -40,7 +38,6 @@ from mgw.exchange.attempts import (
 from mgw.exchange.body_digest import signing_of
 from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
-from mgw.exchange.exchange import Exchange
 from mgw.exchange.planning import (
     plan_fallback,
     plan_for,
@@ -62,61 +59,23 @@ from mgw.exchange.response import (
     send_full,
     send_whole,
 )
-from mgw.exchange.response_channel import ResponseChannel
+from mgw.exchange.run_state import RunState
 from mgw.exchange.stream_delivery import StreamDelivery
 from mgw.exchange.translation import Translation
-from mgw.exchange.waiting import WaitingRun
-from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
-from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
+from mgw.upstream.client import UpstreamFailure, UpstreamResponse
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
 _COUNT: Final = Treatment.COUNT
 
 
-class ExchangeRun(WaitingRun):
-    """One exchange under way.
+class ExchangeRun(RunState):
+    """One exchange under way; what is said at its end is in :class:`~mgw.exchange.run_state.RunState`."""
 
-    :param on_end: called once, unless the run is cancelled: with ``None``, or what went wrong.  That is a
-        refusal, which the caller says if nothing was sent yet, or a bug.  The exchange is settled by then.
-    """
-
-    __slots__ = (
-        *("_attempts", "_body", "_channel", "_credential", "_credentials", "_early_head", "_exchange"),
-        *("_held_stream", "_is_fresh", "_is_sending", "_plan", "_renewed", "_request", "_response"),
-        "_upstream",
-    )
-
-    def __init__(
-        self,
-        exchange: Exchange,
-        request: ClientRequest,
-        channel: ResponseChannel,
-        on_end: Callable[[Exception | None], None],
-    ) -> None:
-        self._on_end = on_end
-        self._cancel = None
-        self._exchange = exchange
-        self._request: ClientRequest | None = request
-        self._channel = channel
-        self._plan: Plan | None = None
-        self._credentials: CredentialProvider | None = None
-        self._credential: Credential | None = None
-        self._renewed = False
-        self._upstream: Upstream | None = None
-        self._is_sending = self._is_fresh = False
-        self._response: UpstreamResponse | None = None
-        self._held_stream: StreamDelivery | None = None
-        """A stream of which the client has nothing yet."""
-        self._early_head: EarlyHead | None = None
-        """``None``: the client hears nothing before an answer."""
-        self._attempts: Attempts | None = None
-        """``None``: nothing is configured that leads to another."""
-        self._body: bytes | BodySource = b""
-        """The body as the client sent it, for as long as it may go to another target."""
+    __slots__ = ()
 
     def start(self, body: bytes | BodySource) -> None:
         """Begin; does not raise."""
@@ -330,11 +289,6 @@ class ExchangeRun(WaitingRun):
         self._drop_response()
         self._on_plan(other)
 
-    def _drop_response(self) -> None:
-        response, self._response = self._response, None
-        assert response is not None
-        response.cancel()
-
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         channel, early_head = self._channel, self._early_head
         delivery = StreamDelivery(self._exchange, channel, streaming, early_head, self._on_open)
@@ -453,40 +407,3 @@ class ExchangeRun(WaitingRun):
         self._held_stream = None
         assert self._plan is not None
         report_attempt(self._exchange, self._plan.target, response, error)
-
-    # The end.
-
-    def _succeed(self) -> None:
-        self._exchange.responded()
-        self._end(None)
-
-    def _fail(self, error: Exception) -> None:
-        if self._on_end is not None:
-            if self._early_head is not None:
-                self._early_head.fail(error)
-            self._exchange.failed(error)
-            self._end(error)
-
-    def _end(self, error: Exception | None) -> None:
-        """Let go of everything, and then say so; an upstream's response that was not read is cut off."""
-        on_end, self._on_end = self._on_end, None
-        if self._request is not None:
-            self._forget_request()
-        self._cancel = self._held_stream = None
-        early_head, self._early_head = self._early_head, None
-        if early_head is not None:
-            early_head.close()
-        response, self._response = self._response, None
-        if response is not None:
-            response.cancel()
-        if on_end is not None:
-            on_end(error)
-
-    def _forget_request(self) -> None:
-        self._plan = self._request = self._upstream = self._credentials = self._credential = None
-        self._attempts = None
-        self._body = b""
-
-    def _creates_nothing(self) -> bool:
-        assert self._request is not None
-        return creates_nothing(self._exchange.route, self._request)

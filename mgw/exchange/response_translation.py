@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import nsmallest
 from typing import Final
 from urllib.parse import quote
 
@@ -39,7 +40,7 @@ from mgw.nouns.families import FAMILIES
 from mgw.nouns.secret import Secret, without
 from mgw.nouns.vocabulary import Family
 from mgw.upstream.client import UpstreamResponse
-from mgw.usage.event import ELLIPSIS
+from mgw.usage.event import ELLIPSIS, MAX_DROPPED_NAMES
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import RawHeaders, retry_after_of, values_of
 from mgw.wire.json_document import has_more_values
@@ -358,6 +359,12 @@ def _decode(body: bytes, codings: bytes) -> bytes:
     except GatewayError as error:
         message = f"the upstream's response cannot be read: {error.message}"
         raise GatewayError(Reason.UPSTREAM_BROKEN, message) from None
+
+
+def first_names(paths: Set[str]) -> list[str]:
+    """Return as many of the sorted paths as are reported, and one more where there are more."""
+    limit = MAX_DROPPED_NAMES + 1
+    return sorted(paths) if len(paths) <= limit else nsmallest(limit, paths)  # not one long call for all
 
 
 def gateway_headers_for(

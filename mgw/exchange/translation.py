@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from heapq import nsmallest
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -49,6 +48,7 @@ from mgw.exchange.response_translation import (
     JsonTranslation,
     ResponseTranslation,
     StreamTranslation,
+    first_names,
     gateway_headers_for,
 )
 from mgw.exchange.text_response import TextResponse
@@ -67,7 +67,7 @@ from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.upstream.wires.wire import ProviderWire
-from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
+from mgw.usage.event import MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
 from mgw.wire.json_spans import apply_edits
@@ -399,7 +399,7 @@ class TranslationBuilder:
 
     def _gateway_headers(self, dropped: Set[str], cache_targets: tuple[str, ...] = ()) -> RawHeaders:
         if dropped and self.exchange.generation.config.observe_dropped_fields:
-            self._dropped = [name[:MAX_TEXT] for name in _first_names(dropped)]
+            self._dropped = [name[:MAX_TEXT] for name in first_names(dropped)]
         family, request_id = self.exchange.route.family, self.exchange.request_id
         return gateway_headers_for(family, request_id, self._dropped, cache_targets)
 
@@ -437,12 +437,6 @@ class TranslationBuilder:
     def _unsupported(self) -> GatewayError:
         message = f"{self.exchange.route.path} is not translated for providers of kind {self.target.kind}"
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
-
-
-def _first_names(paths: Set[str]) -> list[str]:
-    """Return as many of the sorted paths as are reported, and one more where there are more."""
-    limit = MAX_DROPPED_NAMES + 1
-    return sorted(paths) if len(paths) <= limit else nsmallest(limit, paths)  # not one long call for all
 
 
 _TREATMENTS: Final = {
