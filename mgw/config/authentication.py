@@ -23,7 +23,7 @@ from mgw.config.auths import (
 )
 from mgw.config.checks import checked_header_name
 from mgw.config.environment import LoadContext
-from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
+from mgw.config.oauth import OF_ASSERTIONS, OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.problems import Path
 from mgw.config.provider import Provider
 from mgw.config.settings_base import block_in, set_keys
@@ -156,6 +156,7 @@ def _settle_oauth(
         elif by_name is not None:
             secret = context.key_from(by_name, (*path, f"{name}_env"))
             found[name] = secret.reveal() if secret is not None and name == "client_id" else secret
+    found["extra"] = _extra(oauth, (*path, "extra"), context)
     settled = oauth.model_copy(update=found)
     _check_names(settled, path, context)
     if auth in GOOGLE_MODES:
@@ -174,6 +175,18 @@ def _settle_oauth(
     return settled.model_copy(update={"grant": grant})
 
 
+def _extra(oauth: OAuthSettings, path: Path, context: LoadContext) -> dict[str, str]:
+    """Return the further form fields with their values."""
+    found: dict[str, str] = {}
+    for name, value in oauth.extra.items():
+        if isinstance(value, str):
+            found[name] = value
+        else:
+            secret = context.text_from(value.variable, (*path, name), str)
+            found[name] = "" if secret is None else secret.reveal()
+    return found
+
+
 def _check_account(
     oauth: OAuthSettings, stated: set[str] | frozenset[str], path: Path, context: LoadContext
 ) -> None:
@@ -189,7 +202,8 @@ def _check_account(
 
 def _check_names(settled: OAuthSettings, path: Path, context: LoadContext) -> None:
     """Note fields and headers that are not the operator's to set."""
-    for name in RESERVED_FIELDS.intersection(settled.extra):
+    has_own = set(OF_ASSERTIONS) if settled.assertion_file is not None else set()
+    for name in (RESERVED_FIELDS | has_own).intersection(settled.extra):
         context.report.add((*path, "extra", name), "this field has its own setting or is set by the grant")
     for name in settled.headers:
         try:
@@ -198,14 +212,14 @@ def _check_names(settled: OAuthSettings, path: Path, context: LoadContext) -> No
             context.report.add((*path, "headers", name), str(error))
 
 
-def _grant(oauth: OAuthSettings, stated: set[str] | frozenset[str]) -> Grant:
+def _grant(oauth: OAuthSettings, stated: set[str] | frozenset[str]) -> str:
     if oauth.grant is not None:
         return oauth.grant
     has_refresh_token = "refresh_token" in stated or "refresh_token_env" in stated
     return Grant.REFRESH_TOKEN if has_refresh_token else Grant.CLIENT_CREDENTIALS
 
 
-NEEDED_BY_GRANT: Final = MappingProxyType(
+NEEDED_BY_GRANT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         Grant.CLIENT_CREDENTIALS: ("client_id", "client_secret"),
         Grant.REFRESH_TOKEN: ("refresh_token", "client_id"),
@@ -215,23 +229,29 @@ NEEDED_BY_GRANT: Final = MappingProxyType(
 )
 
 
-def _check_grant(grant: Grant, stated: set[str] | frozenset[str], path: Path, context: LoadContext) -> None:
+def _check_grant(grant: str, stated: set[str] | frozenset[str], path: Path, context: LoadContext) -> None:
     if context.report.has_problem_at((*path, "grant")):
         return
-    foreign = [name for name, owner in OF_GRANT.items() if name in stated and owner is not grant]
+    foreign = [name for name, owners in OF_GRANT.items() if name in stated and grant not in owners]
     for name in foreign:
-        message = f"used only with grant {OF_GRANT[name]}, found grant {grant}"
+        message = f"used only with grant {' or '.join(OF_GRANT[name])}, found grant {grant}"
         context.report.add((*path, name), message)
     if foreign:
         return
     _need(("token_url",), "auth oauth2", stated, path, context)
-    _need(NEEDED_BY_GRANT[grant], f"grant {grant}", stated, path, context)
     secret = {"client_secret", "client_secret_env"} & stated
+    if grant == Grant.CLIENT_CREDENTIALS and "assertion_file" in stated:
+        _need(("client_id",), "assertion_file", stated, path, context)
+        if secret:
+            message = "assertion_file takes the place of the secret: keep only one of them"
+            context.report.add((*path, min(secret)), message)
+        return
+    _need(NEEDED_BY_GRANT.get(grant, ()), f"grant {grant}", stated, path, context)
     if secret and not {"client_id", "client_id_env"} & stated and grant not in _with_client_id():
         context.report.add((*path, min(secret)), "client_secret requires client_id")
 
 
-def _with_client_id() -> set[Grant]:
+def _with_client_id() -> set[str]:
     return {grant for grant, names in NEEDED_BY_GRANT.items() if "client_id" in names}
 
 

@@ -12,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, get_args
 
+from msgspec import Struct
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
 from pydantic.annotated_handlers import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -118,6 +119,30 @@ class OneOf:
         schema = WithJsonSchema({"type": "string", "enum": list(spellings)})
         read = Annotated[source, parse_with(parse, f"one of {meanings}"), schema]  # type: ignore[valid-type]
         return handler.generate_schema(read)
+
+
+class FromVariable(Struct, frozen=True):
+    """A value that stands in an environment variable."""
+
+    variable: str
+
+
+FROM_VARIABLE: Final = {
+    "type": "object",
+    "required": ["env"],
+    "maxProperties": 1,
+    "additionalProperties": VARIABLE,
+}
+
+
+def variable_named(value: object) -> FromVariable | None:
+    """Return what ``{env: NAME}`` means; ``None``: it is something else.
+
+    :raises ValueError: the name is none.
+    """
+    if isinstance(value, dict) and value.keys() == {"env"} and isinstance(value["env"], str):
+        return FromVariable(checked_variable(value["env"]))
+    return None
 
 
 def key_or(setting: str) -> PlainValidator:

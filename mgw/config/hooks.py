@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
 
-from msgspec import Struct
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.checks import (
@@ -19,18 +18,27 @@ from mgw.config.checks import (
     KEY,
     OTLP_ENDPOINT,
     TOKEN_URL,
-    VARIABLE,
     any_case,
     checked_field_name,
     checked_header_value,
     checked_otlp_endpoint,
-    checked_variable,
     checked_webhook_url,
     text_like,
 )
 from mgw.config.environment import LoadContext
 from mgw.config.extras import pip_install
-from mgw.config.field_types import Connections, DiskBytes, OnOff, Seconds, Text, Variable, key_or
+from mgw.config.field_types import (
+    FROM_VARIABLE,
+    Connections,
+    DiskBytes,
+    FromVariable,
+    OnOff,
+    Seconds,
+    Text,
+    Variable,
+    key_or,
+    variable_named,
+)
 from mgw.config.problems import Path
 from mgw.config.quoting import shown
 from mgw.config.settings_base import (
@@ -72,41 +80,24 @@ OTLP_PACKAGES: Final = (
 OTLP_MISSING: Final = f"OpenTelemetry's SDK is not installed: {pip_install('otlp')}"
 
 
-class FromVariable(Struct, frozen=True):
-    """A value that stands in an environment variable."""
-
-    variable: str
-
-
 def _header_source(value: object) -> object:
     if isinstance(value, Secret | FromVariable):
         return value
     try:
         if isinstance(value, str):
             return Secret(checked_header_value(value))
-        if isinstance(value, dict) and value.keys() == {"env"} and isinstance(value["env"], str):
-            return FromVariable(checked_variable(value["env"]))
+        named = variable_named(value)
     except ValueError as error:
         raise wrong_value(str(error)) from None
-    raise wrong_type("a string in quotes or {env: NAME}")
+    if named is None:
+        raise wrong_type("a string in quotes or {env: NAME}")
+    return named
 
 
 HeaderSource = Annotated[
     Secret | FromVariable,
     PlainValidator(_header_source),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                HEADER_VALUE,
-                {
-                    "type": "object",
-                    "required": ["env"],
-                    "maxProperties": 1,
-                    "additionalProperties": VARIABLE,
-                },
-            ]
-        }
-    ),
+    WithJsonSchema({"anyOf": [HEADER_VALUE, FROM_VARIABLE]}),
 ]
 """The value of a header as a file states it; :func:`settle_hooks` reads the variables."""
 WebhookUrl = Annotated[

@@ -1,18 +1,31 @@
 """The ``oauth`` block of a provider: the source of its tokens, and their purpose (contract 3.15).
 
-Sources: RFC 6749 (client credentials, refresh tokens), RFC 8693 (token exchange), RFC 7523 (assertions),
-RFC 8707 (resource).
+Sources: RFC 6749 (client credentials, refresh tokens, grants of vendors), RFC 8693 (token exchange), RFC 7523
+(assertions, as grants and in place of a client's secret), RFC 8707 (resource).
 """
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from mgw.config.checks import KEY, NAME, TOKEN_URL, checked_name, checked_token_url
-from mgw.config.field_types import EntryName, HeaderValue, Name, OneOf, Text, Variable, key_or
+from mgw.config.checks import KEY, NAME, TOKEN_URL, checked_name, checked_token_url, text_like
+from mgw.config.field_types import (
+    FROM_VARIABLE,
+    EntryName,
+    FromVariable,
+    HeaderValue,
+    Name,
+    OneOf,
+    Text,
+    Variable,
+    key_or,
+    variable_named,
+)
+from mgw.config.quoting import unknown_value
 from mgw.config.settings_base import (
     Documentation,
     EmptyIfNull,
@@ -20,6 +33,7 @@ from mgw.config.settings_base import (
     Settings,
     check_with,
     expect,
+    parse_with,
     setting,
     wrong_type,
     wrong_value,
@@ -50,15 +64,23 @@ class BodyFormat(StrEnum):
     JSON = "json"
 
 
-OF_GRANT: Final[dict[str, Grant]] = {
-    "refresh_token": Grant.REFRESH_TOKEN,
-    "refresh_token_env": Grant.REFRESH_TOKEN,
-    "subject_token_file": Grant.TOKEN_EXCHANGE,
-    "subject_token_type": Grant.TOKEN_EXCHANGE,
-    "requested_token_type": Grant.TOKEN_EXCHANGE,
-    "assertion_file": Grant.JWT_BEARER,
+OF_GRANT: Final[dict[str, tuple[Grant, ...]]] = {
+    "refresh_token": (Grant.REFRESH_TOKEN,),
+    "refresh_token_env": (Grant.REFRESH_TOKEN,),
+    "subject_token_file": (Grant.TOKEN_EXCHANGE,),
+    "subject_token_type": (Grant.TOKEN_EXCHANGE,),
+    "requested_token_type": (Grant.TOKEN_EXCHANGE,),
+    "assertion_file": (Grant.JWT_BEARER, Grant.CLIENT_CREDENTIALS),
 }
-"""Settings that only one grant has."""
+"""Settings that only some grants have."""
+
+OF_ASSERTIONS: Final = ("client_assertion", "client_assertion_type")
+"""Form fields of an assertion in place of a client's secret."""
+
+URN: Final = "urn:"
+"""How a grant begins that a vendor has named (RFC 6749 4.5)."""
+_VENDORS_GRANT: Final = "urn:[!-~]+"
+_URN: Final = re.compile(_VENDORS_GRANT)
 
 RESERVED_FIELDS: Final = frozenset(
     {
@@ -102,12 +124,42 @@ TokenUrl = Annotated[
     check_with(checked_token_url),
     WithJsonSchema(TOKEN_URL),
 ]
+
+
+def _form_value(value: object) -> object:
+    if isinstance(value, str | FromVariable):
+        return value
+    try:
+        named = variable_named(value)
+    except ValueError as error:
+        raise wrong_value(str(error)) from None
+    if named is None:
+        raise wrong_type("a string (in quotes if YAML would read it as a number) or {env: NAME}")
+    return named
+
+
+def _grant(text: str) -> str:
+    if text in set(Grant):
+        return Grant(text)
+    if _URN.fullmatch(text):
+        return text
+    raise ValueError(unknown_value(text, Grant, f"{', '.join(Grant)}, or a grant that begins with {URN}"))
+
+
 FormValue = Annotated[
-    str, expect("a string (in quotes if YAML would read it as a number)"), WithJsonSchema({"type": "string"})
+    str | FromVariable,
+    PlainValidator(_form_value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, FROM_VARIABLE]}),
 ]
+"""A form field as a file states it; :func:`~mgw.config.authentication.settle_authentication` reads the
+variables."""
 ClientSecret = Annotated[Secret, key_or("client_secret_env"), WithJsonSchema(KEY)]
 RefreshToken = Annotated[Secret, key_or("refresh_token_env"), WithJsonSchema(KEY)]
-GrantName = Annotated[Grant, OneOf()]
+GrantName = Annotated[
+    str,
+    parse_with(_grant, f"one of {', '.join(Grant)}, or a grant that begins with {URN}", Grant),
+    WithJsonSchema({"anyOf": [{"type": "string", "enum": list(Grant)}, text_like(_VENDORS_GRANT)]}),
+]
 ClientAuthName = Annotated[ClientAuth, OneOf()]
 BodyFormatName = Annotated[BodyFormat, OneOf()]
 
@@ -129,9 +181,10 @@ class OAuthSettings(Settings):
     )
     grant: Omittable[GrantName] = setting(
         "OAuth grant used to request a token",
-        "``client_credentials`` requires ``client_id`` and a secret, ``refresh_token`` a refresh "
-        "token and ``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file``, and "
-        "``jwt_bearer`` (RFC 7523) ``assertion_file``.",
+        "``client_credentials`` requires ``client_id`` and a secret or ``assertion_file``, ``refresh_token`` "
+        "a refresh token and ``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file``, and "
+        "``jwt_bearer`` (RFC 7523) ``assertion_file``. A grant of a vendor's own is written as the vendor "
+        "names it (``urn:…``); its form fields are those in ``extra``.",
         shown="``refresh_token`` if one is set, else ``client_credentials``",
     )
     client_id: Omittable[Text] = setting("Client id of the gateway at the token endpoint")
@@ -163,7 +216,8 @@ class OAuthSettings(Settings):
         repr=False,
         json_schema_extra=Documentation(
             "Additional form fields",
-            "Values are never shown or logged. Fields that have a setting of their own are not allowed.",
+            "A value is a string, or ``{env: NAME}`` for an environment variable. Values are never shown or "
+            "logged. Fields that have a setting of their own are not allowed.",
             default="empty",
         ),
     )
@@ -191,5 +245,6 @@ class OAuthSettings(Settings):
         "Address of the service that the token is for (RFC 8707), sent as the form field ``resource``"
     )
     assertion_file: Omittable[Text] = setting(
-        "File with the signed assertion, for ``jwt_bearer``; it is read for each token"
+        "File with the signed assertion, for ``jwt_bearer``, or for ``client_credentials`` in place of a "
+        "secret; it is read for each token"
     )

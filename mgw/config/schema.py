@@ -22,7 +22,7 @@ from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
-from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
+from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, URN, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import has_no_address
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, has_betas, kinds_where, of_chat
@@ -130,13 +130,20 @@ def _in_a_form(name: str) -> tuple[str, ...]:
     return tuple(key for key in (name, f"{name}_env") if key in names)
 
 
+_SECRET_OR_ASSERTION: Final = {
+    "oneOf": [{"required": ["assertion_file"]}, _needs_any(_in_a_form("client_secret"))],
+}
+
+
 def _of_grants() -> list[Schema]:
     """Return what each grant needs, and what the others may not have."""
     found: list[Schema] = []
     for grant in Grant:
-        foreign = [name for name, owner in OF_GRANT.items() if owner is not grant]
+        foreign = [name for name, owners in OF_GRANT.items() if grant not in owners]
         needed = [_needs_any(_in_a_form(name)) for name in ("token_url", *NEEDED_BY_GRANT[grant])]
-        rule = {"allOf": [*needed, _has_none(foreign)]}
+        rule: Schema = {"allOf": [*needed, _has_none(foreign)]}
+        if grant is Grant.CLIENT_CREDENTIALS:
+            rule = {"allOf": [*needed[:-1], _has_none(foreign), _SECRET_OR_ASSERTION]}
         found.append({"if": _where("grant", [grant]), "then": rule})
         if grant is Grant.REFRESH_TOKEN:
             implied = {"allOf": [_has_none(["grant"]), _needs_any(_in_a_form("refresh_token"))]}
@@ -149,6 +156,10 @@ def _of_grants() -> list[Schema]:
 
 _TOKEN_RULES: Final = [
     *_of_grants(),
+    {
+        "if": {"properties": {"grant": {"pattern": f"^{URN}"}}, "required": ["grant"]},
+        "then": {"allOf": [_needs_any(["token_url"]), _has_none(OF_GRANT)]},
+    },
     *(
         {"if": when, "then": _needs_any(_in_a_form("client_id"))}
         for when in (_needs_any(_in_a_form("client_secret")), _where("client_auth", [ClientAuth.BASIC]))

@@ -1,7 +1,7 @@
 """``auth: oauth2``: the requests of each grant.
 
-Sources: RFC 6749 4.4 and 6 (client credentials, refresh tokens), RFC 8693 2.1 (token exchange), RFC 7523 2.1
-(assertions).
+Sources: RFC 6749 4.4, 4.5 and 6 (client credentials, grants of vendors, refresh tokens), RFC 8693 2.1 (token
+exchange), RFC 7523 2.1 and 2.2 (assertions as grants, and in place of a client's secret).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 
 ENDPOINT_NAME: Final = "the provider's token endpoint"
 JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a grant's name)
 ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a type's name)
 
@@ -43,7 +44,8 @@ class OAuthGrant(Struct, frozen=True):
     """All that a request for a token says; two that are equal are one source."""
 
     token_url: str
-    grant: Grant
+    grant: str
+    """A :class:`~mgw.config.oauth.Grant`, or the name of a vendor's own."""
     client_id: str | None = None
     client_secret: Secret | None = None
     client_auth: ClientAuth = ClientAuth.FORM
@@ -67,7 +69,7 @@ def grant_of(oauth: OAuthSettings) -> OAuthGrant:
     """Return the grant that settings, complete and checked, describe."""
     assert oauth.token_url is not None
     assert oauth.grant is not None
-    is_exchange = oauth.grant is Grant.TOKEN_EXCHANGE
+    is_exchange = oauth.grant == Grant.TOKEN_EXCHANGE
     stated = {
         "scope": " ".join(oauth.scopes) or None,
         "audience": oauth.audience,
@@ -78,14 +80,14 @@ def grant_of(oauth: OAuthSettings) -> OAuthGrant:
     fields: list[tuple[str, str | Secret]] = [
         (name, text) for name, text in stated.items() if text is not None
     ]
-    fields += [(name, Secret(value)) for name, value in oauth.extra.items()]
+    fields += [(name, Secret(value)) for name, value in oauth.extra.items() if isinstance(value, str)]
     return OAuthGrant(
         token_url=oauth.token_url,
         grant=oauth.grant,
         client_id=oauth.client_id,
         client_secret=oauth.client_secret,
         client_auth=oauth.client_auth,
-        refresh_token=oauth.refresh_token if oauth.grant is Grant.REFRESH_TOKEN else None,
+        refresh_token=oauth.refresh_token if oauth.grant == Grant.REFRESH_TOKEN else None,
         file=oauth.subject_token_file if is_exchange else oauth.assertion_file,
         fields=tuple(fields),
         headers=tuple((name, Secret(value)) for name, value in oauth.headers.items()),
@@ -125,7 +127,7 @@ class OAuthTokens:
         """
         match self._grant.grant:
             case Grant.CLIENT_CREDENTIALS:
-                return await self._request({"grant_type": "client_credentials"})
+                return await self._request({"grant_type": "client_credentials", **await self._assertion()})
             case Grant.REFRESH_TOKEN:
                 return await self._refresh()
             case Grant.TOKEN_EXCHANGE:
@@ -134,6 +136,15 @@ class OAuthTokens:
             case Grant.JWT_BEARER:
                 assertion = await self._run(partial(read_token, self._grant.file, "the assertion"))
                 return await self._request({"grant_type": JWT_BEARER_GRANT, "assertion": assertion})
+            case vendors:
+                return await self._request({"grant_type": vendors})
+
+    async def _assertion(self) -> Form:
+        """Return what shows the client in place of a secret, if there is an assertion."""
+        if self._grant.file is None:
+            return {}
+        assertion = await self._run(partial(read_token, self._grant.file, "the assertion"))
+        return {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion}
 
     async def _refresh(self) -> TokenResponse:
         token = self._refresh_token
@@ -160,7 +171,7 @@ def oauth_source(
 ) -> RenewedToken:
     """Return the source of a grant, whose endpoint is reached through a proxy where there is one."""
     tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens, sources.run)
-    single_use = grant.grant is Grant.REFRESH_TOKEN
+    single_use = grant.grant == Grant.REFRESH_TOKEN
     return sources.use_token((grant, proxy), grant.identity, tokens.fetch, single_use=single_use)
 
 

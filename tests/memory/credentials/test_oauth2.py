@@ -11,6 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
+from mgw.config.secrets import secrets_of
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS
@@ -81,6 +82,17 @@ GRANTS = {
         "assertion": "t1",
         "scope": "a",
     },
+    "client_id: me, assertion_file: FILE, scopes: a": {
+        "grant_type": "client_credentials",
+        "client_id": "me",
+        "client_assertion": "t1",
+        "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+        "scope": "a",
+    },
+    "grant: 'urn:ibm:params:oauth:grant-type:apikey', extra: {apikey: k1}": {
+        "grant_type": "urn:ibm:params:oauth:grant-type:apikey",
+        "apikey": "k1",
+    },
 }
 
 
@@ -97,7 +109,7 @@ def test_the_resource_goes_with_every_grant(hosts: TokenHosts, tmp_path: Path, s
 
 
 @pytest.mark.parametrize(
-    ("settings", "form"), GRANTS.items(), ids=[form["grant_type"] for form in GRANTS.values()]
+    ("settings", "form"), GRANTS.items(), ids=["/".join(form) for form in GRANTS.values()]
 )
 def test_a_grant_is_a_form_of_just_these_fields(
     hosts: TokenHosts, tmp_path: Path, settings: str, form: dict[str, str]
@@ -114,6 +126,30 @@ def test_a_grant_is_a_form_of_just_these_fields(
     credential = result_of(waiting)
     assert (credential.header, credential.value.reveal()) == (b"Authorization", "Bearer a1")
     assert found.ready(None) is credential
+
+
+def test_a_form_field_may_be_in_the_environment_and_is_known_as_a_secret(hosts: TokenHosts) -> None:
+    oauth = f"token_url: '{TOKEN_URL}', grant: 'urn:x:y', extra: {{apikey: {{env: API_KEY}}, tenant: blue}}"
+    entry = f"providers: {{p: {{kind: gemini, auth: oauth2, oauth: {{{oauth}}}}}}}"
+    settings = config(entry, {"API_KEY": "canary-of-environ"})
+    _ = obtain(credentials_of(settings.providers["p"], hosts.sources))
+    assert hosts.newest().form == {"grant_type": "urn:x:y", "apikey": "canary-of-environ", "tenant": "blue"}
+    assert "canary-of-environ" in [secret.reveal() for secret in secrets_of(settings)]
+    assert "canary" not in repr(settings)
+
+
+def test_an_assertion_in_place_of_a_secret_is_read_for_each_token(hosts: TokenHosts, tmp_path: Path) -> None:
+    file = tmp_path / "t"
+    file.write_text("first\n")
+    found = source(hosts, f"client_id: me, assertion_file: {file}")
+    waiting = obtain(found)
+    assert hosts.newest().form["client_assertion"] == "first"
+    hosts.newest().answer_token("a1")
+    assert token_of(waiting) == "a1"
+    file.write_text("second\n")
+    hosts.clock.advance(3600)
+    _ = obtain(found)
+    assert hosts.newest().form["client_assertion"] == "second"
 
 
 def test_a_client_may_show_itself_in_a_header(hosts: TokenHosts) -> None:

@@ -129,6 +129,8 @@ VALID: Final = [
             "kind: gemini, auth: bearer, api_key: k, headers: {set: {X-A: '', X-B: a b}, remove: [X-C]}",
             "kind: openai, headers: {set: {api-key: k, X-Te: ä}, forward: [x-trace]}, stream_usage: false",
             "kind: openai, api_key: k, max_connections: 5, models: [], ca_file: ca.pem",
+            "kind: gemini, auth: oauth2, oauth: {token_url: 'https://h', client_id: a, assertion_file: /a}",
+            "kind: beta, auth: oauth2, oauth: {token_url: 'http://h', grant: 'urn:a', extra: {a: {env: K}}}",
         )
     ),
     *(
@@ -151,7 +153,7 @@ VALID: Final = [
 
 @pytest.mark.parametrize("text", VALID)
 def test_the_schema_takes_what_the_loader_takes(text: str) -> None:
-    parse(text, "mgw.yaml", ENVIRON, DENIABLE)
+    parse(text, "mgw.yaml", {**ENVIRON, "K": "a-long-key"}, DENIABLE)
     assert verdict_of(text) == "takes"
 
 
