@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,6 +13,9 @@ from msgspec import Struct
 
 from mgw.config.advice import advice
 from mgw.config.auths import CREDENTIALS, AuthMode
+from mgw.config.aws_profiles import read_shared_file
+from mgw.config.aws_settings import AwsSettings
+from mgw.config.checks import is_loopback
 from mgw.config.file_faults import unreadable, unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
@@ -146,6 +148,8 @@ def _token_files(config: Config) -> list[str]:
         if provider.oauth is not None:
             files["oauth", "subject_token_file"] = provider.oauth.subject_token_file
             files["oauth", "assertion_file"] = provider.oauth.assertion_file
+        if provider.aws is not None:
+            files["aws", "web_identity_token_file"] = provider.aws.web_identity_token_file
         for place, file in files.items():
             trouble = None if file is None else _trouble_with(file)
             if trouble is not None:
@@ -344,7 +348,23 @@ def token_sources(config: Config) -> list[str]:
             found.append(f"{where}: auth oauth2, tokens from {url} by {oauth.grant}")
         elif provider.google is not None:
             found.append(f"{where}: auth {provider.auth}, {describe_google(provider)}")
+        elif provider.aws is not None:
+            found.append(f"{where}: auth {provider.auth}, {_keys_of_aws(provider, provider.aws)}")
     return found
+
+
+def _keys_of_aws(provider: Provider, aws: AwsSettings) -> str:
+    """Say how requests are signed, and where the keys come from.
+
+    :raises ValueError: a source of keys is broken.
+    """
+    from mgw.credentials.aws.chain import NoAwsKeysError, describe_source, find_key_source  # here, as above
+
+    try:
+        keys = describe_source(find_key_source(provider, aws.environment, read_shared_file))
+    except NoAwsKeysError:
+        keys = "and no credentials were found"
+    return f"service {redact(aws.service or '')} in {aws.region}, {keys}"
 
 
 def _sample(provider: Provider) -> str:
@@ -372,17 +392,10 @@ def _of_key(provider: Provider) -> list[str]:
 def _of_token_url(provider: Provider) -> list[str]:
     """Warn of secrets and tokens that travel in clear text."""
     url = None if provider.oauth is None else provider.oauth.token_url
-    if url is None or not url.lower().startswith("http:") or _is_loopback(urlsplit(url).hostname or ""):
+    if url is None or not url.lower().startswith("http:") or is_loopback(urlsplit(url).hostname or ""):
         return []
     where = dotted_path(("providers", provider.name, "oauth", "token_url"))
     return [f"{where}: plain HTTP, so secrets and tokens travel in clear text"]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _of_prices(config: Config, prices: PriceTable) -> list[str]:

@@ -21,6 +21,7 @@ from mgw.config.auths import (
     forms,
     keys_of,
 )
+from mgw.config.aws import settle_aws
 from mgw.config.checks import checked_header_name
 from mgw.config.environment import LoadContext
 from mgw.config.oauth import OF_ASSERTIONS, OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
@@ -60,7 +61,25 @@ def settle_authentication(provider: Provider, path: Path, context: LoadContext) 
     if auth in GOOGLE_MODES:
         found["google"] = _google_places(provider, context)
         _check_google(provider, auth, path, context)
-    return found
+    _check_kind(provider, auth, path, context)
+    return found | settle_aws(provider, auth, path, context)
+
+
+def _check_kind(provider: Provider, auth: AuthMode | None, path: Path, context: LoadContext) -> None:
+    """Note what the hosts of a kind cannot be sent, or must not."""
+    if provider.kind is None or context.report.has_problem_below((*path, "auth")):
+        return
+    row = KINDS[provider.kind]
+    excused = provider.pool is not None or any(
+        context.report.has_problem_below((*path, key)) for key in keys_of(CREDENTIALS)
+    )
+    if row.needs_credential and auth is None and not excused:
+        wanted = "auth: aws, or api_key or api_key_env" if row.takes_keys else "auth"
+        reason = f"credentials of clients are not sent to hosts of kind {row.kind}"
+        context.report.add((*path, "auth"), f"missing, expected {wanted}: {reason}")
+    if not row.takes_keys and auth is AuthMode.API_KEY:
+        message = f"hosts of kind {row.kind} take tokens, not API keys: expected auth: adc or another"
+        context.report.add((*path, "auth"), message)
 
 
 def _stated(provider: Provider, path: Path, context: LoadContext) -> dict[str, str]:

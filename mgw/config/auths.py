@@ -15,6 +15,7 @@ from typing import Annotated, Final
 from msgspec import Struct
 from pydantic import ConfigDict
 
+from mgw.config.aws_settings import AwsSettings
 from mgw.config.field_types import EntryName, Key, Name, OneOf, Text, Variable
 from mgw.config.oauth import OAuthSettings
 from mgw.config.settings_base import (
@@ -26,6 +27,7 @@ from mgw.config.settings_base import (
     required,
     setting,
 )
+from mgw.nouns.vocabulary import Capability
 
 GOOGLE_FILE_VARIABLE: Final = "GOOGLE_APPLICATION_CREDENTIALS"
 
@@ -47,6 +49,8 @@ class AuthMode(StrEnum):
     """A token that a key of a Google service account signs for."""
     ADC = "adc"
     """A token from Google's application default credentials."""
+    AWS = "aws"
+    """A signature of each request by a key of AWS (SigV4)."""
     NONE = "none"
     """The provider wants no credential, and none is sent."""
 
@@ -111,6 +115,7 @@ class AuthSettings(Settings):
     )
     google: NotInFile[GooglePlaces | None] = None
     """Where the credentials of ``SERVICE_ACCOUNT`` and ``ADC`` may be."""
+    aws: AwsSettings | None = setting("How requests to AWS are signed, and where the keys come from")
     pool: PoolSettings | None = setting("Several subscription accounts that are used in turn")
 
 
@@ -121,7 +126,7 @@ class Auth(Struct, frozen=True, kw_only=True):
     """
 
     module: str
-    """The module of :mod:`mgw.credentials` whose ``make_credentials`` is called."""
+    """The module of :mod:`mgw.credentials` whose ``make_credentials`` is called, with dots on the way."""
     uses: tuple[str, ...] = ()
     """The settings of its credential, which no other provider may have but those that use them, too."""
     is_needed: bool = True
@@ -134,6 +139,8 @@ class Auth(Struct, frozen=True, kw_only=True):
     """Whether its settings need no ``auth`` beside them."""
     alone: str = ""
     """What it does where it uses no settings, and what to do about those beside it."""
+    impossible: frozenset[Capability] = frozenset()
+    """The capabilities that cannot be used with it."""
 
 
 AUTHS: Final = MappingProxyType(
@@ -150,6 +157,9 @@ AUTHS: Final = MappingProxyType(
         ),
         AuthMode.ADC: Auth(
             module="google_sources", uses=("service_account_file",), is_needed=False, takes=("oauth",)
+        ),
+        AuthMode.AWS: Auth(
+            module="aws.make", uses=("aws",), is_needed=False, impossible=frozenset({Capability.REALTIME})
         ),
         AuthMode.CLIENT_BEARER: Auth(
             module="static", alone="sends the client's own token: remove the provider's credential"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -197,6 +197,14 @@ def checked_base_url(text: str) -> str:
     return _checked_address(text, "keys belong in api_key")
 
 
+def is_loopback(host: str) -> bool:
+    """Say whether what is sent to a host stays on this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
 def checked_origin(text: str) -> str:
     """Take the origin of web pages as browsers state it (RFC 6454 6.2), or ``*`` for any."""
     lowered = text.lower()
@@ -213,6 +221,11 @@ def checked_public_url(text: str) -> str:
 def checked_token_url(text: str) -> str:
     """Take the address of a token endpoint, which is used as it is (RFC 6749 3.2: it may have a query)."""
     return _checked_full_address(text, "the client's id and secret have settings of their own")
+
+
+def checked_sts_url(text: str) -> str:
+    """Take the address of AWS's token service, in the same way as a provider's."""
+    return _checked_address(text, "keys have settings of their own")
 
 
 def checked_webhook_url(text: str) -> str:

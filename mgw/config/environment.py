@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from mgw.config.aws_profiles import ReadFile, read_shared_file
 from mgw.config.checks import checked_key
 from mgw.config.problems import Path, Report
 from mgw.config.quoting import is_quotable, listed, quote, suggestion
@@ -34,6 +35,8 @@ class LoadContext:
     """The profiles' names, on the same terms."""
     route_names: frozenset[str] | None = None
     """Names of routes and groups of routes; ``None``: unknown, and not checked."""
+    read_shared_file: ReadFile = read_shared_file
+    """Reads the shared files of AWS's tools."""
 
     def is_set(self, value: object, path: Path) -> bool:
         """Say whether the operator set this, be it wrongly."""

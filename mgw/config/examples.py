@@ -48,6 +48,7 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("profiles", ANY): "{file: /etc/mgw/example.yaml}",
         ("providers",): f"{{main: {_PROVIDER}}}",
         ("providers", ANY): _PROVIDER,
+        ("providers", ANY, "aws"): "{region: us-east-1, profile: llm}",
         ("providers", ANY, "capabilities"): _CHAT_AND_IMAGES,
         ("providers", ANY, "headers"): f"{{set: {_HEADERS}}}",
         ("providers", ANY, "headers", "set"): _HEADERS,

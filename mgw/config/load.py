@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from mgw.config.auths import GOOGLE_FILE_VARIABLE
+from mgw.config.aws_profiles import ReadFile, read_shared_file
 from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext
 from mgw.config.examples import BLOCKS, LISTS, example_of
 from mgw.config.misplaced import without_misplaced
@@ -70,7 +71,11 @@ def read_text(path: str | PathLike[str]) -> str:
 
 
 def parse(
-    text: str, name: str, environ: Mapping[str, str], route_names: frozenset[str] | None = None
+    text: str,
+    name: str,
+    environ: Mapping[str, str],
+    route_names: frozenset[str] | None = None,
+    read_file: ReadFile = read_shared_file,
 ) -> Config:
     """Read a configuration.
 
@@ -79,6 +84,7 @@ def parse(
     :param environ: the environment, for ``*_env`` settings, the ``GATEWAY_*`` overrides and the place of
         the state directory.
     :param route_names: what ``routes.deny`` may name beside families; ``None``: anything.
+    :param read_file: reads the shared files of AWS's tools, where the region of a profile is needed.
     :raises ConfigError: with every problem of the file.
     """
     report = Report(name)
@@ -99,7 +105,7 @@ def parse(
     profiles = settings.get("profiles")
     known = tuple(profiles) if isinstance(profiles, dict) else ()
     known_profiles = None if report.has_problem_below(("profiles",)) and not known else known
-    loaded = normalize(config, LoadContext(report, environ, names, known_profiles, route_names))
+    loaded = normalize(config, LoadContext(report, environ, names, known_profiles, route_names, read_file))
     variables = {path: variable for path, variable in _OVERRIDES.items() if environ.get(variable)}
     places = places_in(name, report.marks, frozenset({*file_settings(Config), *removed}), variables)
     return loaded.model_copy(update={"places": places, "removed": removed})

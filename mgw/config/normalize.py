@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from mgw.config.authentication import settle_authentication
-from mgw.config.auths import CREDENTIALS, AuthMode, keys_of
-from mgw.config.aws import REGION_VARIABLES, region_in_environment
+from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, keys_of
+from mgw.config.aws import region_in_environment
 from mgw.config.aws_hosts import regional_address
+from mgw.config.aws_settings import REGION_VARIABLES, AwsSettings
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.dashboard import settle_dashboard
 from mgw.config.edge_auth import settle_edge_auth
@@ -27,7 +28,7 @@ from mgw.config.hooks import settle_hooks
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
-from mgw.config.provider import CapabilitiesSettings, Provider
+from mgw.config.provider import Provider
 from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import listed, quote, shown, suggestion
 from mgw.config.settings import (
@@ -251,9 +252,9 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         if not context.report.has_problem_below((*path, "kind")):
             context.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
         return provider
-    _check_capabilities(provider.kind, provider.own_capabilities, (*path, "capabilities"), context)
+    _check_capabilities(provider, authentication["auth"], (*path, "capabilities"), context)
     _check_chat(provider, path, context)
-    region = None if KINDS[provider.kind].regional_url is None else region_in_environment(context)
+    region = _region(provider, authentication.get("aws"), context)
     base_url = _base_url(provider.kind, provider.base_url, region, (*path, "base_url"), context)
     _check_version(provider.kind, base_url, provider.api_version, (*path, "api_version"), context)
     refuses = base_url == KINDS[provider.kind].base_url
@@ -315,6 +316,13 @@ def _proxy(provider: Provider, path: Path, context: LoadContext) -> ProxyAddress
     return context.address_from(provider.proxy_env, by_name, parse_proxy)
 
 
+def _region(provider: Provider, aws: AwsSettings | None, context: LoadContext) -> str | None:
+    """Return the region that the address is to have, where it stands in the addresses of a kind."""
+    if KINDS[provider.kind].regional_url is None or provider.base_url is not None:
+        return None
+    return region_in_environment(context) if aws is None else aws.region
+
+
 def _base_url(kind: Kind, url: str | None, region: str | None, path: Path, context: LoadContext) -> str:
     if url is not None:
         return url
@@ -322,7 +330,8 @@ def _base_url(kind: Kind, url: str | None, region: str | None, path: Path, conte
     usual = row.base_url
     if row.regional_url is not None and region is not None:
         usual = regional_address(row.regional_url, region)
-    if usual is None and not context.report.has_problem_below(path):
+    asked = (path, *((*path[:-1], key) for key in ("auth", "aws") if row.regional_url is not None))
+    if usual is None and not any(map(context.report.has_problem_below, asked)):
         reason = f"there is no default for kind {kind}"
         if row.regional_url is not None:
             reason += f" unless {' or '.join(REGION_VARIABLES)} names the region"
@@ -346,17 +355,24 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, c
         )
 
 
-def _check_capabilities(kind: Kind, own: CapabilitiesSettings, path: Path, context: LoadContext) -> None:
+def _check_capabilities(provider: Provider, auth: AuthMode | None, path: Path, context: LoadContext) -> None:
+    kind, own = provider.kind, provider.own_capabilities
     for capability in KINDS[kind].impossible:
         if getattr(own, capability):
             context.report.add(
                 (*path, capability.value),
                 f"a provider of kind {kind} cannot do {capability}: set it to false or leave it out",
             )
+    for capability in () if auth is None else AUTHS[auth].impossible - KINDS[kind].impossible:
+        if getattr(own, capability):
+            context.report.add(
+                (*path, capability.value),
+                f"{capability} does not work with auth {auth}: set it to false or leave it out",
+            )
 
 
 def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
-    """Note settings that only OpenAI's wire has where the provider speaks another."""
+    """Note settings that only one wire has where the provider speaks another."""
     row = KINDS[provider.kind]
     if not of_chat(row):
         kinds = enumerated(kinds_where(of_chat))
@@ -371,8 +387,9 @@ def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
     )
     for key, fits in rare:
         if key in set_keys(provider) and not fits(row):
-            message = f"only for the kind {enumerated(kinds_where(fits))}, found with kind {row.kind}"
-            context.report.add((*path, key), message)
+            fitting = kinds_where(fits)
+            only = f"only for the kind{'s' if len(fitting) > 1 else ''} {enumerated(fitting)}"
+            context.report.add((*path, key), f"{only}, found with kind {row.kind}")
 
 
 def _check_headers(provider: Provider, path: Path, context: LoadContext) -> None:

@@ -59,6 +59,21 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
             **_all("api_key", "key", "token", "secret", "access_token", "api_token", "password"),
             **_all("api_key_env", "env", "env_var", "key_env", "token_env", "api_key_env_var"),
             **_all(_OFF, "enabled", "disabled"),
+            **_all(
+                "aws", *("aws_region_name", "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+            ),
+            **_all("aws", "aws_role_name", "aws_session_name", "aws_profile_name", "aws_sts_endpoint"),
+        },
+        ("providers", ANY, "aws"): {
+            **_all("region", "aws_region", "region_name", "aws_region_name"),
+            **_all("profile", "profile_name", "aws_profile", "aws_profile_name"),
+            **_all("access_key_id", "aws_access_key_id", "access_key", "key_id"),
+            **_all("secret_access_key", "aws_secret_access_key", "secret_key", "secret"),
+            **_all("session_token", "aws_session_token", "token"),
+            **_all("role_arn", "role", "assume_role", "aws_role_name", "aws_role_arn"),
+            **_all("session_name", "role_session_name", "aws_session_name"),
+            **_all("sts_url", "sts_endpoint", "endpoint_url_sts", "aws_sts_endpoint"),
+            **_all("service", "service_name", "signing_name"),
         },
         ("edge_auth", "keys", ANY): {
             **_all("requests_per_minute", "rpm", "rpm_limit"),

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from mgw.config.auths import SECRET_KEYS
+from mgw.config.aws_settings import SECRET_KEYS as AWS_SECRET_KEYS
 from mgw.config.quoting import HIDDEN, is_quotable, quote
 
 S = TypeVar("S")
@@ -33,6 +34,7 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("dashboard", "keys"),
     ("dashboard", "keys_env"),
     *(("providers", ANY, key) for key in SECRET_KEYS),
+    *(("providers", ANY, "aws", key) for key in AWS_SECRET_KEYS),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "oauth", "client_id"),
     ("providers", ANY, "oauth", "client_id_env"),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field
 
-from mgw.config.auths import AuthSettings
+from mgw.config.auths import AUTHS, AuthSettings
 from mgw.config.field_types import (
     BaseUrl,
     BetaPattern,
@@ -270,7 +270,8 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     @cached_property
     def capabilities(self) -> frozenset[Capability]:
         """Return the capabilities that are on."""
-        return self.own_capabilities.of(self.kind)
+        found = self.own_capabilities.of(self.kind)
+        return found if self.auth is None else found - AUTHS[self.auth].impossible
 
     @cached_property
     def row(self) -> KindRow:

@@ -18,6 +18,7 @@ from pydantic_core import core_schema
 
 from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
 from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, forms, keys_of
+from mgw.config.aws_settings import KEYS, PAIR, SECRET_KEYS
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
@@ -25,7 +26,7 @@ from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, URN, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import has_no_address
 from mgw.config.settings import Config
-from mgw.nouns.kinds import KINDS, has_betas, kinds_where, of_chat
+from mgw.nouns.kinds import KINDS, KindRow, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _CREDENTIALS: Final = keys_of(CREDENTIALS)
@@ -207,6 +208,42 @@ def _of_auth(mode: AuthMode) -> Schema:
     return {"allOf": [*needed, others], **inside}
 
 
+def _needs_auth(row: KindRow) -> bool:
+    return row.needs_credential and not row.takes_keys
+
+
+def _needs_auth_or_key(row: KindRow) -> bool:
+    return row.needs_credential and row.takes_keys
+
+
+def _of_aws() -> list[Schema]:
+    """Return what signed requests ask of the rest of a provider."""
+    signs = _where("auth", [AuthMode.AWS])
+    off = {capability: {"const": False} for capability in sorted(AUTHS[AuthMode.AWS].impossible)}
+    vendors = _spelled(*kinds_where(lambda row: row.takes_aws and row.base_url is not None))
+    kinds = _spelled(*kinds_where(lambda row: row.takes_aws))["properties"]
+    return [
+        {"if": signs, "then": {"properties": {**kinds, "capabilities": {"properties": off}}}},
+        {"if": {"allOf": [signs, vendors]}, "then": _needs_any(["base_url"])},
+    ]
+
+
+def _aws_rules() -> list[Schema]:
+    """Return what the settings of the ``aws`` block ask of one another."""
+    key_id, secret = (_needs_any((name, f"{name}_env")) for name in PAIR)
+    return [
+        *(_none_of_all((name, f"{name}_env")) for name in KEYS),
+        {
+            "if": _needs_any(SECRET_KEYS),
+            "then": {"allOf": [key_id, secret, _has_none(["profile", "web_identity_token_file"])]},
+        },
+        {
+            "if": _needs_any(["external_id", "web_identity_token_file"]),
+            "then": _needs_any(["role_arn"]),
+        },
+    ]
+
+
 def _implied_pairs() -> Iterable[tuple[str, str]]:
     """Return which keys may not stand together where no ``auth`` says which of them is meant."""
     for one, other in combinations(_IMPLIED, 2):
@@ -251,6 +288,19 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 "if": _spelled(*kinds_where(lambda row: not has_betas(row))),
                 "then": _has_none(["betas"]),
             },
+            *_of_aws(),
+            {
+                "if": {"allOf": [_spelled(*kinds_where(_needs_auth)), _has_none(["pool"])]},
+                "then": {"required": ["auth"]},
+            },
+            {
+                "if": {"allOf": [_spelled(*kinds_where(_needs_auth_or_key)), _has_none(["pool"])]},
+                "then": _needs_any(["auth", *keys_of(_IMPLIED)]),
+            },
+            {
+                "if": _spelled(*kinds_where(lambda row: not row.takes_keys)),
+                "then": {"properties": {"auth": {"not": {"const": AuthMode.API_KEY}}}},
+            },
             {
                 "if": _spelled(*kinds_where(lambda row: row.version_parameter is None)),
                 "then": _has_none(["api_version"]),
@@ -258,6 +308,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             *(_versioned(kind) for kind in kinds_where(lambda row: row.unversioned)),
             *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
         ],
+        "AwsSettings": _aws_rules(),
         "JsonlSettings": [
             {"if": {"required": ["keep"]}, "then": _needs_any(["rotate_bytes"])},
             {"if": _where("output", STANDARD_STREAMS), "then": _has_none(["rotate_bytes"])},

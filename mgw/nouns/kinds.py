@@ -78,6 +78,14 @@ class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """Requests say what is to be cached."""
     fetches_addresses: bool = True
     """Images and documents may be at addresses, if the model's row says so; else nothing fetches them."""
+    takes_aws: bool = False
+    """Some hosts of the kind are AWS's, which take requests with a signature."""
+    aws_service: str | None = None
+    """The name of the service that they are signed for, where the host does not say another."""
+    takes_keys: bool = True
+    """There are static keys for the kind's hosts."""
+    needs_credential: bool = False
+    """Each provider has a credential of its own: those of clients are for another vendor."""
     chat_path: str
     """The path of a conversation below a base address, with ``{model}`` where the model stands in it."""
     wire: str | None = None
@@ -111,6 +119,7 @@ KINDS: Final = MappingProxyType(
                 vendor="OpenAI",
                 dialects=_OPENAI,
                 chat_path="/chat/completions",
+                takes_aws=True,
                 mistaken_names=("gpt", "chatgpt", "open_ai", "codex"),
                 genai_name="openai",
                 base_url="https://api.openai.com/v1",
@@ -138,6 +147,7 @@ KINDS: Final = MappingProxyType(
                 may_lack_an_api=True,
                 takes_model_list=True,
                 has_chat_template=True,
+                takes_aws=True,
             ),
             KindRow(
                 kind=Kind.AZURE_OPENAI,
@@ -164,6 +174,7 @@ KINDS: Final = MappingProxyType(
                 dialects=(DialectName.ANTHROPIC,),
                 chat_path="/messages",
                 takes_breakpoints=True,
+                takes_aws=True,
                 mistaken_names=("claude", "claude_code"),
                 genai_name="anthropic",
                 base_url="https://api.anthropic.com/v1",
@@ -180,6 +191,9 @@ KINDS: Final = MappingProxyType(
                 dialects=(DialectName.ANTHROPIC,),
                 chat_path="/model/{model}/invoke",
                 wire="bedrock",
+                takes_aws=True,
+                aws_service="bedrock",
+                needs_credential=True,
                 takes_breakpoints=True,
                 mistaken_names=("anthropic_bedrock", "bedrock_anthropic", "claude_bedrock", "bedrock_claude"),
                 genai_name="aws.bedrock",
@@ -197,6 +211,8 @@ KINDS: Final = MappingProxyType(
                 chat_path="/models/{model}:rawPredict",
                 wire="vertex_anthropic",
                 fetches_addresses=False,
+                takes_keys=False,
+                needs_credential=True,
                 takes_breakpoints=True,
                 mistaken_names=("anthropic_vertex", "vertex_ai_anthropic", "vertex_claude", "claude_vertex"),
                 genai_name="gcp.vertex_ai",

@@ -200,6 +200,7 @@ OWN = {
     "file": "token_file: /run/token",
     "oauth": "oauth: {token_url: 'http://idp/t', client_id: c, client_secret: s}",
     "account": "service_account_file: %s",
+    "aws": "aws: {region: us-east-1, service: bedrock, access_key_id: a, secret_access_key: b}",
 }
 NEEDS: dict[AuthMode | None, list[set[str]]] = {
     None: [set(), {"key"}, {"file"}],
@@ -209,9 +210,20 @@ NEEDS: dict[AuthMode | None, list[set[str]]] = {
     AuthMode.OAUTH2: [{"oauth"}],
     AuthMode.SERVICE_ACCOUNT: [{"account"}],
     AuthMode.ADC: [set(), {"account"}],
+    AuthMode.AWS: [{"aws"}],  # else the host would have to say the region
     AuthMode.CLIENT_BEARER: [set()],
     AuthMode.NONE: [set()],
 }
+
+
+def works(kind: Kind, auth: AuthMode | None, own: set[str]) -> bool:
+    """Whether hosts of a kind can be sent what comes of these settings."""
+    row = KINDS[kind]
+    if auth is AuthMode.AWS and not row.takes_aws:
+        return False
+    if not row.takes_keys and (auth is AuthMode.API_KEY or (auth is None and own == {"key"})):
+        return False
+    return own in NEEDS[auth] and not (row.needs_credential and auth is None and not own)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -225,11 +237,13 @@ def test_what_cannot_work_is_refused_at_load_and_the_rest_has_a_source(
         stated = () if auth is None else (f"auth: {auth}",)
         settings = [OWN[name].replace("%s", account) for name in OWN if name in own]
         entry = ", ".join([f"kind: {kind}", "base_url: 'http://h/v1'", *stated, *settings])
-        if own not in NEEDS[auth]:
+        if not works(kind, auth, own):
             with pytest.raises(ConfigError, match=r"mgw.yaml:1: providers\.p\."):
                 source(entry)
             continue
         found = source(entry)
+        if auth is AuthMode.AWS:
+            continue
         if isinstance(found, TokenFile | RenewedToken):
             assert found.refusable(401)
             continue

@@ -235,6 +235,7 @@ ELSEWHERE = {
     "ProxyAddress": "likewise",
     "ClientKey": "a client's own key, which is nobody's else to know",
     "_Pause": "a refresh token of the store",
+    "AwsEnvironment": "a part of the settings, which their own test asks about",
 }
 
 

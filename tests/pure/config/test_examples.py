@@ -33,6 +33,7 @@ NAMES: Final[dict[Path, str]] = {
 BESIDE: Final[dict[Path, dict[str, Any]]] = {
     ("providers", ANY, "extra_fields"): {"kind": "openai_compat", "base_url": "https://h.example/v1"},
     ("providers", ANY, "speaks"): {"kind": "openai_compat", "base_url": "https://h.example/v1"},
+    ("providers", ANY, "aws"): {"auth": "aws", "kind": "bedrock"},
     ("providers", ANY, "betas"): {"kind": "anthropic"},
     ("providers", ANY, "oauth"): {"auth": "oauth2"},
     ("providers", ANY, "oauth", "extra"): {},
@@ -93,6 +94,8 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
         node.append(value)
         return tree
     node.update(BESIDE.get(path, {}))
+    if path == ("providers", ANY, "aws"):
+        tree["providers"]["main"].pop("api_key")
     if path[:3] == ("providers", ANY, "oauth"):
         tree["providers"]["main"].pop("api_key")
         tree["providers"]["main"]["auth"] = "oauth2"

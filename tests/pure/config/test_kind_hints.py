@@ -72,4 +72,5 @@ def test_a_vendors_name_is_told_which_kind_to_write(kind: str, said: str) -> Non
 
 @pytest.mark.parametrize("kind", KIND_SPELLINGS)
 def test_a_kind_needs_no_hint(kind: str) -> None:
-    assert parse(f"providers: {{main: {{kind: {kind}, base_url: 'http://h/v1'}}}}", "mgw.yaml", {}).providers
+    text = f"providers: {{main: {{kind: {kind}, base_url: 'http://h/v1', auth: none}}}}"
+    assert parse(text, "mgw.yaml", {}).providers

@@ -63,7 +63,7 @@ def test_settings_are_frozen() -> None:
 
 @pytest.mark.parametrize(("spelling", "kind"), KIND_SPELLINGS.items())
 def test_both_vocabularies_spell_a_kind(spelling: str, kind: Kind) -> None:
-    assert provider_of(f"kind: {spelling}, base_url: 'http://host/v1'").kind is kind
+    assert provider_of(f"kind: {spelling}, base_url: 'http://host/v1', auth: none").kind is kind
 
 
 @pytest.mark.parametrize("spelling", DEFAULT_SPELLINGS)
@@ -90,7 +90,8 @@ def test_a_first_party_kind_knows_its_address(kind: str, address: str) -> None:
 
 @pytest.mark.parametrize("kind", Kind)
 def test_capabilities_are_those_of_the_kind(kind: Kind) -> None:
-    assert provider_of(f"kind: {kind}, base_url: 'http://host/v1'").capabilities == KINDS[kind].capabilities
+    provider = provider_of(f"kind: {kind}, base_url: 'http://host/v1', auth: none")
+    assert provider.capabilities == KINDS[kind].capabilities
 
 
 def test_stated_capabilities_stand_over_those_of_the_kind() -> None:

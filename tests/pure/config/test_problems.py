@@ -349,7 +349,7 @@ def test_each_capability_that_may_be_switched_on_has_a_route_that_the_kind_serve
                 for route in ROUTES
             )
             assert served == (capability not in row.impossible), (kind, capability)
-            text = f"kind: {kind}, base_url: 'http://h/v1', capabilities: {{{capability}: true}}"
+            text = f"kind: {kind}, base_url: 'http://h/v1', auth: none, capabilities: {{{capability}: true}}"
             if served:
                 parse(f"providers: {{main: {{{text}}}}}", "mgw.yaml", {})
             else:

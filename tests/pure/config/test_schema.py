@@ -114,6 +114,7 @@ def written(shape: str, value: str) -> str:
     return text if text.startswith("providers") else ONE + text
 
 
+ROLE: Final = "role_arn: 'arn:aws:iam::123456789012:role/a'"
 VALID: Final = [
     *(written(shape, json.dumps(value)) for shape, values in VALUES.items() for value in values),
     *(
@@ -129,6 +130,10 @@ VALID: Final = [
             "kind: gemini, auth: bearer, api_key: k, headers: {set: {X-A: '', X-B: a b}, remove: [X-C]}",
             "kind: openai, headers: {set: {api-key: k, X-Te: ä}, forward: [x-trace]}, stream_usage: false",
             "kind: openai, api_key: k, max_connections: 5, models: [], ca_file: ca.pem",
+            f"kind: bedrock, auth: aws, aws: {{region: us-east-1, profile: a, external_id: a, {ROLE}}}",
+            "kind: bedrock, auth: aws, aws: {region: cn-north-1, access_key_id: a, secret_access_key_env: K}",
+            "kind: anthropic, base_url: 'https://bedrock-mantle.us-east-1.api.aws/v1', auth: aws, betas: []",
+            "kind: vertex_anthropic, base_url: 'https://h/v1', auth: adc, betas: ['*']",
             "kind: gemini, auth: oauth2, oauth: {token_url: 'https://h', client_id: a, assertion_file: /a}",
             "kind: beta, auth: oauth2, oauth: {token_url: 'http://h', grant: 'urn:a', extra: {a: {env: K}}}",
         )
