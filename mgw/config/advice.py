@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from mgw.config.cloud_advice import cloud_advice
 from mgw.config.edge_auth import NamedKeySettings
 from mgw.config.near_names import near_name
 from mgw.config.problems import dotted_path
@@ -44,6 +45,7 @@ def advice(config: Config) -> list[str]:
         *_variables_as_keys(config),
         *_keys_of_providers(config),
         *_addresses_of_others(config),
+        *cloud_advice(config.providers),
         *_patterns_without_models(config),
     ]
 
