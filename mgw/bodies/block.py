@@ -26,10 +26,14 @@ _ADVICE: Final[int | None] = getattr(mmap, "MADV_HUGEPAGE", None)
 def block_of(size: int) -> BytesIO:
     """Return a block to be written from its beginning, with room for so many bytes, or for the first of them.
 
-    Whoever writes less cuts the rest off.
+    Whoever writes less cuts the rest off.  Where the system has no room for it, or promises none to anybody
+    who may not use it (``vm.overcommit_memory``, ``ulimit -v``), the block is empty and grows as it has to.
     """
     size = min(size, MOST_BYTES)
-    block = BytesIO(bytes(size))
+    try:
+        block = BytesIO(bytes(size))
+    except MemoryError:
+        return BytesIO()
     if size >= HUGE_BYTES:
         _ask_for_large_pages(block, size)
     return block

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from mgw.bodies import block
-from mgw.bodies.block import HUGE_BYTES, MOST_BYTES, block_of
+from mgw.bodies.block import HUGE_BYTES, HUGE_PAGE, MOST_BYTES, block_of
+from mgw.bodies.buffer import BodyBuffer
 
 Asked = list[tuple[int, int, int]]
 NO_ADVICE: Final = not hasattr(mmap, "MADV_HUGEPAGE")
@@ -70,3 +71,11 @@ def test_a_library_without_the_function_gives_blocks_of_usual_pages(monkeypatch:
 
 def test_no_block_is_larger_than_the_most() -> None:
     assert len(block_of(1 << 60).getvalue()) == MOST_BYTES
+
+
+def test_a_block_that_there_is_no_room_for_grows_as_it_has_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block, "MOST_BYTES", 1 << 62)  # more than any system gives
+    body = BodyBuffer(1 << 62)
+    body.append(b"x" * HUGE_PAGE)
+    body.append(b"yz")
+    assert body.take() == b"x" * HUGE_PAGE + b"yz"
