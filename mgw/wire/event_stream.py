@@ -6,7 +6,7 @@
          4 bytes        │        4 bytes        │    4 bytes     │         │         │        4 bytes
 
 Numbers are big-endian.  The first sum is checked as soon as it is there, so that no length is believed that
-was damaged on the way, and no more is held than the largest frame has.  Sources: the specification of Smithy,
+was damaged on the way, and no more is held than the largest frame has.  Sources: Smithy's page
 "Amazon Event Stream"; the limits are botocore's (``eventstream.py``).
 """
 

@@ -71,7 +71,7 @@ NAMED_IN: Final = {
     "a setting": (
         r"observe_dropped_fields",
         # The second is where it is used.
-        {"config/settings.py", "exchange/translation.py"},
+        {"config/settings.py", "exchange/planning.py", "exchange/translation.py"},
     ),
     # Its module, and its value of `auth` with its row: checks and schema follow from that.
     "a type of credential": (r"TOKEN_FILE|TokenFile\w*", {"credentials/token_file.py", "config/auths.py"}),

@@ -135,7 +135,7 @@ class BedrockEvents:
         try:
             data = _CHUNK.decode(payload).data
         except _UNREADABLE:
-            message = "the upstream sent a frame whose payload cannot be read"
+            message = "the upstream sent a frame with a payload that cannot be read"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.UNREADABLE) from None
         if data is UNSET:
             return b""
