@@ -53,6 +53,8 @@ MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
 LARGE_BYTES: Final = 64 * 1024
 """Of a response that is longer than this, more than usual is read at once."""
+MOST_READ_MUCH: Final = 64
+"""Of how many responses so much is read at once: what a slow client has not taken yet is held in memory."""
 _LINE_END: Final = b"\r\n"
 _LARGE_CHUNK: Final = 64 * 1024
 """The size of a chunk that is looked for no faster: the rest of its way costs far more."""
@@ -60,6 +62,8 @@ _NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
 _BROKE_OFF: Final = "closed the connection in the middle of the response"
 _COMPLETE: Final = UpstreamState.COMPLETE
 """Bound here, as every request needs it: to look a member up in its Enum costs 0.1 us in Python 3.11."""
+_reading_much: Final[set[Connection]] = set()
+"""The connections of the process that read more than usual at once."""
 
 
 class ResponseSink(Interface):
@@ -378,7 +382,7 @@ class Connection(Protocol):
             return
         response = self._response = UpstreamResponse(http.head, http.body, self)
         self._sink = None
-        if (http.head.content_length or 0) > LARGE_BYTES:
+        if (http.head.content_length or 0) > LARGE_BYTES and len(_reading_much) < MOST_READ_MUCH:
             self._read_much(much=True)
         if self._body_producer is not None and response.status >= 400:
             self._body_producer.stop()
@@ -391,6 +395,7 @@ class Connection(Protocol):
 
     def _read_much(self, *, much: bool) -> None:
         self._reads_much = much
+        (_reading_much.add if much else _reading_much.discard)(self)
         read_much(self._transport, much=much)
 
     def _fail_request(self, sink: ResponseSink, failure: GatewayError) -> None:
@@ -442,4 +447,6 @@ class Connection(Protocol):
             producer, self._body_producer = self._body_producer, None
             if producer is not None:
                 producer.stop()
+            if self._reads_much:
+                self._read_much(much=False)
             self._owner.on_closed(self)

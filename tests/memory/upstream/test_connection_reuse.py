@@ -53,6 +53,34 @@ def test_a_large_answer_is_read_in_larger_pieces_and_what_comes_behind_it_is_not
     assert len(b.endpoint.connections) == 1
 
 
+@pytest.mark.parametrize("end", ["read", "cancelled", "lost"])
+def test_few_large_answers_at_once_are_read_in_larger_pieces(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bool] = []
+    monkeypatch.setattr(connection, "read_much", lambda _, *, much: heard.append(much))
+    monkeypatch.setattr(connection, "MOST_READ_MUCH", 1)
+    monkeypatch.setattr(connection, "_reading_much", set())
+    b, result = asked()
+    outcome_of(b.upstream.open(get()))
+    first, second = b.endpoint.connections
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (LARGE_BYTES + 1)
+    first.send(head)
+    second.send(head)
+    assert heard == [True]
+    body = collect_body(result.response)
+    if end == "read":
+        first.send(b"x" * (LARGE_BYTES + 1))
+        assert len(body.body) == LARGE_BYTES + 1
+    elif end == "cancelled":
+        result.response.cancel()
+    else:
+        first.reset()
+    outcome_of(b.upstream.open(get()))
+    (first if end == "read" else b.endpoint.connections[-1]).send(head)
+    assert heard == [True, False, True]
+
+
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_reused_connection_that_closes_before_any_byte_is_stale(reset: bool) -> None:
     b = used()
