@@ -139,7 +139,6 @@ class Connection(Protocol):
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
         self._reading_paused = False
-        self._reads_much = False
         """Whether more than usual is read at once."""
 
     def __repr__(self) -> str:
@@ -231,7 +230,7 @@ class Connection(Protocol):
         else:
             self._http.take()
             self._body_producer = None
-            if self._reads_much:
+            if self in _reading_much:
                 self._read_much(much=False)
             if self._reading_paused:
                 self._reading_paused = False
@@ -394,7 +393,6 @@ class Connection(Protocol):
             self.leave_unclaimed()
 
     def _read_much(self, *, much: bool) -> None:
-        self._reads_much = much
         (_reading_much.add if much else _reading_much.discard)(self)
         read_much(self._transport, much=much)
 
@@ -447,6 +445,6 @@ class Connection(Protocol):
             producer, self._body_producer = self._body_producer, None
             if producer is not None:
                 producer.stop()
-            if self._reads_much:
+            if self in _reading_much:
                 self._read_much(much=False)
             self._owner.on_closed(self)
