@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote, urlsplit
 
 from msgspec import MsgspecError, Raw, Struct
-from msgspec.json import Decoder, encode
+from msgspec.json import Decoder
 
 from mgw.canonical.catalog import ListedModel
 from mgw.config.provider import Provider
@@ -36,10 +35,10 @@ from mgw.upstream.wires.betas import (
     newer_version,
     refused_words,
 )
+from mgw.upstream.wires.members import open_object, splice_members
 from mgw.upstream.wires.wire import Framing, HostCall, ProviderWire, RequestEdits, VendorCall
 from mgw.wire.event_stream import AMAZON_EVENT_STREAM
 from mgw.wire.headers import RawHeaders, value_of
-from mgw.wire.json_document import JsonDocument, JsonNode, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 from mgw.wire.media_types import JSON, media_type
 
@@ -124,11 +123,7 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     kept = _headers(provider, vendor_call, headers)
     if not body:
         return RequestEdits((), kept)
-    document = JsonDocument(body)
-    if body[document.root.start : document.root.start + 1] != b"{":
-        raise GatewayError(Reason.MALFORMED, "the body must be a JSON object")
-    members = document.members(document.root)
-    cut = sorted((node for key in _CUT for node in members.get(key, ())), key=_start)
+    document, members = open_object(body)
     betas = choose_betas(headers, provider.betas, vendor_call.refused)
     version = newer_version(headers) if vendor_call.newer_versions else None
     if version is None or VERSION in vendor_call.refused:
@@ -142,34 +137,14 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     counts = vendor_call.operation is Operation.COUNT
     if counts:
         added["max_tokens"] = 1
-    added = {key: value for key, value in added.items() if key not in members}
-    found = _spliced(document.root, added, cut, is_empty=len(cut) == sum(map(len, members.values())))
-    refusable = betas.kept if "anthropic_beta" in added else ()
-    if version != _FIRST_VERSION and VERSION in added:
+    found: list[Edit] = splice_members(document, members, added, _CUT)
+    refusable = () if "anthropic_beta" in members else betas.kept
+    if version != _FIRST_VERSION and VERSION not in members:
         refusable = (*refusable, VERSION)
     if counts:
         wrapped = b'{"input":{"invokeModel":{"body":"%b"}}}' % b64encode(apply_edits(body, found))
         found = [((0, len(body)), wrapped)]
     return RequestEdits(found, kept, dropped_names(betas), refusable)
-
-
-def _start(node: JsonNode) -> int:
-    return node.start
-
-
-def _spliced(
-    root: JsonNode, added: dict[str, object], cut: Sequence[JsonNode], *, is_empty: bool
-) -> list[Edit]:
-    """Return the splices that put members in front and cut others.
-
-    :param is_empty: whether nothing else is in the object.
-    """
-    place = root.start + 1
-    members = b",".join([b"%b:%b" % (encode(key), encode(value)) for key, value in added.items()])
-    if members and not is_empty:
-        members += b","
-    found: list[Edit] = [(span, b"") for span in removal_spans(cut)]
-    return [((place, place), members), *found] if members else found
 
 
 def _headers(provider: Provider, vendor_call: VendorCall, headers: RawHeaders) -> RawHeaders:
