@@ -20,10 +20,9 @@ OLD: Final = "gemini-embedding-001"
 NEW: Final = "gemini-embedding-2-preview"
 
 
-def rendered(request: EmbeddingRequest, model: str = OLD) -> Rendered:
-    return PROVIDER.render_request(
-        request, RenderOptions(model, Kind.GEMINI, ModelRow("*", Family.GEMINI, "x"))
-    )
+def rendered(request: EmbeddingRequest, model: str = OLD, *, on_vertex: bool = False) -> Rendered:
+    row = ModelRow("*", Family.GEMINI, "x")
+    return PROVIDER.render_request(request, RenderOptions(model, Kind.GEMINI, row, on_vertex=on_vertex))
 
 
 def test_one_text_is_embedded_alone() -> None:
@@ -75,9 +74,98 @@ def test_the_second_model_is_told_its_task_in_the_text(
     assert found.lost == lost
 
 
+def on_vertex(request: EmbeddingRequest, model: str) -> tuple[str, Any, frozenset[Feature]]:
+    """The method, the body, and what was lost."""
+    found = rendered(request, model, on_vertex=True)
+    prefix, _, method = found.target.decode().partition(":")
+    assert prefix == f"/models/{model}"
+    return method, json.loads(found.body), found.lost
+
+
+def content(text: str) -> Any:
+    return {"parts": [{"text": text}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "config"),
+    [
+        ({}, None),
+        ({"dimensions": 8}, {"outputDimensionality": 8}),
+        ({"task_type": "clustering"}, {"taskType": "CLUSTERING"}),
+        ({"title": "t"}, {"taskType": "RETRIEVAL_DOCUMENT", "title": "t"}),
+    ],
+)
+@pytest.mark.parametrize("model", [OLD, "multilingual-e5-large-instruct-maas"])
+def test_vertex_has_the_options_of_its_newer_models_in_a_part_of_their_own(
+    fields: dict[str, Any], config: Any, model: str
+) -> None:
+    def one(text: str) -> Any:
+        return {"content": content(text)} | ({} if config is None else {"embedContentConfig": config})
+
+    assert on_vertex(EmbeddingRequest(("a",), single=True, **fields), model) == (
+        "embedContent",
+        one("a"),
+        frozenset(),
+    )
+    assert on_vertex(EmbeddingRequest(("a",), **fields), model)[0] == "embedContent"
+    assert on_vertex(EmbeddingRequest(("a", "b"), **fields), model)[:2] == (
+        "batchEmbedContents",
+        {"requests": [one("a"), one("b")]},
+    )
+
+
+def test_the_second_model_is_told_its_task_in_the_text_on_vertex_too() -> None:
+    method, body, _ = on_vertex(EmbeddingRequest(("a",), task_type="RETRIEVAL_QUERY", dimensions=8), NEW)
+    text = "task: search result | query: a"
+    assert (method, body) == (
+        "embedContent",
+        {"content": content(text), "embedContentConfig": {"outputDimensionality": 8}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "purpose", "parameters", "lost"),
+    [
+        ({}, {}, None, set()),
+        ({"dimensions": 8}, {}, {"outputDimensionality": 8}, set()),
+        ({"task_type": "clustering"}, {"task_type": "CLUSTERING"}, None, set()),
+        ({"title": "t"}, {"task_type": "RETRIEVAL_DOCUMENT", "title": "t"}, None, set()),
+        (
+            {"title": "t", "task_type": "CLUSTERING"},
+            {"task_type": "CLUSTERING"},
+            None,
+            {Feature.EMBEDDING_TITLE},
+        ),
+    ],
+)
+def test_the_older_models_on_vertex_predict(
+    fields: dict[str, Any], purpose: Any, parameters: Any, lost: set[Feature]
+) -> None:
+    for texts in (("a",), ("a", "b")):
+        expected: Any = {"instances": [{"content": text, **purpose} for text in texts]}
+        if parameters is not None:
+            expected["parameters"] = parameters
+        request = EmbeddingRequest(texts, single=len(texts) == 1, **fields)
+        assert on_vertex(request, "text-embedding-005") == ("predict", expected, frozenset(lost))
+
+
+def predicted(*counts: Any) -> Any:
+    return {
+        "predictions": [
+            {"embeddings": {"values": [0.5], **({} if count is None else {"statistics": count})}}
+            for count in counts
+        ]
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "reply"),
     [
+        (
+            predicted({"token_count": 3, "truncated": False}, {"token_count": 4.0}),
+            EmbeddingReply(((0.5,), (0.5,)), TokenUsage(7)),
+        ),
+        (predicted(None, {"truncated": True}), EmbeddingReply(((0.5,), (0.5,)))),
         ({"embedding": {"values": [0.5, 1]}}, EmbeddingReply(((0.5, 1.0),))),
         (
             {
@@ -92,7 +180,17 @@ def test_vectors_are_read(body: Any, reply: EmbeddingReply) -> None:
     assert PROVIDER.parse_reply(json.dumps(body).encode(), ReplySource("seed")) == reply
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"embeddings":[{"values":["x"]}]}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"embeddings":[{"values":["x"]}]}',
+        b'{"predictions":[{"x":1}]}',
+        b'{"predictions":[]}',
+    ],
+)
 def test_what_holds_no_vectors_is_broken(body: bytes) -> None:
     with pytest.raises(GatewayError):
         PROVIDER.parse_reply(body, ReplySource("seed"))
