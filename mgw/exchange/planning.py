@@ -277,6 +277,8 @@ async def _put_on_wire(exchange: Exchange, plan: Passthrough) -> None:
     request, body = plan.request, plan.body
     wire = exchange.generation.upstreams[plan.target.provider.name].wire
     if wire.is_plain:
+        if not wire.serves_all:  # refused now, before a credential is asked for
+            wire.call(plan.target.provider, vendor_call_of(plan.route, plan.target, request))
         return
     if isinstance(body, SplicedBody):
         body = body.joined()

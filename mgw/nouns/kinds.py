@@ -90,6 +90,8 @@ class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """The path of a conversation below a base address, with ``{model}`` where the model stands in it."""
     wire: str | None = None
     """The module of :mod:`mgw.upstream.wires` that says how hosts are called; ``None``: like the vendor."""
+    wire_on_vertex: str | None = None
+    """The same where the address is one of Vertex AI."""
     vendor: str = ""
     """The name of the vendor that runs these hosts; empty: anybody may."""
     host_suffix: str = ""
@@ -226,6 +228,7 @@ KINDS: Final = MappingProxyType(
                 vendor="Gemini",
                 dialects=(DialectName.GEMINI,),
                 chat_path="/models/{model}:generateContent",
+                wire_on_vertex="vertex_gemini",
                 mistaken_names=("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"),
                 genai_name="gcp.gemini",
                 base_url="https://generativelanguage.googleapis.com/v1beta",

@@ -74,7 +74,7 @@ class LiveModels:
     async def ask(
         self, generation: Generation, client_key: ClientKey | None, family: Family | None = None
     ) -> Mapping[str, Models]:
-        """Return what each provider lists, as far as it is known in time.
+        """Return what each provider lists that has a list, as far as it is known in time.
 
         :param client_key: the client's own credential, which goes to the default provider of its family at
             most: it was not meant for every host that has no key of its own.
@@ -83,7 +83,7 @@ class LiveModels:
         names = [
             name
             for name, provider in generation.config.providers.items()
-            if family is None or provider.row.family is family
+            if (family is None or provider.row.family is family) and generation.upstreams[name].wire.has_list
         ]
         generation.enter()
         try:

@@ -47,6 +47,8 @@ class ProbeResult(Struct, frozen=True):
     body: bytes | None
     """The whole body, or ``None`` where it is larger than :data:`MAX_RESPONSE_BYTES`."""
     headers: RawHeaders = []
+    may_be_missing: bool = True
+    """Whether a list was asked for, which not all hosts have."""
     is_well: bool = False
     """Whether a refusal shows all the same that the host responds and takes the credential."""
 
@@ -166,7 +168,8 @@ class ModelListRequest:
             self._signing.note_answer(sent_back, self.probe.wall())
         try:
             body = await response.content()
-            return ProbeResult(response.code, body, sent_back, self._is_well(response.code, sent_back, body))
+            is_well = self._is_well(response.code, sent_back, body)
+            return ProbeResult(response.code, body, sent_back, not call.body, is_well)
         except MessageLengthError as error:
             forget_frames(error)
             return ProbeResult(response.code, None, sent_back)

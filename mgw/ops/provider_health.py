@@ -22,7 +22,7 @@ from mgw.credentials.static import OptionalCredential
 from mgw.generation import Generation
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Kind
-from mgw.ops.probes import ProviderProbe, probe_errors
+from mgw.ops.probes import ProbeResult, ProviderProbe, probe_errors
 from mgw.reactor.single_flight import SingleFlight, gather
 
 CACHE_SECONDS: Final = 5.0
@@ -145,20 +145,22 @@ class ProviderHealth:
         result = await request.probe_provider()
         latency_ms = round((self._now() - began) * 1000, 1)
         own = credential is not NO_CREDENTIAL
-        error = None if result.is_well else _error_of_status(result.status, own=own)
+        error = None if result.is_well else _error_of_status(result, own=own)
         return _Measurement(result.status, latency_ms, error)
 
     def _now(self) -> float:
         return self.probe.clock.seconds()
 
 
-def _error_of_status(status: int, *, own: bool) -> HealthError | None:
+def _error_of_status(result: ProbeResult, *, own: bool) -> HealthError | None:
     """Return what an HTTP status says of a provider that was asked with its own credential, or without."""
+    status = result.status
     if not own:
         return None if status < 500 else HealthError.BAD_STATUS
     if status in _REFUSED:
         return HealthError.UNAUTHORIZED
-    return None if 200 <= status < 300 or status == _MISSING else HealthError.BAD_STATUS
+    is_well = 200 <= status < 300 or (status == _MISSING and result.may_be_missing)
+    return None if is_well else HealthError.BAD_STATUS
 
 
 def _error_of_exception(error: Exception) -> HealthError:

@@ -17,7 +17,8 @@ _CHOOSY: Final = ProviderWire(edits=choose_in_headers)
 
 def wire_of(provider: Provider) -> ProviderWire:
     """Return how a provider is called."""
-    name, row = provider.row.wire, provider.row
+    row = provider.row
+    name = row.wire_on_vertex if provider.is_vertex else row.wire
     wire = VENDOR if name is None else _wire_named(name)
     if wire is VENDOR and has_betas(row) and provider.betas != (ALL,):
         return _CHOOSY

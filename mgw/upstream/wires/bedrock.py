@@ -272,6 +272,7 @@ WIRE: Final = ProviderWire(
     error=read_error,
     refused=refused_words,
     added_headers=added_headers,
+    serves_all=False,
     estimates_counts=True,
     is_silent=True,
     lister=ModelLister(list_query, read_list),

@@ -159,6 +159,10 @@ class ProviderWire(Struct, frozen=True):
     """Some models do not count tokens: a count that is refused with 400 or 404 is estimated."""
     is_silent: bool = False
     """Streams have no pings of their own, so that the gateway's keep-alives stand in for them."""
+    serves_all: bool = True
+    """The hosts have all that the vendor's own have: :attr:`call` refuses nothing."""
+    has_list: bool = True
+    """Models can be listed."""
     lister: ModelLister | None = None
     """How models are listed; ``None``: as the dialect has it."""
     probe: Callable[[Provider], HostCall] | None = None

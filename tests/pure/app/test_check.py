@@ -114,12 +114,14 @@ providers:
   claude: {kind: anthropic}
   google: {kind: gemini, models: [gemini-x]}
   vertex: {kind: gemini, base_url: 'https://h/v1/publishers/google'}
+  claude-gcp: {kind: vertex_anthropic, base_url: 'https://h/v1/publishers/anthropic', auth: adc}
 """
     assert final_addresses(parse(text, "mgw.yaml", {})) == [
         "main: POST https://api.openai.com/v1/chat/completions",
         "claude: POST https://api.anthropic.com/v1/messages",
         "google: POST https://generativelanguage.googleapis.com/v1beta/models/gemini-x:generateContent",
         "vertex: POST https://h/v1/publishers/google/models/{model}:generateContent",
+        "claude-gcp: POST https://h/v1/publishers/anthropic/models/{model}:rawPredict",
     ]
 
 

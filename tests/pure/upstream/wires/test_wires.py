@@ -24,7 +24,7 @@ MAY_JOIN: Final = {
     "upstream/wires/bedrock.py",
     "upstream/address.py",  # whole addresses, as people are shown them
 }
-WITH_OTHER_PATHS: Final = {Kind.BEDROCK}
+WITH_OTHER_PATHS: Final = {Kind.BEDROCK, Kind.VERTEX_ANTHROPIC}
 """The kinds whose hosts have paths of their own: their wires have tests of their own."""
 
 
@@ -110,7 +110,7 @@ def test_every_wire_is_some_kinds() -> None:
         for file in (MGW / "upstream" / "wires").glob("*.py")
         if re.search("^WIRE\\b", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert found == {row.wire for row in KINDS.values() if row.wire is not None}
+    assert found == {name for row in KINDS.values() for name in (row.wire, row.wire_on_vertex) if name}
 
 
 def test_nothing_but_a_wire_puts_an_address_together() -> None:
