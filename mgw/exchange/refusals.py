@@ -10,6 +10,7 @@ Source: contract 7.14.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,7 @@ from mgw.upstream.wires.wire import ProviderWire
 from mgw.usage.error_message import format_error_message
 from mgw.usage.journal import ProviderFailure
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import RawHeaders, response_headers, values_of
+from mgw.wire.headers import RawHeaders, response_headers, value_of, values_of
 from mgw.wire.media_types import JSON
 
 MAX_BYTES: Final = 64 * 1024
@@ -118,6 +119,8 @@ def complete_refusal(
     if error is None:
         error = error_reader_of(wired.dialect)(head.status, text)
         return FullResponse(head.status, headers, overwritten(body, secrets), error=error)
+    if error.retry_after is not None and value_of(headers, b"retry-after") is None:
+        headers.append((b"Retry-After", b"%d" % math.ceil(error.retry_after)))
     error = replace(error, message=without(error.message, secrets, lambda _: "[key]"))
     status, body = client_side_of(wired.client).render_error(error, wired.request_id)
     return FullResponse(status, [*headers, (b"Content-Type", JSON)], body, error=error)

@@ -225,6 +225,17 @@ def test_what_google_refuses_is_said_in_other_dialects(path: str, body: bytes, w
     assert said(client)["message"] == "Quota exceeded"
 
 
+@pytest.mark.parametrize(("path", "body"), CLIENTS)
+def test_a_pause_that_google_states_in_the_body_reaches_the_client(path: str, body: bytes) -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask(path, body)
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "6.5s"}]
+    refusal = google(429, "RESOURCE_EXHAUSTED", "Quota exceeded")
+    refusal["error"]["details"] = details
+    pipeline.connection.send(answered(refusal, b"429 No"))
+    assert (client.status, value_of(client.headers, b"retry-after")) == (429, b"7")
+
+
 @pytest.mark.parametrize(("path", "body"), [*CLIENTS[:2], *CLIENTS[3:]])
 def test_a_request_that_is_too_large_is_said_to_be_whoever_says_it(path: str, body: bytes) -> None:
     pipeline = pipeline_of()
