@@ -51,8 +51,9 @@ def _of_addresses(provider: Provider) -> Iterator[_Advice]:
     if provider.kind is Kind.BEDROCK and urlsplit(provider.base_url).path:
         said = "has a path, and calls of kind bedrock go to /model/… below it; the usual address has none"
         yield ("base_url",), f"{redact(provider.base_url)} {said}"
-    if provider.kind is Kind.VERTEX_ANTHROPIC:
-        yield from _of_vertex(provider.base_url)
+    is_claude = provider.kind is Kind.VERTEX_ANTHROPIC
+    if is_claude or provider.is_vertex:
+        yield from _of_vertex(provider.base_url, is_claude=is_claude)
 
 
 def _is_open(url: str) -> bool:
@@ -61,9 +62,9 @@ def _is_open(url: str) -> bool:
     return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
-def _of_vertex(base_url: str) -> Iterator[_Advice]:
+def _of_vertex(base_url: str, *, is_claude: bool) -> Iterator[_Advice]:
     parts, shown = urlsplit(base_url), redact(base_url)
-    if not _PUBLISHER.search(parts.path):
+    if is_claude and not _PUBLISHER.search(parts.path):
         said = "has no publishers/anthropic, which the addresses of Claude on Vertex AI have"
         yield ("base_url",), f"{shown} {said}"
     location, host = _LOCATION.search(parts.path), parts.hostname or ""

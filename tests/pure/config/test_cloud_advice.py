@@ -77,6 +77,14 @@ def test_a_host_that_serves_another_location_is_warned_about(host: str, location
     ]
 
 
+def test_a_host_that_serves_another_location_is_warned_about_for_gemini() -> None:
+    for host, count in (("us-east5-aiplatform.googleapis.com", 0), ("aiplatform.googleapis.com", 1)):
+        url = VERTEX.format(host, "us-east5").replace("publishers/anthropic", "publishers/google")
+        assert len(advice_on(f"kind: gemini, auth: adc, base_url: '{url}'")) == count
+    express = "https://aiplatform.googleapis.com/v1/publishers/google"
+    assert advice_on(f"kind: gemini, api_key: long-enough, base_url: '{express}'") == []
+
+
 def test_an_address_of_vertex_without_the_publisher_is_warned_about() -> None:
     url = "https://aiplatform.googleapis.com/v1/projects/p/locations/global"
     assert advice_on(f"kind: vertex_anthropic, auth: adc, base_url: '{url}'") == [
