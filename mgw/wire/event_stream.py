@@ -20,7 +20,6 @@ from zlib import crc32
 
 from mgw.nouns.errors import Cause, GatewayError, Reason
 
-AMAZON_EVENT_STREAM: Final = b"application/vnd.amazon.eventstream"
 MAX_HEADER_BYTES: Final = 128 * 1024
 MAX_PAYLOAD_BYTES: Final = 24 * 1024 * 1024
 

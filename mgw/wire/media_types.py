@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 EVENT_STREAM: Final = b"text/event-stream"
+AMAZON_EVENT_STREAM: Final = b"application/vnd.amazon.eventstream"
 JSON: Final = b"application/json"
 _STREAMS: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 """What hosts call a stream of events that they were asked for."""
@@ -21,6 +22,11 @@ def media_type(content_type: bytes) -> bytes:
 def is_event_stream(content_type: bytes | None) -> bool:
     """Whether a ``Content-Type`` says that the body is a stream of events; ``None``: there is none."""
     return content_type is not None and media_type(content_type) == EVENT_STREAM
+
+
+def is_amazon_event_stream(content_type: bytes) -> bool:
+    """Whether a ``Content-Type`` says that the body is a stream of Amazon's frames."""
+    return media_type(content_type) == AMAZON_EVENT_STREAM
 
 
 @lru_cache(maxsize=256)

@@ -37,10 +37,9 @@ from mgw.upstream.wires.betas import (
 )
 from mgw.upstream.wires.members import open_object, splice_members
 from mgw.upstream.wires.wire import Framing, HostCall, ProviderWire, RequestEdits, VendorCall
-from mgw.wire.event_stream import AMAZON_EVENT_STREAM
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_spans import Edit, apply_edits
-from mgw.wire.media_types import JSON, media_type
+from mgw.wire.media_types import AMAZON_EVENT_STREAM, EVENT_STREAM, JSON, is_amazon_event_stream
 
 _CUT: Final = ("model", "stream")
 _FIRST_VERSION: Final = "bedrock-2023-05-31"
@@ -169,10 +168,10 @@ def unframe(vendor_call: VendorCall, content_type: bytes) -> Framing | None:
         return Framing(BedrockCount(), JSON)
     if not vendor_call.stream:
         return None
-    if media_type(content_type) != AMAZON_EVENT_STREAM:
+    if not is_amazon_event_stream(content_type):
         message = "the upstream's response is not an event stream of Amazon's: check the provider's base_url"
         raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-    return Framing(BedrockEvents(), b"text/event-stream; charset=utf-8")
+    return Framing(BedrockEvents(), EVENT_STREAM + b"; charset=utf-8")
 
 
 def added_headers(headers: RawHeaders) -> RawHeaders:

@@ -31,4 +31,4 @@ def test_a_law_with_a_number_of_its_own_is_tried_as_many_times_more_when_it_is_t
 
 def test_no_law_says_how_many_examples_it_takes_in_every_profile() -> None:
     places = [path for path in TESTS.rglob("*.py") if "max_examples" in path.read_text(encoding="utf-8")]
-    assert sorted(path.name for path in places) == ["laws.py", "test_laws.py"]
+    assert sorted(path.name for path in places) == ["drawn_signatures.py", "laws.py", "test_laws.py"]

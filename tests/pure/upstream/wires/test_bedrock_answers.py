@@ -25,7 +25,7 @@ from mgw.upstream.wires.bedrock_answers import (
     read_error,
 )
 from mgw.upstream.wires.wire import VendorCall
-from mgw.wire.event_stream import AMAZON_EVENT_STREAM
+from mgw.wire.media_types import AMAZON_EVENT_STREAM
 from tests.support.calls import count_calls
 from tests.support.event_streams import (
     chunk_frame,
