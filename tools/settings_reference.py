@@ -33,6 +33,7 @@ _BY_FAMILY: Final = MappingProxyType(
 )
 """Mappings by family; the page explains the neutral spellings once."""
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
+_LITERAL: Final = re.compile(r"\b(?:true|false)\b|urn:")
 _DESCRIBED_ELSEWHERE: Final = frozenset({("providers", "timeouts")})
 """Blocks of which the page says where else their settings are described."""
 
@@ -120,7 +121,9 @@ def _value_words(entry: Entry) -> str:
     words = _expected(entry.block, entry.key, _BY_FAMILY.get(entry.path, ())[:1]).replace("*", r"\*")
     first, *rest = re.split(r"(?<=one of )", words)
     if rest:
-        words = first + _WORD.sub(lambda word: word[0] if word[0] == "or" else f"``{word[0]}``", rest[0])
+        values, comma, others = rest[0].partition(", or ")
+        marked = _WORD.sub(lambda word: word[0] if word[0] == "or" else f"``{word[0]}``", values)
+        words = first + marked + comma + _LITERAL.sub(r"``\g<0>``", others)
     words = re.sub(r"\b(true|false)\b", r"``\1``", words) if not rest else words
     return words[0].upper() + words[1:]
 

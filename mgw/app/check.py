@@ -41,6 +41,8 @@ from mgw.workers.worker_count import available_cpus
 
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""
+_OPENAI_AT_DATABRICKS: Final = "/serving-endpoints"
+"""Where Databricks speaks OpenAI's wire, without a version."""
 
 _MOST_NAMED: Final = 5
 _TOO_SHORT: Final = (
@@ -81,7 +83,8 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     if problems:
         return 1
     told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
-    for warning in [*told, *_token_files(config), *_accounts(config), *_spool(config)]:
+    told += [*_token_files(config), *_missing_keys(config), *_accounts(config), *_spool(config)]
+    for warning in told:
         sys.stdout.write(f"warning: {config.places.locate(warning)}\n")
     for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
         sys.stdout.write(f"{line}\n")
@@ -164,6 +167,20 @@ def _trouble_with(file: str) -> str | None:
             return None
     except OSError as error:
         return unreadable(file, error, hides_path=True)
+
+
+def _missing_keys(config: Config) -> list[str]:
+    """Return a warning for each provider whose requests nothing can sign at present."""
+    from mgw.credentials.aws.chain import NoAwsKeysError, find_key_source  # with it comes Twisted
+
+    found = []
+    for provider in config.providers.values():
+        if provider.aws is not None:
+            try:
+                find_key_source(provider, provider.aws.environment, read_shared_file)
+            except NoAwsKeysError as error:
+                found.append(f"{error}; requests fail until there are some")
+    return found
 
 
 def _accounts(config: Config) -> list[str]:
@@ -438,6 +455,8 @@ def _of_base_url(provider: Provider) -> list[str]:
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
         wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"
         return [] if row.family is Family.OPENAI else [wire]
+    if row.family is Family.OPENAI and provider.base_url.endswith(_OPENAI_AT_DATABRICKS):
+        return []
     if row.version is None or any(map(row.version.fullmatch, segments)):
         return []
     usual = " or ".join(row.versions)

@@ -28,9 +28,10 @@ ADDRESSES: Final = MappingProxyType(
 """Hosts of OpenAI's API that have a section in the document."""
 _OTHER_HOSTS: Final = frozenset(
     {
-        *("anyscale", "cerebras", "cohere", "dashscope", "deepinfra", "fireworks", "fireworks_ai", "github"),
-        *("hugging_face", "huggingface", "litellm", "llamacpp", "llama_cpp", "localai", "moonshot", "nebius"),
-        *("novita", "nvidia", "nvidia_nim", "perplexity", "qwen", "sambanova", "sglang", "tgi", "zai"),
+        *("anyscale", "cerebras", "cohere", "dashscope", "databricks", "deepinfra", "fireworks"),
+        *("fireworks_ai", "github", "hugging_face", "huggingface", "ibm", "litellm", "llamacpp", "llama_cpp"),
+        *("localai", "moonshot", "nebius", "novita", "nvidia", "nvidia_nim", "oci", "oci_genai", "oracle"),
+        *("perplexity", "qwen", "sambanova", "sglang", "snowflake", "tgi", "watsonx", "zai"),
         *("zhipu", "custom", "compat", "compatible", "generic", "local", "openai_compatible", "self_hosted"),
     }
 )
@@ -52,6 +53,7 @@ _KIND_MEANT: Final = MappingProxyType(
     {name: row.kind for row in KINDS.values() for name in row.mistaken_names}
 )
 _VERTEX: Final = frozenset({"vertex", "vertexai", "vertex_ai", "google_vertex", "gcp"})
+_FOUNDRY: Final = frozenset({"foundry", "ai_foundry", "azure_ai_foundry", "microsoft_foundry"})
 _AMAZON: Final = frozenset({"aws", "amazon", "aws_bedrock", "amazon_bedrock", "bedrock_converse"})
 
 
@@ -69,6 +71,11 @@ def kind_hint(word: str) -> str | None:
         return (
             "for Gemini on Vertex AI, write kind: gemini with the base_url of Vertex AI and auth: adc; "
             f"for Claude there, kind: vertex_anthropic ({_SEE})"
+        )
+    if name in _FOUNDRY:
+        return (
+            "for Claude in Microsoft Foundry, write kind: anthropic with its base_url; for other models "
+            f"there, kind: azure_openai ({_SEE})"
         )
     if name in _AMAZON:
         return (

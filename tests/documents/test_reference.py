@@ -105,3 +105,7 @@ def test_the_readme_names_the_commands() -> None:
     readme = page("README.rst")
     assert not [command for command in COMMANDS if command not in readme]
     assert not [target for target in TARGETS if f"make {target}" not in readme]
+
+
+def test_words_around_the_values_of_a_setting_are_not_shown_as_values() -> None:
+    assert "or a grant that begins with ``urn:``; default" in " ".join(page("docs/configuration.rst").split())

@@ -357,9 +357,9 @@ def describe_source(source: KeySource) -> str:
             roles.append(_described_role(source.role_arn, source.sts_url))
             origin = f"the web identity token in {shown_path(source.token_file)}"
         case ContainerEndpoint():
-            origin = "the container endpoint"
+            origin = "credentials from the container endpoint"
         case InstanceMetadata():
-            origin = "the instance's metadata service"
+            origin = "credentials from the instance's metadata service"
     return ", with ".join([*roles, origin]) if roles else f"with {origin}"
 
 

@@ -97,6 +97,8 @@ def test_a_proxy_may_speak_tls_for_the_gateway_and_none_need(settings: str) -> N
         ),
         ("openai_compat", "https://h/api/paas/v4", None),
         ("openai_compat", "https://h/v1beta/openai", None),
+        ("openai_compat", "https://h/serving-endpoints", None),
+        ("anthropic", "https://h/serving-endpoints/anthropic", "has no version segment (/v1)"),
         ("gemini", "https://h/v1/projects/p/locations/l/publishers/google", None),
         ("gemini", "https://h/v1alpha", None),
     ],

@@ -44,8 +44,12 @@ def sources_of(settings: str, environ: dict[str, str]) -> str:
             {},
             f"role {ROLE} by https://sts.example, with the web identity token in /run/token",
         ),
-        ("", {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"}, "with the container endpoint"),
-        ("", {"HOME": "/nowhere"}, "with the instance's metadata service"),
+        (
+            "",
+            {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"},
+            "with credentials from the container endpoint",
+        ),
+        ("", {"HOME": "/nowhere"}, "with credentials from the instance's metadata service"),
         ("", {"AWS_EC2_METADATA_DISABLED": "true"}, "and no credentials were found"),
     ],
 )
@@ -98,6 +102,25 @@ def test_a_web_identity_that_is_not_there_yet_is_warned_about(
     assert (
         f"main: auth aws, service bedrock in us-east-1, role {ROLE} by {STS}, with the web identity" in said
     )
+
+
+def test_no_credentials_at_all_are_warned_about_with_where_they_were_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    (tmp_path / "mgw.yaml").write_text(
+        "providers:\n  main:\n    kind: bedrock\n    auth: aws\n    aws: {region: us-east-1}\n"
+    )
+    assert check(reader_of("mgw.yaml")) == 0
+    said = capsys.readouterr().out
+    assert (
+        "warning: mgw.yaml:4: providers.main.auth: no AWS credentials found in the environment, the profile "
+        "'default' or a container's endpoint, and AWS_EC2_METADATA_DISABLED turns the instance's metadata "
+        "service off; requests fail until there are some\n"
+    ) in said
+    assert "main: auth aws, service bedrock in us-east-1, and no credentials were found\n" in said
 
 
 def test_a_broken_source_is_an_error_with_its_line(

@@ -62,6 +62,9 @@ def test_an_address_is_the_one_of_the_page_on_providers(host: str) -> None:
         ),
         ("Groq", "write kind: openai_compat with base_url: https://api.groq.com/openai/v1"),
         ("fireworks", "write kind: openai_compat with the base_url of the host"),
+        ("watsonx", "write kind: openai_compat with the base_url of the host"),
+        ("databricks", "write kind: openai_compat with the base_url of the host"),
+        ("microsoft-foundry", "for Claude in Microsoft Foundry, write kind: anthropic with its base_url"),
     ],
 )
 def test_a_vendors_name_is_told_which_kind_to_write(kind: str, said: str) -> None:

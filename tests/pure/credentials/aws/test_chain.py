@@ -427,11 +427,12 @@ def test_the_metadata_service_may_be_elsewhere() -> None:
             "with the access key ending in DLLM from the profile 'llm'".replace("ending in DLLM ", ""),
         ),
         (POD, f"role {ROLE}pod by {STS}, with the web identity token in /token"),
-        (ENDPOINT, "with the container endpoint"),
-        (METADATA, "with the instance's metadata service"),
+        (ENDPOINT, "with credentials from the container endpoint"),
+        (METADATA, "with credentials from the instance's metadata service"),
         (
             assumed(assumed(ENDPOINT, "b"), "a"),
-            f"role {ROLE}a by {STS}, with role {ROLE}b by {STS}, with the container endpoint",
+            f"role {ROLE}a by {STS}, with role {ROLE}b by {STS}, "
+            "with credentials from the container endpoint",
         ),
         (
             assumed(POD, "a"),
