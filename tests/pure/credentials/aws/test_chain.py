@@ -431,8 +431,10 @@ def test_the_metadata_service_may_be_elsewhere() -> None:
         (METADATA, "with credentials from the instance's metadata service"),
         (
             assumed(assumed(ENDPOINT, "b"), "a"),
-            f"role {ROLE}a by {STS}, with role {ROLE}b by {STS}, "
-            "with credentials from the container endpoint",
+            (
+                f"role {ROLE}a by {STS}, with role {ROLE}b by {STS}, "
+                "with credentials from the container endpoint"
+            ),
         ),
         (
             assumed(POD, "a"),
