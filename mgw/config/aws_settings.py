@@ -129,8 +129,8 @@ class AwsSettings(Settings):
     )
     service: Omittable[Name] = setting(
         "Name of the service that requests are signed for",
-        shown="by the host: ``bedrock`` for ``bedrock-runtime``, ``bedrock-mantle`` and "
-        "``aws-external-anthropic`` for themselves, ``bedrock`` for kind ``bedrock``",
+        shown="``bedrock`` for kind ``bedrock`` and for hosts of ``bedrock-runtime``, ``bedrock-mantle`` or "
+        "``aws-external-anthropic`` for hosts of that name",
     )
     profile: Omittable[Text] = setting(
         "Profile of the shared files of AWS's tools",
@@ -151,20 +151,24 @@ class AwsSettings(Settings):
         "Environment variable that contains ``secret_access_key``"
     )
     session_token: Omittable[SessionToken] = setting(
-        "Token of the session that the key is of; use ``session_token_env`` to keep it out of this file"
+        "Session token that belongs to a temporary key; use ``session_token_env`` to keep it out of this file"
     )
     session_token_env: Omittable[Variable] = setting("Environment variable that contains ``session_token``")
     role_arn: Omittable[RoleArn] = setting(
-        "Role to assume with the credentials that are found otherwise, or with ``web_identity_token_file``"
+        "Role to assume, with ``web_identity_token_file`` or else with the credentials that are found"
     )
-    external_id: Omittable[Text] = setting("External id that the role asks for; requires ``role_arn``")
-    session_name: SessionName = setting("Name of the sessions of the role", default="mgw", shown="``mgw``")
+    external_id: Omittable[Text] = setting(
+        "External id that the role's trust policy requires; needs ``role_arn``"
+    )
+    session_name: SessionName = setting(
+        "Session name of the assumed role, as CloudTrail shows it", default="mgw", shown="``mgw``"
+    )
     web_identity_token_file: Omittable[Text] = setting(
-        "File with the token of an identity provider that the role is assumed with; requires ``role_arn``",
+        "File with an identity provider's token, with which the role is assumed; requires ``role_arn``",
         "It is read for each request to STS.",
     )
     sts_url: Omittable[StsUrl] = setting(
-        "Address of STS, which gives the credentials of roles",
+        "Address of AWS's Security Token Service (STS), which issues the credentials of roles",
         shown="``AWS_ENDPOINT_URL_STS``, else ``https://sts.REGION.amazonaws.com``",
     )
     environment: NotInFile[AwsEnvironment] = AwsEnvironment()

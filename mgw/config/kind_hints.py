@@ -75,7 +75,7 @@ def kind_hint(word: str) -> str | None:
     if name in _FOUNDRY:
         return (
             "for Claude in Microsoft Foundry, write kind: anthropic with its base_url; for other models "
-            f"there, kind: azure_openai ({_SEE})"
+            f"there, kind: openai_compat ({_SEE})"
         )
     if name in _AMAZON:
         return (
