@@ -175,8 +175,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     For token sources, it is the hash of the configured identity, so it does not change when the token is
     refreshed."""
     dropped_fields: Annotated[tuple[str, ...] | None, About(page="Fields")] = None
-    """Request fields that could not be translated, as paths in the client's own API: sorted, at most 256,
-    then ``…``."""
+    """Request fields that could not be translated, as paths in the client's own API, and betas that were not
+    sent, as ``anthropic-beta[NAME]``: sorted, at most 256, then ``…``."""
     bytes_in: Annotated[
         int | None, About("session.bytes_in", unit="bytes", metric="mgw_session_bytes_total")
     ] = None
