@@ -160,10 +160,10 @@ def _region_of_profile(aws: AwsSettings, path: Path, context: LoadContext) -> st
         return None
     region = None if profile is None else profile.get("region")
     if region is None:
-        said = "neither the host of base_url, AWS_REGION nor the profile says one"
+        said = "the host of base_url, AWS_REGION and the profile do not name one"
         context.report.add((*path, "aws", "region"), f"missing, expected a region: {said}")
     elif not is_region(region):
-        context.report.add(where, f"the region of the profile is none: {_A_REGION}")
+        context.report.add(where, f"the region of the profile is not valid: {_A_REGION}")
         return None
     return region
 
@@ -186,7 +186,7 @@ def _service(
             context.report.add((*path, "aws", "service"), message)
         return aws.service
     if known is None and not context.report.has_problem_below((*path, "aws", "service")):
-        message = "missing, expected the name that requests are signed for: the host does not say one"
+        message = "missing, expected a signing name, such as bedrock: the host does not imply one"
         context.report.add((*path, "aws", "service"), message)
     return known
 

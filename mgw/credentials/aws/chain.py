@@ -225,7 +225,7 @@ class _Chain:
     def _role_of(self, profile: AwsProfile, above: tuple[str, ...]) -> KeySource:
         source, named = profile.get("source_profile"), profile.get("credential_source")
         if "mfa_serial" in profile:
-            raise self._broken(profile, "has mfa_serial: codes of a person are not offered")
+            raise self._broken(profile, "has mfa_serial: MFA codes are not supported")
         if source is not None and named is not None:
             raise self._broken(profile, "has both source_profile and credential_source")
         if source is not None:
@@ -252,7 +252,7 @@ class _Chain:
         if is_loop:
             raise self._broken(profile, f"leads back to itself: {' -> '.join(map(quote, (*chain, source)))}")
         if len(chain) > MAX_CHAIN:
-            raise self._broken(profile, f"is the end of a chain of more than {MAX_CHAIN} roles")
+            raise self._broken(profile, f"is part of a chain of more than {MAX_CHAIN} roles")
         base = self._source_of(found, chain)
         if base is None:
             raise self._broken(profile, f"has a source_profile without credentials: {quote(source)}")
@@ -277,7 +277,7 @@ class _Chain:
         other = next((name for name in sorted(names) if name in NOT_OFFERED or name.startswith(_SSO)), None)
         if other is not None:
             instead = "use a role, keys or a web identity"
-            raise self._broken(profile, f"has {other}, which is not offered: {instead}")
+            raise self._broken(profile, f"has {other}, which is not supported: {instead}")
 
     def _broken(self, profile: AwsProfile, what: str) -> ValueError:
         return ValueError(self._at(self._setting, f"{_place(profile)} {what}"))
@@ -289,7 +289,7 @@ class _Chain:
         whole = self._variable("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         if relative is not None:
             if not _URL_PATH.fullmatch(relative):
-                message = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is no path that begins with /"
+                message = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is not a path that begins with /"
                 raise ValueError(self._at("auth", message))
             url = _CONTAINER_HOST + relative
         elif whole is not None:

@@ -135,6 +135,6 @@ def test_a_broken_source_is_an_error_with_its_line(
     )
     assert check(reader_of("mgw.yaml")) == 1
     assert capsys.readouterr().err == (
-        "mgw.yaml:6: providers.main.aws.profile: the profile 'llm' has sso_session, which is not offered: "
+        "mgw.yaml:6: providers.main.aws.profile: the profile 'llm' has sso_session, which is not supported: "
         "use a role, keys or a web identity\n"
     )

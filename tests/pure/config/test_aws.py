@@ -106,7 +106,7 @@ def test_the_shared_files_are_not_read_where_another_place_says_the_region() -> 
 def test_the_service_follows_from_the_host_or_the_kind(settings: str, service: str | None) -> None:
     if service is None:
         assert problems_of(settings) == [
-            "aws.service: missing, expected the name that requests are signed for: the host does not say one"
+            "aws.service: missing, expected a signing name, such as bedrock: the host does not imply one"
         ]
     else:
         assert aws_of(settings, {"AWS_REGION": "us-east-1"}).service == service
@@ -265,8 +265,7 @@ def test_an_aws_block_needs_auth_aws() -> None:
 
 
 NO_REGION: Final = (
-    "aws.region: missing, expected a region: neither the host of base_url, AWS_REGION nor the profile says "
-    "one"
+    "aws.region: missing, expected a region: the host of base_url, AWS_REGION and the profile do not name one"
 )
 A_REGION: Final = "expected the name of a region, such as us-east-1"
 
@@ -281,7 +280,7 @@ A_REGION: Final = "expected the name of a region, such as us-east-1"
         ("kind: bedrock, auth: aws, aws: {profile: x}", "aws.profile: no profile of AWS is named 'x'"),
         (
             local("profile: odd"),
-            f"aws.profile: the region of the profile is none: {A_REGION}",
+            f"aws.profile: the region of the profile is not valid: {A_REGION}",
         ),
     ],
 )

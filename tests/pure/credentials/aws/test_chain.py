@@ -254,7 +254,7 @@ LOOP: Final = "leads back to itself: "
             "".join(role(name, source) for name, source in ("ab", "bc", "cd", "de", "ef"))
             + role("f", "g")
             + profile("g"),
-            "the profile 'f' is the end of a chain of more than 5 roles",
+            "the profile 'f' is part of a chain of more than 5 roles",
         ),
         (role("a", "b") + profile("b"), "has a source_profile without credentials: 'b'"),
         (profile("a", role_arn=f"{ROLE}a"), "has role_arn without source_profile or credential_source"),
@@ -265,7 +265,7 @@ LOOP: Final = "leads back to itself: "
         ),
         (
             role("a", "b", mfa_serial="arn:aws:iam::1:mfa/x"),
-            "has mfa_serial: codes of a person are not offered",
+            "has mfa_serial: MFA codes are not supported",
         ),
         (profile("a", web_identity_token_file="/t"), "has web_identity_token_file without role_arn"),
         (
@@ -281,13 +281,13 @@ LOOP: Final = "leads back to itself: "
         *(
             (
                 profile("a", region=REGION, **{name: "canary"}),
-                f"has {name}, which is not offered: use a role, keys or a web identity",
+                f"has {name}, which is not supported: use a role, keys or a web identity",
             )
             for name in ("sso_session", "sso_start_url", "login_session", "credential_process")
         ),
         (
             role("a", "b") + profile("b", sso_session="x"),
-            "the profile 'b' has sso_session, which is not offered",
+            "the profile 'b' has sso_session, which is not supported",
         ),
         ("[profile a", "/h/.aws/config, line 1: expected ] behind the name of a profile"),
     ],
@@ -346,7 +346,7 @@ def test_files_are_not_read_where_an_earlier_source_is_there() -> None:
         ),
         (
             {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "@evil.example/"},
-            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is no path that begins with /",
+            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is not a path that begins with /",
         ),
         (
             {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "moon"},
