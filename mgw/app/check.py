@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from mgw.app.credential_check import missing_keys, missing_token_files, token_sources
 from mgw.config.advice import advice
-from mgw.config.auths import CREDENTIALS, AuthMode
-from mgw.config.aws_profiles import read_shared_file
-from mgw.config.aws_settings import AwsSettings
+from mgw.config.auths import CREDENTIALS
 from mgw.config.checks import is_loopback
-from mgw.config.file_faults import unreadable, unusable_folder, unwritable
+from mgw.config.file_faults import unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
@@ -31,7 +30,6 @@ from mgw.nouns.errors import GatewayError
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.secret import MIN_HIDDEN, Secret
 from mgw.nouns.vocabulary import Family
-from mgw.reactor.regular_file import open_regular_file
 from mgw.routing.routes import DENIABLE
 from mgw.upstream.address import shown_address
 from mgw.upstream.wires import wire_of
@@ -83,7 +81,7 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     if problems:
         return 1
     told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
-    told += [*_token_files(config), *_missing_keys(config), *_accounts(config), *_spool(config)]
+    told += [*missing_token_files(config), *missing_keys(config), *_accounts(config), *_spool(config)]
     for warning in told:
         sys.stdout.write(f"warning: {config.places.locate(warning)}\n")
     for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
@@ -140,46 +138,6 @@ def _events_file(config: Config) -> list[str]:
     found = [f"{setting}: {reason}" for setting, reason in reasons.items() if reason is not None]
     if otlp is not None and not has_otlp_packages():
         found.append(f"hooks.otlp: {OTLP_MISSING}")
-    return found
-
-
-def _token_files(config: Config) -> list[str]:
-    """Return a warning for each file with a token that cannot be read: somebody may be about to write it."""
-    found = []
-    for provider in config.providers.values():
-        files: dict[tuple[str, ...], str | None] = {("token_file",): provider.token_file}
-        if provider.oauth is not None:
-            files["oauth", "subject_token_file"] = provider.oauth.subject_token_file
-            files["oauth", "assertion_file"] = provider.oauth.assertion_file
-        if provider.aws is not None:
-            files["aws", "web_identity_token_file"] = provider.aws.web_identity_token_file
-        for place, file in files.items():
-            trouble = None if file is None else _trouble_with(file)
-            if trouble is not None:
-                where = dotted_path(("providers", provider.name, *place))
-                found.append(f"{where}: {trouble}; requests fail until it can be read")
-    return found
-
-
-def _trouble_with(file: str) -> str | None:
-    try:
-        with open_regular_file(file):
-            return None
-    except OSError as error:
-        return unreadable(file, error, hides_path=True)
-
-
-def _missing_keys(config: Config) -> list[str]:
-    """Return a warning for each provider whose requests nothing can sign at present."""
-    from mgw.credentials.aws.chain import NoAwsKeysError, find_key_source  # with it comes Twisted
-
-    found = []
-    for provider in config.providers.values():
-        if provider.aws is not None:
-            try:
-                find_key_source(provider, provider.aws.environment, read_shared_file)
-            except NoAwsKeysError as error:
-                found.append(f"{error}; requests fail until there are some")
     return found
 
 
@@ -347,41 +305,6 @@ def final_addresses(config: Config) -> list[str]:
     return [
         f"{dotted_path((provider.name,))}: POST {_sample(provider)}" for provider in config.providers.values()
     ]
-
-
-def token_sources(config: Config) -> list[str]:
-    """Return, per provider that has any, where its tokens come from; nothing is asked.
-
-    :raises ValueError: a file of credentials cannot be read.
-    """
-    from mgw.credentials.google_sources import describe_google  # here, since treq takes long to import
-
-    found = []
-    for provider in config.providers.values():
-        where = dotted_path((provider.name,))
-        oauth = provider.oauth
-        if provider.auth is AuthMode.OAUTH2 and oauth is not None and oauth.token_url is not None:
-            url = redact(oauth.token_url.partition("?")[0])
-            found.append(f"{where}: auth oauth2, tokens from {url} by {oauth.grant}")
-        elif provider.google is not None:
-            found.append(f"{where}: auth {provider.auth}, {describe_google(provider)}")
-        elif provider.aws is not None:
-            found.append(f"{where}: auth {provider.auth}, {_keys_of_aws(provider, provider.aws)}")
-    return found
-
-
-def _keys_of_aws(provider: Provider, aws: AwsSettings) -> str:
-    """Say how requests are signed, and where the keys come from.
-
-    :raises ValueError: a source of keys is broken.
-    """
-    from mgw.credentials.aws.chain import NoAwsKeysError, describe_source, find_key_source  # here, as above
-
-    try:
-        keys = describe_source(find_key_source(provider, aws.environment, read_shared_file))
-    except NoAwsKeysError:
-        keys = "and no credentials were found"
-    return f"service {redact(aws.service or '')} in {aws.region}, {keys}"
 
 
 def _sample(provider: Provider) -> str:

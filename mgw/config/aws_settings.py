@@ -129,8 +129,9 @@ class AwsSettings(Settings):
     )
     service: Omittable[Name] = setting(
         "Name of the service that requests are signed for",
-        shown="``bedrock`` for kind ``bedrock`` and for hosts of ``bedrock-runtime``, ``bedrock-mantle`` or "
-        "``aws-external-anthropic`` for hosts of that name",
+        shown="by the host of ``base_url``: ``bedrock`` for ``bedrock-runtime.…``, ``bedrock-mantle`` for "
+        "``bedrock-mantle.…``, ``aws-external-anthropic`` for ``aws-external-anthropic.…``, and ``bedrock`` for other "
+        "hosts of kind ``bedrock``",
     )
     profile: Omittable[Text] = setting(
         "Profile of the shared files of AWS's tools",

@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 import yaml
 
-from mgw.app.check import final_addresses, token_sources, warnings
+from mgw.app.check import final_addresses, warnings
+from mgw.app.credential_check import token_sources
 from mgw.config.load import parse
 from mgw.routing.routes import DENIABLE
 

@@ -293,7 +293,8 @@ providers:
 def test_the_gateway_tells_where_tokens_come_from_without_asking(
     simulator: SimulatorProcess, folder: Path, tmp_path: Path
 ) -> None:
-    from mgw.app.check import reader_of, token_sources
+    from mgw.app.check import reader_of
+    from mgw.app.credential_check import token_sources
 
     file = tmp_path / "mgw.yaml"
     file.write_text(providers(simulator.url, folder))

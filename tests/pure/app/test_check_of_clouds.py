@@ -7,7 +7,8 @@ from typing import Final
 
 import pytest
 
-from mgw.app.check import check, final_addresses, reader_of, token_sources, warnings
+from mgw.app.check import check, final_addresses, reader_of, warnings
+from mgw.app.credential_check import token_sources
 from mgw.config.load import parse
 
 ROLE: Final = "arn:aws:iam::123456789012:role/llm"
