@@ -130,8 +130,8 @@ class AwsSettings(Settings):
     service: Omittable[Name] = setting(
         "Name of the service that requests are signed for",
         shown="by the host of ``base_url``: ``bedrock`` for ``bedrock-runtime.…``, ``bedrock-mantle`` for "
-        "``bedrock-mantle.…``, ``aws-external-anthropic`` for ``aws-external-anthropic.…``, and ``bedrock`` for other "
-        "hosts of kind ``bedrock``",
+        "``bedrock-mantle.…``, ``aws-external-anthropic`` for ``aws-external-anthropic.…``, and ``bedrock`` "
+        "for other hosts of kind ``bedrock``",
     )
     profile: Omittable[Text] = setting(
         "Profile of the shared files of AWS's tools",

@@ -129,7 +129,7 @@ class ProviderMetrics:
     def _signed_again(self) -> Table:
         family = prometheus.CounterMetricFamily(
             "mgw_signed_again",
-            "Requests sent once more, signed anew or without a beta that the provider rejected.",
+            "Requests sent once more, signed again or without a beta that the provider rejected.",
             labels=("provider", "reason"),
         )
         return ValueTable(family, [(labels, count) for labels, count in self.signed_again().rows()])
