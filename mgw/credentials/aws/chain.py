@@ -59,7 +59,14 @@ _CONFIGURATION: Final = "the configuration"
 
 
 class NoAwsKeysError(ValueError):
-    """No source of keys is there, which another file or another machine may change."""
+    """No source of keys is there, which another file or another machine may change.
+
+    :param setting: what asked for them, which operators read and clients do not.
+    """
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(f"{setting}: {message}")
+        self.message = message
 
 
 def find_key_source(provider: Provider, environ: Variables, files: ReadFile) -> KeySource:
@@ -114,7 +121,7 @@ class _Chain:
             f"no AWS credentials found in the environment, {profile} or a container's endpoint, and "
             "AWS_EC2_METADATA_DISABLED turns the instance's metadata service off"
         )
-        raise NoAwsKeysError(self._at("auth", message))
+        raise NoAwsKeysError(dotted_path(("providers", self.name, "auth")), message)
 
     def _at(self, setting: str, message: str) -> str:
         """Name the setting in front of a message."""

@@ -50,7 +50,7 @@ def find_keys(provider: Provider, known: FoundKeys | None = None) -> FoundKeys:
     try:
         source = find_key_source(provider, provider.aws.environment, files.read)
     except NoAwsKeysError as error:
-        source = NoKeys(str(error))
+        source = NoKeys(error.message)
     return FoundKeys(source, tuple(files.states.items()), _looked_at(provider, source))
 
 

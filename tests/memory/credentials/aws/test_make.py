@@ -111,7 +111,7 @@ def test_the_keys_of_a_profile_change_with_its_file(hosts: TokenHosts, home: Pat
 def test_a_file_that_did_not_exist_counts_once_it_does(hosts: TokenHosts, home: Path) -> None:
     found = source(hosts, home, AWS_EC2_METADATA_DISABLED="true")
     error = error_of(obtain(found))
-    assert "no AWS credentials found in the environment, the profile 'default'" in error.message
+    assert error.message.startswith("no AWS credentials found in the environment, the profile 'default'")
     assert error.code == "credential_source_failed"
     keys = "[default]\naws_access_key_id = AKIDNEW\naws_secret_access_key = canary-new-secret\n"
     write(home, "credentials", keys)
