@@ -78,6 +78,7 @@ from mgw.wire.multipart import FormReader, find_part
 from mgw.wire.sse import EventReader
 from mgw.wire.whole_frames import PING, render_frame
 from tests.support.chat_streams import chunk
+from tests.support.cloud_limits import CLOUD_CASES
 from tests.support.configs import config
 from tests.support.endless_frame import Endless
 from tests.support.hostile_json import WAYS
@@ -477,6 +478,7 @@ def is_token(size: int) -> bool:
 
 
 CASES: Final[dict[str, Callable[[int], bool]]] = {
+    **CLOUD_CASES,
     "mgw.clients.peers.MAX_HOPS": believes_hops,
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
     "mgw.config.field_types.MAX_TOKENS": lambda count: is_configured(

@@ -206,7 +206,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/memory/exchange/test_repeated_keys.py::"
     "test_an_error_of_the_largest_size_is_looked_at_and_a_longer_one_is_not": (
-        "mgw.exchange.passthrough.MAX_ERROR_BYTES",
+        "mgw.exchange.passing_filters.MAX_ERROR_BYTES",
     ),
     "tests/memory/exchange/test_rewritten_urls.py::test_a_list_that_is_far_larger_than_any_page_is_refused": (
         "mgw.exchange.passthrough._MAX_REWRITTEN_BYTES",
