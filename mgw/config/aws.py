@@ -154,7 +154,8 @@ def _region_of_profile(aws: AwsSettings, path: Path, context: LoadContext) -> st
     try:
         profiles = read_profiles(aws.environment, context.read_shared_file)
         is_meant = name != DEFAULT or aws.profile is not None
-        profile = profile_named(name, profiles) if is_meant else profiles.get(name)
+        variable = variable_of_profile(aws)
+        profile = profile_named(name, profiles, aws.environment, variable) if is_meant else profiles.get(name)
     except ValueError as error:
         context.report.add(where, str(error))
         return None
@@ -171,6 +172,11 @@ def _region_of_profile(aws: AwsSettings, path: Path, context: LoadContext) -> st
 def profile_of(aws: AwsSettings, environ: Variables) -> str:
     """Return the name of the profile that is used."""
     return aws.profile or environ.get(PROFILE_VARIABLE) or DEFAULT
+
+
+def variable_of_profile(aws: AwsSettings) -> str | None:
+    """Return the variable that may name the profile; ``None``: a setting does."""
+    return PROFILE_VARIABLE if aws.profile is None else None
 
 
 def _service(

@@ -114,15 +114,22 @@ def read_profiles(environ: Variables, read: ReadFile) -> dict[str, AwsProfile]:
     }
 
 
-def profile_named(name: str, profiles: Mapping[str, AwsProfile]) -> AwsProfile:
+def profile_named(
+    name: str, profiles: Mapping[str, AwsProfile], environ: Variables, variable: str | None = None
+) -> AwsProfile:
     """Return the profile of a name.
 
-    :raises ValueError: there is none.
+    :param environ: the environment, which says where the files are.
+    :param variable: the variable that has the name, if it is not a setting or a file that has it.
+    :raises ValueError: there is none; the text says where it would be, as the files differ in how.
     """
     found = profiles.get(name)
     if found is None:
         guess = suggestion(name, filter(is_quotable, islice(profiles, _MOST_COMPARED)))
-        raise ValueError(f"no profile of AWS is named {quote(name)}{guess}")
+        credentials, config = map(shown_path, shared_files(environ))
+        places = f"([NAME] in {credentials} or [profile NAME] in {config})"
+        source = "" if variable is None else f"{variable}: "
+        raise ValueError(f"{source}no profile of AWS is named {quote(name)} {places}{guess}")
     return found
 
 

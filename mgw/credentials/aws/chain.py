@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from mgw.config.aws import profile_of
+from mgw.config.aws import profile_of, variable_of_profile
 from mgw.config.aws_profiles import (
     AwsProfile,
     ReadFile,
@@ -200,7 +200,12 @@ class _Chain:
             if self._profiles is None:
                 self._profiles = read_profiles(self.environ, self.files)
             is_named = self.aws.profile is not None or self._variable(PROFILE_VARIABLE) is not None
-            profile = profile_named(name, self._profiles) if is_named else self._profiles.get(name)
+            variable = variable_of_profile(self.aws)
+            profile = (
+                profile_named(name, self._profiles, self.environ, variable)
+                if is_named
+                else self._profiles.get(name)
+            )
         except ValueError as error:
             raise ValueError(self._at(self._setting, str(error))) from None
         return None if profile is None else self._source_of(profile, ())
@@ -250,7 +255,7 @@ class _Chain:
     def _source_profile(self, profile: AwsProfile, source: str, above: tuple[str, ...]) -> KeySource:
         assert self._profiles is not None
         try:
-            found = profile_named(source, self._profiles)
+            found = profile_named(source, self._profiles, self.environ)
         except ValueError as error:
             raise self._broken(profile, f"has a source_profile that is missing: {error}") from None
         chain = (*above, profile.name)

@@ -268,6 +268,7 @@ NO_REGION: Final = (
     "aws.region: missing, expected a region: the host of base_url, AWS_REGION and the profile do not name one"
 )
 A_REGION: Final = "expected the name of a region, such as us-east-1"
+PLACES: Final = "([NAME] in /h/.aws/credentials or [profile NAME] in /h/.aws/config)"
 
 
 @pytest.mark.parametrize(
@@ -276,8 +277,11 @@ A_REGION: Final = "expected the name of a region, such as us-east-1"
         (local(), NO_REGION),
         (local("profile: bare"), NO_REGION),
         ("kind: bedrock, auth: aws", NO_REGION),
-        (local("profile: lml"), "aws.profile: no profile of AWS is named 'lml', did you mean llm?"),
-        ("kind: bedrock, auth: aws, aws: {profile: x}", "aws.profile: no profile of AWS is named 'x'"),
+        (local("profile: lml"), f"aws.profile: no profile of AWS is named 'lml' {PLACES}, did you mean llm?"),
+        (
+            "kind: bedrock, auth: aws, aws: {profile: x}",
+            f"aws.profile: no profile of AWS is named 'x' {PLACES}",
+        ),
         (
             local("profile: odd"),
             f"aws.profile: the region of the profile is not valid: {A_REGION}",
@@ -291,7 +295,7 @@ def test_a_region_is_needed(settings: str, said: str) -> None:
 
 def test_a_profile_that_the_environment_names_has_to_exist() -> None:
     assert problems_of(local(), {"AWS_PROFILE": "lml"}) == [
-        "auth: no profile of AWS is named 'lml', did you mean llm?"
+        f"auth: AWS_PROFILE: no profile of AWS is named 'lml' {PLACES}, did you mean llm?"
     ]
 
 

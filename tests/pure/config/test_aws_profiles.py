@@ -126,15 +126,17 @@ def test_a_file_that_is_missing_is_no_fault_and_one_that_cannot_be_read_is(tmp_p
         read_profiles(environ, read_shared_file)
 
 
-def test_a_missing_profile_is_told_with_the_nearest_name() -> None:
+def test_a_missing_profile_is_told_with_its_places_and_the_nearest_name() -> None:
+    environ = {"HOME": "/h", "AWS_CONFIG_FILE": "/etc/aws"}
+    places = r"\(\[NAME\] in /h/.aws/credentials or \[profile NAME\] in /etc/aws\)"
     profiles = {name: AwsProfile(name) for name in ("production", "staging")}
-    assert profile_named("staging", profiles).name == "staging"
+    assert profile_named("staging", profiles, environ).name == "staging"
     with pytest.raises(
-        ValueError, match=r"^no profile of AWS is named 'prodution', did you mean production\?$"
+        ValueError, match=rf"^no profile of AWS is named 'prodution' {places}, did you mean production\?$"
     ):
-        profile_named("prodution", profiles)
-    with pytest.raises(ValueError, match=r"^no profile of AWS is named 'x'$"):
-        profile_named("x", profiles)
+        profile_named("prodution", profiles, environ)
+    with pytest.raises(ValueError, match=rf"^no profile of AWS is named 'x' {places}$"):
+        profile_named("x", profiles, environ)
 
 
 def test_no_repr_shows_what_stands_in_a_profile() -> None:

@@ -236,6 +236,7 @@ def test_a_role_may_be_assumed_with_a_named_source(
 
 
 LOOP: Final = "leads back to itself: "
+PLACES: Final = "([NAME] in /h/.aws/credentials or [profile NAME] in /h/.aws/config)"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,10 @@ LOOP: Final = "leads back to itself: "
         (role("ab", "y"), "no profile of AWS is named 'a'"),
         (
             role("a", "bb") + role("bbb", "a"),
-            "has a source_profile that is missing: no profile of AWS is named 'bb', did you mean bbb?",
+            (
+                "has a source_profile that is missing: "
+                f"no profile of AWS is named 'bb' {PLACES}, did you mean bbb?"
+            ),
         ),
         (role("a", "b") + role("b", "a"), f"the profile 'b' {LOOP}'a' -> 'b' -> 'a'"),
         (role("a", "a"), f"{LOOP}'a' -> 'a'"),
@@ -297,6 +301,12 @@ def test_a_broken_profile_is_an_error_and_no_reason_to_go_on(config: str, said: 
         found = refusal_of(aws, environ, config=config)
         assert found.startswith(f"{setting}: ")
         assert said in found
+
+
+def test_a_missing_profile_of_the_environment_is_told_with_its_variable() -> None:
+    assert refusal_of("", {"AWS_PROFILE": "a"}, config=profile("b")).startswith(
+        f"auth: AWS_PROFILE: no profile of AWS is named 'a' {PLACES}"
+    )
 
 
 def test_a_file_that_cannot_be_read_is_an_error() -> None:
