@@ -638,7 +638,7 @@ def test_models_of_other_vendors_are_refused() -> None:
         _, ended = pipeline.ask(path, body.replace(b'"m"', b'"us.meta.llama3-v1:0"'))
         refusal = refusal_of(ended)
         assert (refusal.reason, pipeline.endpoint.connections) == (Reason.UNSUPPORTED_BY_KIND, [])
-        assert "openai_compat with auth: aws" in refusal.message
+        assert "if Bedrock serves it by OpenAI's API, use a provider of kind openai_compat" in refusal.message
 
 
 @pytest.mark.parametrize(
