@@ -78,7 +78,10 @@ def _quoted(model: str) -> bytes:
     :raises GatewayError: as :func:`call` does.
     """
     if model in {"", ".", ".."} or ":" in model or "/" in model:
-        message = "the model must have a name without ':' and '/', which is neither '.' nor '..'"
+        message = (
+            "providers of kind vertex_anthropic expect a model id such as claude-sonnet-4-5@20250929, "
+            "without ':' and '/'; for models of other vendors, use a provider of kind openai_compat"
+        )
         raise GatewayError(Reason.MALFORMED, message, param="model")
     _check_vendor(model)
     try:

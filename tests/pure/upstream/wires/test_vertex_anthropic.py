@@ -80,6 +80,16 @@ def test_a_model_that_cannot_stand_in_the_path_is_refused(model: str) -> None:
     assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, "model")
 
 
+@pytest.mark.parametrize("model", ["meta/llama-4", "claude-opus-5:beta"])
+def test_a_model_that_is_no_id_is_refused_with_what_an_id_looks_like(model: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        call(model)
+    assert caught.value.message == (
+        "providers of kind vertex_anthropic expect a model id such as claude-sonnet-4-5@20250929, without "
+        "':' and '/'; for models of other vendors, use a provider of kind openai_compat"
+    )
+
+
 @pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COUNT])
 @pytest.mark.parametrize(
     ("model", "kind"), [("gemini-2.5-pro", "kind gemini"), ("gpt-oss-120b-maas", "kind openai_compat")]
