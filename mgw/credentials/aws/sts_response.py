@@ -23,7 +23,10 @@ _MAX_TEXTS: Final = 256
 """How many elements with a text are read."""
 
 _KEYS: Final = "the keys that the role is assumed with are not accepted"
-_POLICIES: Final = "check the role's trust policy, and the policies of the identity that assumes it"
+_POLICIES: Final = (
+    "check the role's trust policy, the external id that it may require (aws.external_id), and the policies "
+    "of the identity that assumes it"
+)
 ERROR_HINTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AccessDenied": _POLICIES,

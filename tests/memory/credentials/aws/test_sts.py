@@ -229,6 +229,14 @@ def test_a_known_error_is_named_with_what_to_do(hosts: TokenHosts, code: str) ->
     assert error.detail == f"{STS}, role {ROLE}"
 
 
+def test_a_role_that_may_not_be_assumed_is_told_with_its_external_id(hosts: TokenHosts) -> None:
+    waiting = obtain(giver(hosts, assumed()))
+    hosts.newest(STS).answer(error_xml("AccessDenied"), 403)
+    assert (
+        "trust policy, the external id that it may require (aws.external_id), " in error_of(waiting).message
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
