@@ -39,11 +39,12 @@ def _on_aws(kind: str, base_url: str, service: str | None = None) -> dict[str, A
     return {"kind": kind, "base_url": base_url, "auth": "aws", "aws": settings}
 
 
-def clouds(url: str, more: str = "") -> str:
+def clouds(url: str, more: str = "", **others: dict[str, Any]) -> str:
     """Return the configuration; JSON is YAML.
 
     :param url: the simulator's.
     :param more: further lines.
+    :param others: further providers.
     """
     providers = {
         "invoke": _on_aws("bedrock", url),
@@ -51,6 +52,7 @@ def clouds(url: str, more: str = "") -> str:
         "runtime": _on_aws("anthropic", f"{url}/anthropic/v1", "bedrock"),
         "gpt": _on_aws("openai", f"{url}/openai/v1", "bedrock-mantle"),
         "oss": _on_aws("openai_compat", f"{url}/openai/v1", "bedrock"),
+        **others,
     }
     return f"""
 providers: {json.dumps(providers)}
