@@ -7,7 +7,7 @@ client.  Behind the first words of an answer it is the client's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.sdk_conversations import CONVERSATIONS, SdkConversation
 from tests.support.simulator import SimulatorProcess, start_simulator
 
+Maker = Callable[[str, str, str], SdkConversation]
 ERRORS: Final = (anthropic.APIError, openai.APIError, genai_errors.APIError)
 LAST: Final = "claude/claude-sonnet-4-5"
 FRAMES: Final = tuple(
@@ -52,7 +53,7 @@ class Street:
     gateway: GatewayProcess
     _events: int = 0
 
-    def ask(self, make: type[SdkConversation], alias: str, *, stream: bool) -> str:
+    def ask(self, make: Maker, alias: str, *, stream: bool) -> str:
         """Ask an alias, and return the answer's text."""
         self.amazon.clear()
         self.anthropics.clear()
@@ -92,7 +93,7 @@ def street() -> Iterator[Street]:
     ],
 )
 def test_every_target_is_tried_until_one_answers(
-    street: Street, make: type[SdkConversation], alias: str, stream: bool
+    street: Street, make: Maker, alias: str, stream: bool
 ) -> None:
     assert street.ask(make, alias, stream=stream) == "You said: Hello"
     event = street.event()
@@ -103,16 +104,14 @@ def test_every_target_is_tried_until_one_answers(
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
-def test_a_broken_first_frame_is_a_failure_like_others(street: Street, make: type[SdkConversation]) -> None:
+def test_a_broken_first_frame_is_a_failure_like_others(street: Street, make: Maker) -> None:
     assert street.ask(make, "broken", stream=True) == "You said: Hello"
     event = street.event()
     assert (event["provider"], event["attempts"], event["status"]) == ("claude", 2, "ok")
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
-def test_an_exception_behind_the_first_words_is_the_clients(
-    street: Street, make: type[SdkConversation]
-) -> None:
+def test_an_exception_behind_the_first_words_is_the_clients(street: Street, make: Maker) -> None:
     with pytest.raises(ERRORS, match="throttlingException"):
         street.ask(make, "late", stream=True)
     event = street.event()
@@ -121,7 +120,7 @@ def test_an_exception_behind_the_first_words_is_the_clients(
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
-def test_the_last_targets_refusal_is_the_clients(street: Street, make: type[SdkConversation]) -> None:
+def test_the_last_targets_refusal_is_the_clients(street: Street, make: Maker) -> None:
     with pytest.raises(ERRORS, match="throttlingException") as caught:
         street.ask(make, "all", stream=True)
     assert getattr(caught.value, "status_code", None) or getattr(caught.value, "code", None) == 429
@@ -130,9 +129,7 @@ def test_the_last_targets_refusal_is_the_clients(street: Street, make: type[SdkC
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
-def test_what_no_other_target_would_take_is_not_sent_there(
-    street: Street, make: type[SdkConversation]
-) -> None:
+def test_what_no_other_target_would_take_is_not_sent_there(street: Street, make: Maker) -> None:
     with pytest.raises(ERRORS, match="validationException"):
         street.ask(make, "wrong", stream=True)
     event = street.event()
