@@ -58,7 +58,7 @@ def clouds(url: str, more: str = "", **others: dict[str, Any]) -> str:
 providers: {json.dumps(providers)}
 defaults: {{openai_dialect: gpt, anthropic_dialect: invoke, gemini_dialect: invoke}}
 edge_auth: {{enabled: true, keys: [{KEY}]}}
-translation: {{responses: {{enabled: true}}}}
+translation: {{responses: {{enabled: true, hosted_tools: drop}}}}
 observe_dropped_fields: true
 {more}
 """
