@@ -11,7 +11,7 @@ from mgw.config.provider import Provider
 from mgw.config.secrets import credentials_in
 from mgw.credentials.provider import Credential
 from mgw.nouns.families import FAMILIES
-from mgw.nouns.secret import Secret
+from mgw.nouns.secret import SIGNATURES, Secret
 from mgw.nouns.vocabulary import Family
 from mgw.routing.resolve import Target
 from mgw.wire.headers import RawHeaders, request_headers
@@ -53,8 +53,9 @@ def provider_headers(headers: RawHeaders, provider: Provider, credential: Creden
 def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
     """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
+    signatures = () if credential.signer is None else (SIGNATURES,)
     of_account = () if credential.headers is None else credential.headers.secrets
-    return *key, *credential.added, *of_account, *credentials_in(provider.headers.set)
+    return *key, *credential.added, *signatures, *of_account, *credentials_in(provider.headers.set)
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

@@ -88,6 +88,13 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
+SIGNATURES: Final = Secret("Signature=")
+"""Stands for each signature of SigV4 that a text repeats: every request has one of its own."""
+_SIGNATURE: Final = (
+    r"(?:(?<=Signature=)|(?<=Signature%3[Dd])|(?<=Signature\\u003[Dd]))[0-9a-f]{64}(?![0-9A-Fa-f])"
+)
+
+
 def key_hash(value: Secret | str) -> str:
     """Return the first 12 hex digits of SHA-256: how a credential is named in events (contract 3.14)."""
     text = value.reveal() if isinstance(value, Secret) else value
@@ -134,6 +141,8 @@ def overwritten(data: bytes, secrets: Iterable[Secret]) -> bytes:
 
 def _spelled(value: str) -> str:
     """Return a pattern of all spellings of a secret that stands as a word of its own."""
+    if value == SIGNATURES.reveal():
+        return _SIGNATURE
     return _BEFORE + "".join(map(_spellings, value)) + _AFTER
 
 

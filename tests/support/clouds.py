@@ -39,7 +39,7 @@ def _on_aws(kind: str, base_url: str, service: str | None = None) -> dict[str, A
     return {"kind": kind, "base_url": base_url, "auth": "aws", "aws": settings}
 
 
-def clouds(url: str, more: str = "", **others: dict[str, Any]) -> str:
+def clouds(url: str, more: str = "", /, **others: dict[str, Any]) -> str:
     """Return the configuration; JSON is YAML.
 
     :param url: the simulator's.

@@ -45,7 +45,7 @@ def key_credential(keys: AwsKeys, hashed: str) -> KeyCredential:
 
     :param hashed: how events name them.
     """
-    return KeyCredential(b"", keys.secret_access_key, hashed, added=_tokens_of(keys), keys=keys)
+    return KeyCredential(b"", keys.secret_access_key, hashed, added=_sent_of(keys), keys=keys)
 
 
 def refuses_keys(refusal: CredentialRefusal) -> bool:
@@ -214,5 +214,7 @@ class SignedKeys:
         return signed
 
 
-def _tokens_of(keys: AwsKeys) -> tuple[Secret, ...]:
-    return () if keys.session_token is None else (keys.session_token,)
+def _sent_of(keys: AwsKeys) -> tuple[Secret, ...]:
+    """Return what is sent of keys; the id names an account's user, so that it is not shown either."""
+    key_id = Secret(keys.access_key_id)
+    return (key_id,) if keys.session_token is None else (key_id, keys.session_token)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.nouns.secret import MIN_HIDDEN, Secret, overwritten, without
+from mgw.nouns.secret import MIN_HIDDEN, SIGNATURES, Secret, overwritten, without
 
 KEY = "sk-canary-7f3a91"
 KEYS = st.text(
@@ -73,3 +73,18 @@ def test_bytes_without_a_key_are_the_same_object() -> None:
 
 def test_the_longer_of_two_keys_leaves_nothing_behind() -> None:
     assert hidden("first.key.second", "first.key", "first.key.second") == "[key]"
+
+
+@pytest.mark.parametrize("equals", ["=", "%3D", "%3d", "\\u003d"])
+def test_signatures_are_hidden_whichever_they_are(equals: str) -> None:
+    one, other = "0123456789abcdef" * 4, "f" * 64
+    text = f"Signature{equals}{one}, or X-Amz-Signature{equals}{other}&x=1"
+    told = without(text, [SIGNATURES], lambda _: "[key]")
+    assert told == f"Signature{equals}[key], or X-Amz-Signature{equals}[key]&x=1"
+    stars = overwritten(text.encode(), [SIGNATURES]).decode()
+    assert stars == text.replace(one, "*" * 64).replace(other, "*" * 64)
+
+
+@pytest.mark.parametrize("text", ["Signature=none", f"Signature={'f' * 65}", f"digest={'f' * 64}"])
+def test_what_is_no_signature_stays(text: str) -> None:
+    assert without(text, [SIGNATURES], lambda _: "[key]") == text

@@ -82,10 +82,10 @@ def test_fixed_keys_sign_at_once(hosts: TokenHosts) -> None:
     assert found.describe(WALL).state is State.READY
 
 
-def test_the_token_of_a_session_is_known_with_the_credential(hosts: TokenHosts) -> None:
-    keys = AwsKeys("ASIA1", Secret("canary-secret"), Secret("canary-session"))
+def test_what_is_sent_of_keys_is_known_with_the_credential(hosts: TokenHosts) -> None:
+    keys = AwsKeys("ASIACANARY1", Secret("canary-secret"), Secret("canary-session"))
     credential = result_of(obtain(credentials(hosts.sources, FoundKeys(FixedKeys(keys, "x")))))
-    assert credential.added == (Secret("canary-session"),)
+    assert credential.added == (Secret("ASIACANARY1"), Secret("canary-session"))
     assert {"canary-secret", "canary-session"} <= {secret.reveal() for secret in hosts.sources.secrets()}
 
 
