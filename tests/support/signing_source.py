@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mgw.credentials.aws.clock import HostClock
-from mgw.credentials.aws.errors import EXPIRED, error_type
+from mgw.credentials.aws.errors import EXPIRED
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.credentials.aws.signer import SigV4
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.nouns.secret import Secret, key_hash
+from mgw.wire.amazon_errors import error_type
 
 REGION = "eu-central-1"
 SERVICE = "bedrock"

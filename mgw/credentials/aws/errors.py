@@ -1,16 +1,8 @@
-"""What AWS calls an error: the name by which its SDKs know what to do.
-
-Source: botocore's ``parsers.py``, for services that speak JSON.
-"""
+"""AWS's names of the refusals after which a request is signed and sent once more."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from msgspec import MsgspecError, Struct, field
-from msgspec.json import decode
-
-from mgw.wire.headers import RawHeaders, value_of
+from typing import Final
 
 EXPIRED: Final = frozenset(
     {"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId"}
@@ -22,28 +14,3 @@ MAYBE_SKEWED: Final = frozenset({"InvalidSignatureException", "SignatureDoesNotM
 """A signature is wrong, which its time may be the reason for."""
 STATUSES: Final = frozenset({400, 403})
 """The statuses of all of them."""
-
-
-class _Error(Struct):
-    code: Any = None  # Any: whatever stands there
-    type: Any = field(default=None, name="__type")  # Any: as above
-
-
-def error_type(headers: RawHeaders, body: bytes) -> str | None:
-    """Return the name of an error, without its namespace; ``None`` where it has none.
-
-    :param body: as much of it as there is; of a body that is cut off nothing is read.
-    """
-    said = value_of(headers, b"x-amzn-errortype")
-    name = _name_in(body) if said is None else said.decode("latin-1")
-    if name is None:
-        return None
-    return name.partition(":")[0].rpartition("#")[2].strip() or None
-
-
-def _name_in(body: bytes) -> str | None:
-    try:
-        error = decode(body, type=_Error)
-    except (MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
-    return next((name for name in (error.code, error.type) if isinstance(name, str)), None)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from twisted.internet.defer import Deferred
 
-from mgw.credentials.aws.errors import EXPIRED, STATUSES, error_type
+from mgw.credentials.aws.errors import EXPIRED, STATUSES
 from mgw.credentials.aws.found_keys import NoKeys
 from mgw.credentials.aws.keys import (
     AssumedRole,
@@ -29,6 +29,7 @@ from mgw.credentials.renewed_token import Renewal
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.secret import Secret, key_hash
+from mgw.wire.amazon_errors import error_type
 
 RENEW_SECONDS: Final = 300.0
 """How long before their end keys are renewed."""

@@ -19,10 +19,10 @@ from msgspec import Struct
 
 from mgw.credentials.aws.canonical import canonical_headers, canonical_target
 from mgw.credentials.aws.clock import HostClock
-from mgw.credentials.aws.errors import error_type
 from mgw.credentials.aws.keys import AwsKeys
 from mgw.credentials.provider import CredentialRefusal
 from mgw.nouns.secret import Secret
+from mgw.wire.amazon_errors import error_type
 from mgw.wire.headers import RawHeaders
 
 ALGORITHM: Final = b"AWS4-HMAC-SHA256"

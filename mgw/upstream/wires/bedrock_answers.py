@@ -20,15 +20,14 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream import incomplete
 from mgw.nouns.errors import Cause, GatewayError, Reason
+from mgw.wire.amazon_errors import error_type, short_name
 from mgw.wire.event_stream import FrameReader, read_headers
-from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.headers import RawHeaders
 from mgw.wire.json_document import neutralize_surrogates
 
 _OK: Final = "AccessDeniedException"
 _FORBIDDEN: Final = 403
 _FAILED: Final = 500
-_ERROR_TYPE: Final = b"x-amzn-errortype"
-_CODE_KEYS: Final = ("code", "__type")
 _MESSAGE_KEYS: Final = ("message", "Message")
 _TYPES: Final = MappingProxyType(
     {
@@ -196,7 +195,7 @@ def _no_count() -> GatewayError:
 def read_error(status: int, headers: RawHeaders, body: bytes) -> UpstreamError | None:
     """Return what a refusal of Amazon's says; ``None``: it is none of Amazon's."""
     document = _decode(body)
-    name = error_type(headers, document)
+    name = error_type(headers, body)
     message = _message_of(document)
     if document.get("type") == "error" or (name is None and message is None):
         return None
@@ -210,23 +209,12 @@ def read_error(status: int, headers: RawHeaders, body: bytes) -> UpstreamError |
 
 def is_access_denied(status: int, headers: RawHeaders, body: bytes) -> bool:
     """Whether a list is refused to a credential that was accepted."""
-    return status == _FORBIDDEN and error_type(headers, _decode(body)) == _OK
-
-
-def error_type(headers: RawHeaders, document: dict[str, Any]) -> str | None:  # Any: JSON of whatever type
-    """Return the type of a refusal, from its head or its body; ``None``: it has none."""
-    named = value_of(headers, _ERROR_TYPE)
-    stated: Any = None if named is None else named.decode("latin-1")  # Any: as above
-    for key in _CODE_KEYS:
-        stated = stated or document.get(key)
-    if type(stated) is not str:
-        return None
-    return stated.partition(":")[0].rpartition("#")[2].strip() or None
+    return status == _FORBIDDEN and error_type(headers, body) == _OK
 
 
 def _exception(name: str, message: str | None) -> GatewayError:
     """Return what an exception in a frame is."""
-    name = error_type([], {"code": name}) or "InternalServerException"
+    name = short_name(name) or "InternalServerException"
     status, vendor_type = _TYPES.get(name.lower(), (_FAILED, _OTHER))
     name = name[:1].upper() + name[1:]
     said = message or "the upstream's response was cut off"

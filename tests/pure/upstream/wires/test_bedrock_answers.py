@@ -20,7 +20,6 @@ from mgw.upstream.wires.bedrock import WIRE
 from mgw.upstream.wires.bedrock_answers import (
     BedrockCount,
     BedrockEvents,
-    error_type,
     is_access_denied,
     read_error,
 )
@@ -302,18 +301,10 @@ def test_what_is_not_amazons_passes(body: bytes) -> None:
     assert read_error(400, [], body) is None
 
 
-@pytest.mark.parametrize(
-    ("said", "name"),
-    [
-        ("AccessDeniedException", "AccessDeniedException"),
-        ("a.b#AccessDeniedException:http://x", "AccessDeniedException"),
-        ("x#y", "y"),
-        ("", None),
-        (7, None),
-    ],
-)
-def test_the_name_of_a_refusal_is_what_is_left_of_it(said: Any, name: str | None) -> None:
-    assert error_type([], {"__type": said}) == name
+def test_a_code_that_is_a_number_hides_no_type() -> None:
+    error = read_error(400, [], b'{"code":7,"__type":"ThrottlingException"}')
+    assert error is not None
+    assert error.vendor_type == "rate_limit_error"
 
 
 def test_a_list_that_is_refused_shows_that_the_credential_was_accepted() -> None:
