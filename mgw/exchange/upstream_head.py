@@ -13,6 +13,8 @@ from typing import Final
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from mgw.config.auths import AuthMode
+from mgw.credentials.aws.canonical import encoded_query
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.exchange.body import takes_list
@@ -150,6 +152,8 @@ def vendor_call_of(
         query = without_parameter(query, _PROVIDER_PARAMETER)
     if route.models.at is ModelAt.QUERY or route.models.in_query:
         query = _with_model(query, target)
+    if query and target.provider.auth is AuthMode.AWS:
+        query = encoded_query(query)
     return VendorCall(
         route.operation,
         request.method,

@@ -188,6 +188,15 @@ def test_errors_have_each_vendors_shape(gateway: GatewayProcess, model: str, str
     assert said == [of_openai, of_anthropic, of_google]
 
 
+@pytest.mark.parametrize("query", ["b=%C3%BC+x", "a[]=1&a[]=0", "a=%2f%7e", "a==b", "&a&&b="])
+def test_a_query_of_any_spelling_has_a_good_signature(
+    simulator: SimulatorProcess, gateway: GatewayProcess, query: str
+) -> None:
+    listed = ask(gateway.port, f"/v1/files?{query}&provider=gpt", b"Authorization: Bearer edge-canary-1")
+    assert listed.status == 200, listed.body
+    assert_signed(simulator, 1)
+
+
 class TestBytes:
     """What a Messages client reads of Bedrock is what Anthropic's own host would have sent."""
 

@@ -19,7 +19,7 @@ Sources: AWS, "Create a signed AWS API request"; its test suite of SigV4; botoco
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from msgspec import Struct
 
@@ -56,6 +56,23 @@ def canonical_query(query: bytes) -> bytes:
         return b""
     pairs = [pair.partition(b"=") for pair in query.split(b"&")]
     return b"&".join([b"%b=%b" % pair for pair in sorted((name, value) for name, _, value in pairs)])
+
+
+def encoded_query(query: bytes) -> bytes:
+    """Return a query in AWS's own encoding: the same pairs, in the same order.
+
+    Hosts may encode what they have read anew before they compare signatures, so that ``a+b`` or ``%2f`` would
+    be a signature that does not match; in this encoding nothing changes.
+    """
+    return b"&".join([_encoded_pair(*pair.partition(b"=")) for pair in query.split(b"&") if pair])
+
+
+def _encoded_pair(name: bytes, equals: bytes, value: bytes) -> bytes:
+    return _encoded(name) + equals + _encoded(value)
+
+
+def _encoded(part: bytes) -> bytes:
+    return quote_from_bytes(unquote_to_bytes(part.replace(b"+", b" ")), "").encode("ascii")
 
 
 def canonical_target(target: bytes) -> bytes:

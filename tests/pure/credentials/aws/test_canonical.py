@@ -14,6 +14,7 @@ from mgw.credentials.aws.canonical import (
     canonical_path,
     canonical_query,
     canonical_request,
+    encoded_query,
 )
 from mgw.credentials.aws.signer import signing_key
 from mgw.nouns.secret import Secret
@@ -82,3 +83,23 @@ def test_a_path_is_encoded_once_more_than_it_was_sent(path: bytes, canonical: by
 )
 def test_the_pairs_of_a_query_are_sorted_as_they_were_sent(query: bytes, canonical: bytes) -> None:
     assert canonical_query(query) == canonical
+
+
+@pytest.mark.parametrize(
+    ("sent", "encoded"),
+    [
+        (b"limit=20&after=a", b"limit=20&after=a"),
+        (b"b=2&a=1&a=0", b"b=2&a=1&a=0"),
+        (b"a=x+y", b"a=x%20y"),
+        (b"a[]=1&a%5b%5d=2", b"a%5B%5D=1&a%5B%5D=2"),
+        (b"a=%2f%7E%2B", b"a=%2F~%2B"),
+        (b"a=b=c", b"a=b%3Dc"),
+        (b"a==", b"a=%3D"),
+        (b"&a&&b=", b"a&b="),
+        (b"a=%ff\xe9%zz", b"a=%FF%E9%25zz"),
+        (b"", b""),
+    ],
+)
+def test_a_query_is_sent_in_the_encoding_that_hosts_sign(sent: bytes, encoded: bytes) -> None:
+    assert encoded_query(sent) == encoded
+    assert encoded_query(encoded) == encoded
