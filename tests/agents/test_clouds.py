@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from tests.agents.agents import CLAUDE_CODE, CODEX, GEMINI_CLI, Access, Agent
 from tests.agents.running import Desk
-from tests.support.clouds import AWS_KEY, ENVIRON, KEY, OPUS, SONNET, clouds
+from tests.support.clouds import AWS_KEY, ENVIRON, KEY, OPUS, SONNET, clouds, on_google
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
 
@@ -22,16 +22,6 @@ NOTE: Final = "the tangerine is in drawer 41"
 AGENTS: Final = (CLAUDE_CODE, CODEX, GEMINI_CLI)
 AMAZON: Final = (f"invoke/{SONNET}", f"invoke/{OPUS}", f"mantle/{OPUS}", "gpt/openai.gpt-5.5")
 GOOGLE: Final = ("vertex/claude-sonnet-4-5@20250929", "gemini/gemini-3-flash")
-
-
-def on_google(url: str) -> dict[str, dict[str, Any]]:
-    """Return the providers on Vertex AI."""
-    base = f"{url}/v1/projects/p/locations/global/publishers"
-    key = {"auth": "bearer", "api_key": "canary-token"}
-    return {
-        "vertex": {"kind": "vertex_anthropic", "base_url": f"{base}/anthropic", **key},
-        "gemini": {"kind": "gemini", "base_url": f"{base}/google", **key},
-    }
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import openai
 import pytest
 from google.genai import errors as genai_errors
 
-from tests.support.clouds import AWS_KEY, ENVIRON, KEY, OPUS, SONNET, clouds
+from tests.support.clouds import AWS_KEY, ENVIRON, KEY, OPUS, SONNET, clouds, on_google
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.sdk_conversations import CONVERSATIONS, SdkConversation
 from tests.support.simulator import SimulatorProcess, start_simulator
@@ -34,6 +34,16 @@ FRAMES: Final = tuple(
     )
 )
 ALIASES: Final = {
+    "clouds": [
+        f"invoke/{SONNET}+sim-status-429",
+        "vertex/claude-sonnet-4-5@20250929+sim-status-429",
+        LAST,
+    ],
+    "clouds-by-a-frame": [
+        f"invoke/{SONNET}+sim-exception-throttlingException-0",
+        "vertex/claude-sonnet-4-5@20250929+sim-status-503",
+        LAST,
+    ],
     "head": [f"invoke/{SONNET}+sim-status-429", f"runtime/{SONNET}+sim-status-429", LAST],
     "unavailable": [f"invoke/{SONNET}+sim-status-503", f"mantle/{OPUS}+sim-status-529", LAST],
     **{name: [f"invoke/{SONNET}+{name}", f"invoke/{OPUS}+sim-status-429", LAST] for name in FRAMES},
@@ -46,17 +56,17 @@ ALIASES: Final = {
 
 @dataclass
 class Street:
-    """Hosts of Amazon's that fail, Anthropic's own that does not, and a gateway before them."""
+    """Hosts of Amazon's and Google's that fail, Anthropic's own that does not, and a gateway before them."""
 
     amazon: SimulatorProcess
-    anthropics: SimulatorProcess
+    others: SimulatorProcess
     gateway: GatewayProcess
     _events: int = 0
 
     def ask(self, make: Maker, alias: str, *, stream: bool) -> str:
         """Ask an alias, and return the answer's text."""
         self.amazon.clear()
-        self.anthropics.clear()
+        self.others.clear()
         conversation = make(self.gateway.url, KEY, alias)
         conversation.add_user("Hello")
         return conversation.answer(stream=stream).text
@@ -72,19 +82,25 @@ class Street:
 
 @pytest.fixture(scope="module")
 def street() -> Iterator[Street]:
-    with start_simulator(AWS_KEY) as amazon, start_simulator() as anthropics:
-        claude = {"kind": "anthropic", "base_url": f"{anthropics.url}/v1", "api_key": "sk-ant-canary"}
+    with start_simulator(AWS_KEY) as amazon, start_simulator() as others:
+        claude = {"kind": "anthropic", "base_url": f"{others.url}/v1", "api_key": "sk-ant-canary"}
         config = clouds(
-            amazon.url, f"aliases: {json.dumps(ALIASES)}\nretries: {{attempts: 0}}", claude=claude
+            amazon.url,
+            f"aliases: {json.dumps(ALIASES)}\nretries: {{attempts: 0}}",
+            claude=claude,
+            **on_google(others.url),
         )
         with start_gateway(config, ENVIRON) as gateway:
-            yield Street(amazon, anthropics, gateway)
+            yield Street(amazon, others, gateway)
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
 @pytest.mark.parametrize(
     ("alias", "stream"),
     [
+        ("clouds", False),
+        ("clouds", True),
+        ("clouds-by-a-frame", True),
         ("head", False),
         ("head", True),
         ("unavailable", False),
@@ -100,7 +116,8 @@ def test_every_target_is_tried_until_one_answers(
     assert (event["provider"], event["model"], event["status"]) == ("claude", alias, "ok")
     assert (event["attempts"], event["http_status"], event["stream"]) == (3, 200, stream)
     assert event["tokens_out"] > 0
-    assert [len(street.amazon.requests()), len(street.anthropics.requests())] == [2, 1]
+    assert len(street.amazon.requests()) + len(street.others.requests()) == 3
+    assert street.others.requests()[-1].target == "/v1/messages"
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
@@ -116,7 +133,7 @@ def test_an_exception_behind_the_first_words_is_the_clients(street: Street, make
         street.ask(make, "late", stream=True)
     event = street.event()
     assert (event["provider"], event["attempts"], event["status"]) == ("invoke", 1, "upstream_error")
-    assert not street.anthropics.requests()
+    assert not street.others.requests()
 
 
 @pytest.mark.parametrize("make", CONVERSATIONS)
@@ -134,4 +151,4 @@ def test_what_no_other_target_would_take_is_not_sent_there(street: Street, make:
         street.ask(make, "wrong", stream=True)
     event = street.event()
     assert (event["provider"], event["attempts"], event["http_status"]) == ("invoke", 1, 400)
-    assert not street.anthropics.requests()
+    assert not street.others.requests()

@@ -1,4 +1,4 @@
-"""A gateway whose providers are hosts of AWS: all of them one simulator that verifies each signature.
+"""A gateway before hosts of AWS: one simulator that verifies each signature; and before hosts of Google's.
 
 The keys contain ``canary``, so that what the gateway writes is searched for them.
 """
@@ -62,3 +62,16 @@ translation: {{responses: {{enabled: true, hosted_tools: drop}}}}
 observe_dropped_fields: true
 {more}
 """
+
+
+def on_google(url: str) -> dict[str, dict[str, Any]]:
+    """Return providers on Vertex AI, for :func:`clouds`.
+
+    :param url: that of a simulator without keys of AWS.
+    """
+    base = f"{url}/v1/projects/p/locations/global/publishers"
+    key = {"auth": "bearer", "api_key": "canary-token"}
+    return {
+        "vertex": {"kind": "vertex_anthropic", "base_url": f"{base}/anthropic", **key},
+        "gemini": {"kind": "gemini", "base_url": f"{base}/google", **key},
+    }
