@@ -22,6 +22,7 @@ from mgw.upstream.wires.bedrock_answers import BedrockCount
 from mgw.wire.event_stream import FrameReader
 
 _PROVIDER: Final = "providers: {a: {kind: bedrock, auth: aws, aws: {region: us-east-1, profile: p1}}}"
+_ROLE: Final = "arn:aws:iam::123456789012:role/r"
 _COUNT: Final = b'{"inputTokens": 7'
 
 
@@ -43,7 +44,7 @@ def _reads_file(size: int) -> bool:
 def _follows_roles(count: int) -> bool:
     """Whether so many roles are assumed one by the other."""
     roles = [
-        f"[profile p{number}]\nrole_arn = arn:aws:iam::123456789012:role/r{number}\nsource_profile = p{number + 1}\n"
+        f"[profile p{number}]\nrole_arn = {_ROLE}{number}\nsource_profile = p{number + 1}\n"
         for number in range(1, count + 1)
     ]
     keys = f"[profile p{count + 1}]\naws_access_key_id = AKIDLAST\naws_secret_access_key = canary\n"
