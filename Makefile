@@ -15,7 +15,7 @@ UPGRADE ?= --upgrade
 LOOK_UP = .venv-pins/bin/uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make pins' $(UPGRADE)
 PIP = python -m pip install --quiet --disable-pip-version-check
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
-QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
+FIRST_TESTS := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
 .PHONY: help run check test test-newest test-thorough pins screenshots site test-agents test-browser lint format docs schema routes dist deb try-deb image release lint-security soak bench bench-fidelity bench-history bench-memory bench-public bench-ratios bench-realtime bench-responses bench-rivals bench-shapes bench-soak bench-streams bench-translation bench-workers clean .venv-deb
 
@@ -68,7 +68,7 @@ test-thorough: $(VENV)/dev.stamp
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' $(FIRST_TESTS)
 
 test-newest: $(VENV)/dev.stamp
 	$(PYTHON) -m venv --clear .venv-newest

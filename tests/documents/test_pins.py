@@ -139,3 +139,8 @@ def test_an_environment_is_installed_anew_when_its_pins_change(file: str, stamps
 def test_the_file_names_the_command_that_makes_it(file: str, stamps: list[str]) -> None:
     assert "#    make pins\n" in (ROOT / file).read_text(encoding="utf-8")
     assert "\npins:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_a_variable_of_the_makefile_is_set_in_one_place() -> None:
+    names = re.findall(r"^([A-Z_]+) *[:?+]?=", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(names) == sorted(set(names)), "the later one would also answer for the earlier"
