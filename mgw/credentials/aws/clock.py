@@ -22,7 +22,8 @@ MOST_SECONDS: Final = 4 * 60.0
 MAX_WAIT_SECONDS: Final = 15 * 60.0
 """An answer that came later than this after its request says nothing."""
 _read_date: Final = re.compile(
-    rb"[A-Z][a-z]{2}, ([0-9]{2} [A-Z][a-z]{2} 2[0-9]{3}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
+    rb"[A-Z][a-z]{2}, ([0-9]{2} [A-Z][a-z]{2} 2[0-9]{3})"
+    rb" ([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9]|60) GMT"
 ).fullmatch
 _log: Final = Logger()
 

@@ -134,6 +134,8 @@ def test_a_request_signed_before_the_clock_was_corrected_is_signed_again() -> No
     [
         *(b"", b"yesterday", b"Thu, 01 Jan 2026 00:50:01 +0100", b"Thu, 99 Jan 2026 00:50:01 GMT"),
         *(b"Thu, 01 Foo 2026 00:50:01 GMT", b"Thu, 01 Jan 0000 00:50:01 GMT", b"\xff" * 29),
+        *(b"Thu, 01 Jan 2026 99:50:01 GMT", b"Thu, 01 Jan 2026 24:50:01 GMT"),
+        *(b"Thu, 01 Jan 2026 00:99:01 GMT", b"Thu, 01 Jan 2026 03:10:61 GMT"),
     ],
 )
 def test_what_is_no_date_says_nothing(date: bytes) -> None:
