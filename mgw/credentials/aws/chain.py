@@ -54,6 +54,9 @@ _METADATA: Final = "http://169.254.169.254"
 SHOWN: Final = 4
 """The characters at the end of an access key id that may be shown."""
 _URL_PATH: Final = re.compile(r"/[!-~]*")
+_is_visible: Final = re.compile(r"[!-~]+").fullmatch
+_UNSIGNABLE: Final = "contains characters that cannot be signed with (outside ASCII)"
+"""Of what headers say beside a signature; the secret key is in none."""
 _ENVIRONMENT: Final = "the environment"
 _CONFIGURATION: Final = "the configuration"
 
@@ -101,6 +104,9 @@ class _Chain:
         """Return the first source that is there, and whether it has used the role of the settings."""
         aws = self.aws
         if aws.access_key_id is not None and aws.secret_access_key is not None:
+            for name, secret in (("access_key_id", aws.access_key_id), ("session_token", aws.session_token)):
+                if secret is not None and not _is_visible(secret.reveal()):
+                    raise ValueError(self._at(name, _UNSIGNABLE))
             keys = AwsKeys(aws.access_key_id.reveal(), aws.secret_access_key, aws.session_token)
             return FixedKeys(keys, _CONFIGURATION), False
         steps: list[Callable[[], KeySource | None]] = [
@@ -154,6 +160,9 @@ class _Chain:
                     checked_key(text, "write the value itself")
                 except ValueError as error:
                     raise ValueError(self._at(setting, f"{name} of {place} {error}")) from None
+        for name, text in ((names[0], key_id), (names[2], token)):
+            if text is not None and not _is_visible(text):
+                raise ValueError(self._at(setting, f"{name} of {place} {_UNSIGNABLE}"))
         return FixedKeys(AwsKeys(key_id, Secret(secret), None if token is None else Secret(token)), place)
 
     def _of_web_identity(self) -> KeySource | None:

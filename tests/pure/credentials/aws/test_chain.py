@@ -348,6 +348,14 @@ def test_files_are_not_read_where_an_earlier_source_is_there() -> None:
             {**ENVIRON, "AWS_SESSION_TOKEN": "canary\n"},
             "AWS_SESSION_TOKEN of the environment ends with a line break",
         ),
+        (
+            {**ENVIRON, "AWS_ACCESS_KEY_ID": "AKIDÉNVIRON"},
+            "AWS_ACCESS_KEY_ID of the environment contains characters that cannot be signed with",
+        ),
+        (
+            {**ENVIRON, "AWS_SESSION_TOKEN": "canary-é"},
+            "AWS_SESSION_TOKEN of the environment contains characters that cannot be signed with",
+        ),
         ({"AWS_WEB_IDENTITY_TOKEN_FILE": "/t"}, "AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN"),
         ({**IDENTITY, "AWS_ROLE_ARN": "moon"}, "the role of the environment: expected the ARN of a role"),
         (
@@ -370,6 +378,22 @@ def test_files_are_not_read_where_an_earlier_source_is_there() -> None:
 )
 def test_a_broken_variable_is_an_error(environ: dict[str, str], said: str) -> None:
     assert refusal_of("", environ).startswith(f"auth: {said}")
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("access_key_id", "access_key_id: AKIDÖWN, secret_access_key: canary-of-own"),
+        ("session_token", f"{OWN}, session_token: canary-é"),
+    ],
+)
+def test_a_key_of_the_settings_that_no_header_can_have_is_an_error(name: str, keys: str) -> None:
+    files = reader()
+    text = f"providers: {{main: {{{HOST}{keys}}}}}}}"
+    provider = parse(text, "mgw.yaml", {}, None, files).providers["main"]
+    with pytest.raises(ValueError, match=f"^providers.main.aws.{name}: contains characters") as refusal:
+        find_key_source(provider, {}, files)
+    assert "canary" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
