@@ -32,6 +32,8 @@ _NEWER: Final = (
 """How the names of hosts with IPv6, and those of newer services, end."""
 _KNOWN: Final = tuple(f".{suffix}" for suffix in (_SUFFIX, *_SUFFIXES.values(), *_NEWER))
 _REGION: Final = re.compile(r"[a-z]{2,8}(?:-[a-z]{2,16}){1,3}-[0-9]{1,2}")
+_GLOBAL_STS: Final = "sts.amazonaws.com"
+_REGION_OF_GLOBAL_STS: Final = "us-east-1"
 _PRIVATE: Final = "vpce"
 """Stands behind the region in the names of endpoints within a VPC."""
 _SIGNED_AS: Final = MappingProxyType(
@@ -72,6 +74,16 @@ def read_host(base_url: str) -> AwsHost:
     if len(labels) < 2 or not is_region(labels[-1]):
         return AwsHost(is_aws=True)
     return AwsHost(labels[-2], labels[-1], is_aws=True)
+
+
+def region_of_sts(url: str, region: str) -> str:
+    """Return the region that requests to an address of STS are signed for.
+
+    :param region: the provider's, for hosts whose names say none.
+    """
+    if urlsplit(url).hostname == _GLOBAL_STS:
+        return _REGION_OF_GLOBAL_STS
+    return read_host(url).region or region
 
 
 def is_region(text: str) -> bool:

@@ -170,6 +170,8 @@ class AwsSettings(Settings):
     )
     sts_url: Omittable[StsUrl] = setting(
         "Address of AWS's Security Token Service (STS), which issues the credentials of roles",
+        "Requests to it are signed for the region in its host (``sts.amazonaws.com``: ``us-east-1``), else "
+        "for ``region``.",
         shown="``AWS_ENDPOINT_URL_STS``, else ``https://sts.REGION.amazonaws.com``",
     )
     environment: NotInFile[AwsEnvironment] = AwsEnvironment()

@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.config.aws import profile_of, variable_of_profile
+from mgw.config.aws_hosts import region_of_sts
 from mgw.config.aws_profiles import (
     AwsProfile,
     ReadFile,
@@ -193,9 +194,10 @@ class _Chain:
         return WebIdentity(role, session, file, self.aws.sts_url)
 
     def _assumed(self, base: KeySource, role: str, session: str, external_id: str | None) -> AssumedRole:
-        assert self.aws.sts_url is not None
-        assert self.aws.region is not None
-        return AssumedRole(base, role, session, external_id, self.aws.sts_url, self.aws.region)
+        url, region = self.aws.sts_url, self.aws.region
+        assert url is not None
+        assert region is not None
+        return AssumedRole(base, role, session, external_id, url, region_of_sts(url, region))
 
     # Profiles -----------------------------------------------------------------------------------------------
 

@@ -235,6 +235,26 @@ def test_a_role_may_be_assumed_with_a_named_source(
     )
 
 
+@pytest.mark.parametrize(
+    ("url", "region"),
+    [
+        ("https://sts.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("https://sts-fips.us-west-2.amazonaws.com", "us-west-2"),
+        ("https://vpce-1.sts.eu-west-3.vpce.amazonaws.com", "eu-west-3"),
+        ("https://sts.amazonaws.com", "us-east-1"),
+        ("https://sts.internal.example", "eu-central-1"),
+        ("http://127.0.0.1:4566/sts", "eu-central-1"),
+    ],
+)
+def test_sts_is_asked_with_a_signature_for_its_own_region(url: str, region: str) -> None:
+    settings = (
+        f"kind: bedrock, auth: aws, aws: {{region: eu-central-1, sts_url: '{url}', role_arn: '{ROLE}a'}}"
+    )
+    provider = parse(f"providers: {{main: {{{settings}}}}}", "mgw.yaml", ENVIRON).providers["main"]
+    found = find_key_source(provider, ENVIRON, reader())
+    assert found == AssumedRole(KEYS_OF_ENVIRON, f"{ROLE}a", "mgw", None, url, region)
+
+
 LOOP: Final = "leads back to itself: "
 PLACES: Final = "([NAME] in /h/.aws/credentials or [profile NAME] in /h/.aws/config)"
 
