@@ -29,6 +29,7 @@ from mgw.config.settings_base import set_keys
 from mgw.nouns.kinds import KINDS, KindRow, enumerated, kinds_where
 from mgw.nouns.secret import Secret
 
+_IN_CLEAR: Final = "hosts of AWS are called by https://, found http://"
 _A_REGION: Final = "expected the name of a region, such as us-east-1"
 
 
@@ -73,7 +74,7 @@ def settle_aws(provider: Provider, auth: AuthMode | None, path: Path, context: L
             update={
                 "region": region,
                 "service": _service(settled, host, row, path, context),
-                "sts_url": _sts_url(settled, region, context),
+                "sts_url": _sts_url(settled, region, here, context),
             }
         )
     }
@@ -94,7 +95,12 @@ def _check_kind(provider: Provider, row: KindRow, path: Path, context: LoadConte
 
 def _check_scheme(provider: Provider, host: AwsHost, path: Path, context: LoadContext) -> None:
     if host.is_aws and provider.base_url.startswith("http:"):
-        context.report.add((*path, "base_url"), "hosts of AWS are called by https://, found http://")
+        context.report.add((*path, "base_url"), _IN_CLEAR)
+
+
+def _is_open(url: str) -> bool:
+    """Whether a host of AWS is called in clear text."""
+    return url.startswith("http:") and read_host(url).is_aws
 
 
 def _settle_keys(aws: AwsSettings, path: Path, context: LoadContext) -> dict[str, Secret | None]:
@@ -197,14 +203,20 @@ def _service(
     return known
 
 
-def _sts_url(aws: AwsSettings, region: str | None, context: LoadContext) -> str | None:
+def _sts_url(aws: AwsSettings, region: str | None, path: Path, context: LoadContext) -> str | None:
     """Return the address of STS."""
     if aws.sts_url is not None:
+        if _is_open(aws.sts_url):
+            context.report.add((*path, "sts_url"), _IN_CLEAR)
         return aws.sts_url
     stated = context.environ.get(STS_VARIABLE)
     if stated:
         try:
-            return checked_sts_url(stated)
+            found = checked_sts_url(stated)
         except ValueError as error:
             context.report.add_environment(STS_VARIABLE, str(error))
+        else:
+            if _is_open(found):
+                context.report.add_environment(STS_VARIABLE, _IN_CLEAR)
+            return found
     return None if region is None else f"https://sts.{region}.{suffix_of(region)}"

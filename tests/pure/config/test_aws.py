@@ -387,6 +387,16 @@ def test_a_host_of_aws_is_not_called_in_clear_text(kind: str) -> None:
     assert provider_of(here).auth is AuthMode.AWS
 
 
+@pytest.mark.parametrize(
+    "host", ["sts.us-east-1.amazonaws.com", "sts.amazonaws.com", "v.sts.cn-north-1.amazonaws.com.cn"]
+)
+def test_the_token_service_of_aws_is_not_called_in_clear_text_either(host: str) -> None:
+    said = "hosts of AWS are called by https://, found http://"
+    assert problems_of(f"{HOST}, aws: {{sts_url: 'http://{host}'}}") == [f"aws.sts_url: {said}"]
+    stated = {"AWS_ENDPOINT_URL_STS": f"http://{host}"}
+    assert problems_of(HOST, stated) == [f"environment: AWS_ENDPOINT_URL_STS: {said}"]
+
+
 # Kinds whose hosts must not get the credentials of clients ------------------------------------------------
 
 
