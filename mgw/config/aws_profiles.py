@@ -36,6 +36,8 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 DEFAULT: Final = "default"
 _MOST_COMPARED: Final = 1000
 """Names that a wrong one is compared with."""
+_MAX_HEADER: Final = 1024
+"""Characters; the section of a longer one, which would take long to read, is no profile."""
 _HEADER: Final = re.compile(r"\[([^\]]*)\]\s*(?:[#;].*)?")
 _SETTING: Final = re.compile(r"([^=:]*)[=:](.*)", re.DOTALL)
 _COMMENT: Final = re.compile(r"(?:^|\s)[#;].*", re.DOTALL)
@@ -164,7 +166,7 @@ def _config_section(header: str) -> _Key | None:
     if header == DEFAULT:
         return DEFAULT, False
     prefixed = _PREFIXED.fullmatch(header)
-    if prefixed is None:
+    if prefixed is None or len(header) > _MAX_HEADER:
         return None
     try:
         parts = shlex.split(prefixed[1])

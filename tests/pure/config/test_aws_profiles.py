@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import process_time
 from typing import Any, Final
 
 import pytest
@@ -71,6 +72,13 @@ def test_a_config_file_has_the_profiles_that_its_sections_name(
     text: str, found: dict[str, dict[str, str]]
 ) -> None:
     assert profiles_in(text) == found
+
+
+@pytest.mark.parametrize("name", ["a" * 100_000, "'" + "a" * 100_000 + "'", '"' + '\\"' * 50_000])
+def test_a_header_that_is_far_too_long_names_no_profile(name: str) -> None:
+    begun = process_time()
+    assert profiles_in(f"[profile {name}]\nx = 1\n[profile b]\ny = 2") == {"b": {"y": "2"}}
+    assert process_time() - begun < 0.1  # a name takes more than time in proportion
 
 
 def test_a_credentials_file_names_profiles_without_a_prefix() -> None:
