@@ -24,7 +24,8 @@ from mgw.credentials.aws.keys import (
     WebIdentity,
 )
 from mgw.credentials.aws.obtained import keys_of
-from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal, Signer
+from mgw.credentials.aws.signer import SigV4
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import Renewal
 from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
@@ -198,8 +199,9 @@ class SignedKeys:
     :param signer_of: makes a signer for one service in one region.
     """
 
-    def __init__(self, signer_of: Callable[[AwsKeys], Signer]) -> None:
+    def __init__(self, signer_of: Callable[[AwsKeys], SigV4]) -> None:
         self._signer_of = signer_of
+        self._signer: SigV4 | None = None
         self._base: Credential | None = None
         self._signed: Credential | None = None
 
@@ -208,10 +210,11 @@ class SignedKeys:
         signed = self._signed
         if signed is None or base is not self._base:
             assert isinstance(base, KeyCredential), "a source of keys gives keys"
-            signed = Credential(
-                b"", base.value, base.key_hash, signer=self._signer_of(base.keys), added=base.added
-            )
-            self._base, self._signed = base, signed
+            signer = self._signer_of(base.keys)
+            if self._signer is not None:
+                self._signer.forget()
+            signed = Credential(b"", base.value, base.key_hash, signer=signer, added=base.added)
+            self._base, self._signer, self._signed = base, signer, signed
         return signed
 
 

@@ -96,6 +96,15 @@ class SigV4:
         self.own_prefix = _OWN_PREFIX
         self.names = _NAMES if token is None else _NAMES_OF_SESSION
 
+    @property
+    def kept(self) -> int:
+        """How many heads are remembered by what they have in common."""
+        return len(self._kept)
+
+    def forget(self) -> None:
+        """Let go of what was prepared: other keys are used now, and heads may hold this one for long."""
+        self._kept.clear()
+
     def __repr__(self) -> str:  # it holds a secret
         return f"SigV4({self._keys!r}, {self._service.decode()} in {self._region.decode()})"
 

@@ -10,6 +10,7 @@ from twisted.logger import LogLevel, capturedLogs
 
 from mgw.credentials.aws.found_keys import FoundKeys, NoKeys
 from mgw.credentials.aws.keys import AwsKeys, FixedKeys
+from mgw.credentials.aws.signer import SigV4
 from mgw.credentials.aws.source import CHECK_SECONDS, AwsCredentials
 from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import NEW_SECONDS, RETRY_SECONDS
@@ -384,3 +385,17 @@ def test_nothing_secret_prints(hosts: TokenHosts) -> None:
     credential = result_of(waiting)
     assert "canary" not in repr([found, credential, credential.signer, KEYS])
     assert "ASIAROLE1" not in repr([found, credential, credential.signer])
+
+
+def test_nothing_is_kept_of_what_keys_signed_before_others_took_their_place(hosts: TokenHosts) -> None:
+    found = credentials(hosts.sources, ROLE_KEYS)
+    before = held(hosts, found)
+    scope_of(before)
+    assert isinstance(before.signer, SigV4)
+    assert before.signer.kept == 1
+    waiting = refused(found, before)
+    hosts.newest(STS).answer(role_xml(2))
+    other = result_of(waiting)
+    assert secret_of(other) == "canary-secret-2"
+    assert before.signer.kept == 0, "heads that never come again may hold the signer for long"
+    assert scope_of(before).startswith("ASIAROLE1 "), "a request under way may still need it"
