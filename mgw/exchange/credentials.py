@@ -9,10 +9,12 @@ from mgw.credentials.signed_again import REFUSALS, another_try
 from mgw.credentials.signing import Signing
 from mgw.credentials.static import OptionalCredential
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.refusals import readable
 from mgw.http.response_head import ResponseHead
 from mgw.memo.client_request import ClientRequest
 from mgw.routing.route import Treatment
 from mgw.upstream.client import UpstreamResponse
+from mgw.wire.headers import value_of
 from mgw.wire.target import query_value
 
 MAX_REASON_BYTES: Final = 16 * 1024
@@ -83,6 +85,8 @@ async def _refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed
     body = b""
     if response.status in REFUSALS:
         await response.read_ahead(MAX_REASON_BYTES)
-        body = response.arrived
+        headers, body = response.headers, response.arrived
+        if value_of(headers, b"content-encoding") is not None:
+            body = readable(headers, body)
     attempts = exchange.attempts - exchange.given_up
     return CredentialRefusal(response.status, response.headers, model, body, attempts, renewed)

@@ -108,7 +108,7 @@ def complete_refusal(
     wired: WiredRequest, head: ResponseHead, secrets: Sequence[Secret], body: bytes
 ) -> FullResponse:
     """Return a refusal in the client's dialect if its host has another form for it, else as it came."""
-    text = _readable(head.headers, body)
+    text = readable(head.headers, body)
     error = wired.wire.read_error(head.status, head.headers, text)
     dropped = _LENGTH if error is None else _OF_BODY
     headers = [
@@ -129,7 +129,7 @@ def complete_refusal(
 async def read_refusal(wired: WiredRequest, response: UpstreamResponse) -> UpstreamError:
     """Return what a refusal says whose body is still there for the client."""
     await response.read_ahead(MAX_BYTES)
-    status, headers, body = response.status, response.headers, _readable(response.headers, response.arrived)
+    status, headers, body = response.status, response.headers, readable(response.headers, response.arrived)
     error = wired.wire.read_error(status, headers, body)
     return error_reader_of(wired.dialect)(status, body) if error is None else error
 
@@ -208,14 +208,14 @@ class _Warning:
         """Warn, with what has arrived."""
         status, headers, body = response.status, response.headers, response.arrived
         response.cancel()
-        body = _readable(headers, body)
+        body = readable(headers, body)
         host_error = self.wire.read_error(status, headers, body)
         said = refusal_error(self.dialect, status, body, host_error).provider_message
         message = None if said is None else format_error_message(said, self.secrets)
         self.write(replace(self.failure, message=message))
 
 
-def _readable(headers: RawHeaders, body: bytes) -> bytes:
+def readable(headers: RawHeaders, body: bytes) -> bytes:
     """Return the body of a refusal without its coding; empty where it is too long, or cannot be decoded."""
     if len(body) > MAX_BYTES:
         return b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from email.utils import formatdate
 from typing import Final
@@ -191,6 +192,25 @@ def test_keys_that_have_expired_are_replaced(path: str, body: bytes, answer: byt
     assert play.counted() == EXPIRED
     event = play.pipeline.event()
     assert (event.attempts, event.key_hash) == (2, play.source.ready(None).key_hash)
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"GZIP", b"identity"])
+def test_a_reason_that_comes_compressed_is_read(coding: bytes) -> None:
+    play = Play(KEYS, SESSION_KEYS)
+    client = play.ask()
+    text = b'{"__type":"com.amazon.coral#ExpiredTokenException","message":"no"}'
+    body = text if coding == b"identity" else gzip.compress(text)
+    play.answer(answered(body, b"403 Forbidden").replace(b"X-Up", b"Content-Encoding: %b\r\nX-Up" % coding))
+    play.answer(answered())
+    assert (client.status, play.counted()) == (200, EXPIRED)
+
+
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(bytes(2**26)), gzip.compress(b"{}")[:-4], b""])
+def test_a_reason_that_cannot_be_unpacked_is_the_clients(body: bytes) -> None:
+    play = Play(KEYS, SESSION_KEYS)
+    client = play.ask()
+    play.answer(answered(body, b"403 Forbidden").replace(b"X-Up", b"Content-Encoding: gzip\r\nX-Up"))
+    assert (client.status, client.body, play.counted()) == (403, body, {})
 
 
 def test_keys_are_replaced_once() -> None:
