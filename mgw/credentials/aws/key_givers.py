@@ -30,6 +30,8 @@ def use_keys(sources: CredentialSources, proxy: ProxyAddress | None, source: Key
 
     :param proxy: how STS is reached; the others are next door.
     """
+    if not isinstance(source, AssumedRole | WebIdentity):
+        proxy = None  # so that providers with other proxies share them
 
     def build() -> KeyGiver:
         if isinstance(source, NoKeys):

@@ -8,8 +8,10 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import LogLevel, capturedLogs
 
+from mgw.config.proxy import parse_proxy
 from mgw.credentials.aws.found_keys import FoundKeys, NoKeys
-from mgw.credentials.aws.keys import AwsKeys, FixedKeys
+from mgw.credentials.aws.key_givers import use_keys
+from mgw.credentials.aws.keys import AwsKeys, FixedKeys, KeySource
 from mgw.credentials.aws.signer import SigV4
 from mgw.credentials.aws.source import CHECK_SECONDS, AwsCredentials
 from mgw.credentials.provider import Credential, CredentialRefusal
@@ -152,6 +154,20 @@ def test_providers_with_the_same_source_share_its_keys_and_sign_each_for_itself(
     one.close()
     assert other.ready(None) is not None
     other.close()
+    assert not len(hosts.sources)
+
+
+@pytest.mark.parametrize("source", [INSTANCE, container()], ids=["instance", "container"])
+def test_what_is_next_door_is_asked_once_for_providers_with_other_proxies(
+    hosts: TokenHosts, source: KeySource
+) -> None:
+    proxies = None, parse_proxy("http://one.example:3128"), parse_proxy("http://two.example:3128")
+    givers = [use_keys(hosts.sources, proxy, source) for proxy in proxies]
+    assert len({id(giver) for giver in givers}) == 1
+    roles = [use_keys(hosts.sources, proxy, assumed(source)) for proxy in proxies]
+    assert len({id(giver) for giver in roles}) == 3, "STS is reached in other ways"
+    for giver in (*givers, *roles):
+        hosts.sources.release(giver)
     assert not len(hosts.sources)
 
 
