@@ -57,8 +57,10 @@ _log: Final = Logger()
 
 TokenFetch = Callable[[], Coroutine[Deferred[Any], Any, TokenResponse]]
 """Gets a new token; raises :class:`TokenRequestError`."""
-SharedFetch = Callable[[Secret | None], Coroutine[Deferred[Any], Any, TokenResponse]]
-"""Asks another process for its token, of which the provider has refused one; raises as :data:`TokenFetch`."""
+SharedFetch = Callable[[Secret | None, bool], Coroutine[Deferred[Any], Any, TokenResponse]]
+"""Asks another process for its token, of which the provider has refused one; raises as :data:`TokenFetch`.
+
+The second says whether requests wait, so that one which is still good will do, though it is being renewed."""
 
 
 def token_digest(token: Secret) -> str:
@@ -188,10 +190,11 @@ class RenewedToken:
             return None
         return None if _is_same(renewed, credential) else renewed
 
-    async def lend(self, refused: str | None) -> TokenResponse:
+    async def lend(self, refused: str | None, *, at_once: bool = False) -> TokenResponse:
         """Return a token that is good for another process, and for how long, so that both renew it at a time.
 
         :param refused: digest of one that the provider has refused: not that one.
+        :param at_once: a good one is not to be renewed first, since requests wait there.
         :raises TokenRequestError: there is none.
         """
         credential, now = self._credential, self.monotonic()
@@ -201,11 +204,18 @@ class RenewedToken:
         must = is_refused or now >= self._expires_at
         if must or (now >= self._renew_at and now >= self._retry_at):
             self._is_refused |= is_refused
-            renewed = await self._renewed()
+            renewing = self._renewed()
+            if at_once and not must:
+                _ = renewing.addCallback(self._note_failure)
+                return self._lent()
+            renewed = await renewing
             if isinstance(renewed, TokenRequestError):
                 if must:
                     raise renewed.copy()
                 self._note_failure(renewed)
+        return self._lent()
+
+    def _lent(self) -> TokenResponse:
         assert self._credential is not None, "else it must have been renewed"
         seconds = self._expires_at - self.monotonic()
         return TokenResponse(self._credential.key, seconds, further=self._further)
@@ -251,8 +261,9 @@ class RenewedToken:
     async def _renew(self, refused: Secret | None = None) -> Credential | TokenRequestError:
         """Return a new token, or why there is none: an error that many raise would grow with each of them."""
         asked_at = self.monotonic()
+        has_none = self._credential is None or asked_at >= self._expires_at
         try:
-            token = await (self.fetch() if self.shared is None else self.shared(refused))
+            token = await (self.fetch() if self.shared is None else self.shared(refused, has_none))
         except TokenRequestError as error:
             self.failures += 1
             self._is_refused = False

@@ -157,6 +157,8 @@ class TokenQuestion(ChannelMessage, frozen=True):
     """Digest of all that the worker's configuration says of it."""
     refused: str | None
     """Digest of a token that the provider has refused: not that one."""
+    at_once: bool = False
+    """Whether requests wait for it, so that a good one is not to be renewed first."""
 
 
 class TokenAnswer(ChannelMessage, frozen=True):

@@ -38,10 +38,10 @@ class SupervisorTokens:
     def __call__(self, identity: str, fetch: TokenFetch, *, single_use: bool) -> SharedFetch:
         """Return what asks for the token of an identity; see :class:`mgw.credentials.sources.TokenShare`."""
 
-        async def ask(refused: Secret | None) -> TokenResponse:
+        async def ask(refused: Secret | None, at_once: bool) -> TokenResponse:  # noqa: FBT001  (a protocol's)
             digest = None if refused is None else token_digest(refused)
             try:
-                answer = await self.channel.ask(TokenQuestion(identity, digest), ANSWER_SECONDS)
+                answer = await self.channel.ask(TokenQuestion(identity, digest, at_once), ANSWER_SECONDS)
             except ChannelError as error:
                 answer = Failed(str(error))
             match answer:
@@ -70,7 +70,7 @@ async def _answer(question: TokenQuestion, sources: CredentialSources) -> Channe
     if source is None:
         return Failed("no provider in the current configuration has this identity")
     try:
-        token = await source.lend(question.refused)
+        token = await source.lend(question.refused, at_once=question.at_once)
     except TokenRequestError as error:
         return TokenFailure(error.message, error.detail)
     further = tuple(part.reveal() for part in token.further)

@@ -274,7 +274,7 @@ def test_a_source_that_a_reload_removes_stays_known(hosts: TokenHosts, tmp_path:
 def test_a_token_of_another_process_stays_known_after_the_next(hosts: TokenHosts) -> None:
     numbers = iter(range(2))
 
-    async def ask(_: Secret | None) -> TokenResponse:
+    async def ask(_: Secret | None, __: bool) -> TokenResponse:
         return TokenResponse(Secret(f"canary-token-{next(numbers)}"), 60.0)
 
     def share(identity: str, fetch: object, *, single_use: bool) -> SharedFetch:

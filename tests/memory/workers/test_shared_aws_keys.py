@@ -187,3 +187,32 @@ def test_an_answer_with_several_parts_prints_none_of_them() -> None:
     answer = TokenAnswer("canary-secret", 60.0, ("canary-key", "canary-token"))
     assert "canary" not in repr(answer)
     assert sent(answer) == answer
+
+
+def test_a_worker_without_keys_gets_good_ones_at_once_while_they_cannot_be_renewed(service: Service) -> None:
+    own = credentials(service.hosts.sources, ROLE)
+    waiting = obtain(own)
+    service.hosts.newest(STS).answer(role_xml(1, 3600))
+    result_of(waiting)
+    service.hosts.clock.advance(3500)
+    _, found = service.worker(ROLE)
+    assert secret_of(result_of(obtain(found))) == "canary-secret-1", "STS has not answered"
+    assert len(service.hosts.posts(STS)) == 2, "it is asked all the same"
+    service.hosts.newest(STS).answer(role_xml(2, 7200))
+    service.hosts.clock.advance(60)
+    for _ in range(2):
+        newest = secret_of(result_of(obtain(found)))
+    assert newest == "canary-secret-2"
+
+
+def test_a_worker_with_good_keys_waits_for_new_ones_and_goes_on_meanwhile(service: Service) -> None:
+    _, found = service.worker(ROLE)
+    own = credentials(service.hosts.sources, ROLE)
+    waiting = obtain(found)
+    service.hosts.newest(STS).answer(role_xml(1, 3600))
+    result_of(waiting)
+    service.hosts.clock.advance(3400)
+    assert secret_of(result_of(obtain(found))) == "canary-secret-1"
+    service.hosts.newest(STS).answer(role_xml(2, 7200))
+    assert secret_of(result_of(obtain(found))) == "canary-secret-2"
+    own.close()
