@@ -78,6 +78,8 @@ _LINE_ENDS: Final = b"\r\n"
 _LAST: Final = frozenset({"message_stop", "error"})
 """The events behind which a stream may end."""
 _MAX_COUNT: Final = 64 * 1024
+_MAX_EXCEPTION: Final = 64 * 1024
+"""A longer payload is no exception's, and takes seconds to search for credentials."""
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -223,7 +225,7 @@ def _exception(name: str, message: str | None) -> GatewayError:
 
 
 def _message_in(payload: bytes) -> str | None:
-    return _message_of(_decode(payload))
+    return _message_of(_decode(payload)) if len(payload) <= _MAX_EXCEPTION else None
 
 
 def _message_of(document: dict[str, Any]) -> str | None:  # Any: JSON of whatever type

@@ -178,6 +178,13 @@ def test_an_exception_without_a_message_is_one_all_the_same() -> None:
         assert error.error.message
 
 
+def test_an_exception_that_is_too_long_says_nothing_but_its_name() -> None:
+    _, error = broken(exception_frame("throttlingException", "x" * 65_536))
+    assert isinstance(error, AnswerError)
+    assert (error.error.status, error.provider_message) == (429, None)
+    assert "x" * 9 not in error.error.message
+
+
 @pytest.mark.parametrize("data", [b"", chunk_frame(b'{"type":"ping"}'), STOP[:-1], STOP + b"\0"])
 def test_an_end_before_the_last_event_is_a_break(data: bytes) -> None:
     _, error = broken(data)
