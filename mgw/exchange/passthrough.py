@@ -154,6 +154,8 @@ class Passthrough(Struct, eq=False):
                 return self._wired_refusal(wired, response.head)
         head, route = response.head, self.route
         stream = is_event_stream(head.content_type) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
+        if unframed and not stream:  # what comes out of its frames may be nothing
+            return BufferedResponse(partial(_unframed_whole, head))
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -302,6 +304,10 @@ class Passthrough(Struct, eq=False):
 
 def _render_error(client: DialectName, request_id: str, error: UpstreamError) -> tuple[int, bytes]:
     return client_side_of(client).render_error(error, request_id)
+
+
+def _unframed_whole(head: ResponseHead, body: bytes) -> FullResponse:
+    return FullResponse(head.status, response_headers(head.headers), body)
 
 
 def _rewrite_body(status: int, headers: RawHeaders, rewriter: UrlRewriter, body: bytes) -> FullResponse:

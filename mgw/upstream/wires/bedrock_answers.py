@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import UNSET, MsgspecError, Struct, UnsetType
+from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
 from msgspec.json import Decoder
 
 from mgw.canonical.reply import UpstreamError
@@ -67,7 +67,7 @@ class _Event(Struct, frozen=True):
 
 
 class _Count(Struct, frozen=True):
-    inputTokens: int
+    inputTokens: Annotated[int, Meta(ge=0)]
 
 
 _CHUNK: Final = Decoder(_Chunk)

@@ -606,6 +606,21 @@ def test_a_count_that_the_model_does_not_make_is_estimated(
     assert pipeline.event().status is Outcome.OK
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["with the head", "behind the head"])
+@pytest.mark.parametrize("answer", [b"{}", b'{"inputTokens":-1}', b"<html>", b" " * 70_000])
+def test_what_is_no_count_is_a_502(answer: bytes, together: bool) -> None:
+    pipeline = pipeline_of()
+    client, ended = pipeline.ask("/v1/messages/count_tokens", WHOLE, VERSION)
+    if together:
+        pipeline.connection.send(answered(answer))
+    else:
+        head, _, body = answered(answer).partition(b"\r\n\r\n")
+        pipeline.connection.send(head + b"\r\n\r\n")
+        pipeline.connection.send(body)
+    assert (refusal_of(ended).status, client.started) == (502, False)
+    assert pipeline.event().http_status == 502
+
+
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"429 Too Many", b"500 Error"])
 def test_another_refusal_of_a_count_is_the_clients(status: bytes) -> None:
     pipeline = pipeline_of()
