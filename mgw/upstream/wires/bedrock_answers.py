@@ -15,11 +15,14 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, MsgspecError, Struct, UnsetType
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from mgw.canonical.reply import UpstreamError
+from mgw.dialects import error_reader_of
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream import incomplete
 from mgw.nouns.errors import Cause, GatewayError, Reason
+from mgw.nouns.vocabulary import DialectName
 from mgw.wire.amazon_errors import error_type, short_name
 from mgw.wire.event_stream import FrameReader, read_headers
 from mgw.wire.headers import RawHeaders
@@ -195,12 +198,15 @@ def _no_count() -> GatewayError:
 
 
 def read_error(status: int, headers: RawHeaders, body: bytes) -> UpstreamError | None:
-    """Return what a refusal of Amazon's says; ``None``: it is none of Amazon's."""
+    """Return what a refusal of Amazon's or of something before it says; ``None``: it is Anthropic's own."""
     document = _decode(body)
+    if document.get("type") == "error":
+        return None
     name = error_type(headers, body)
     message = _message_of(document)
-    if document.get("type") == "error" or (name is None and message is None):
-        return None
+    if name is None and message is None:  # a page, perhaps
+        error = error_reader_of(DialectName.ANTHROPIC)(status, body)
+        return replace(error, vendor_type=_BY_STATUS.get(status))
     if name is None:
         vendor_type = _BY_STATUS.get(status)
     else:

@@ -421,6 +421,17 @@ def test_a_refusal_is_said_in_the_clients_dialect(path: str, body: bytes, where:
     assert pipeline.event().http_status == 429
 
 
+@pytest.mark.parametrize("body", [WHOLE, MESSAGE], ids=["whole", "a stream"])
+def test_a_page_that_refuses_is_said_as_anthropic_does(body: bytes) -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask("/v1/messages", body, VERSION)
+    page = answered(b"<h1>Too large</h1>", b"413 Content Too Large")
+    pipeline.connection.send(page.replace(b"application/json", b"text/html"))
+    assert (client.status, value_of(client.headers, b"content-type")) == (413, b"application/json")
+    assert said(client)["type"] == "request_too_large"
+    assert "Too large" in said(client)["message"]
+
+
 @pytest.mark.parametrize(("path", "body"), CLIENTS)
 def test_a_prompt_that_is_too_long_is_said_so_that_clients_compact(path: str, body: bytes) -> None:
     pipeline = pipeline_of()

@@ -300,12 +300,32 @@ def test_a_prompt_that_is_too_long_is_said_as_anthropic_does() -> None:
     assert json.loads(render_error(error, "r")[1])["error"]["message"].startswith("prompt is too long")
 
 
+def test_what_anthropics_models_refuse_passes() -> None:
+    assert read_error(400, [], b'{"type":"error","error":{"type":"x","message":"y"}}') is None
+
+
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"<html>", b"[]", b"{}", b'{"type":"error","error":{"type":"x","message":"y"}}', b"[" * 5000],
+    ("status", "kind"), [(400, "invalid_request_error"), (403, "permission_error"), (503, "overloaded_error")]
 )
-def test_what_is_not_amazons_passes(body: bytes) -> None:
-    assert read_error(400, [], body) is None
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", ""),
+        (b"[]", ""),
+        (b"{}", ""),
+        (b"[" * 5000, ""),
+        (b"<html><body><h1>Forbidden</h1></body></html>", ": Forbidden"),
+    ],
+)
+def test_whatever_else_is_refused_is_said_as_anthropic_does(
+    body: bytes, words: str, status: int, kind: str
+) -> None:
+    error = read_error(status, [], body)
+    assert error is not None
+    rendered, document = render_error(error, "r")
+    assert (rendered, error.own_message) == (status, None)
+    message = f"the upstream rejected the request with status {status}{words}"
+    assert json.loads(document)["error"] == {"type": kind, "message": message}
 
 
 def test_a_code_that_is_a_number_hides_no_type() -> None:
