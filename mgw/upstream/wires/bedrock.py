@@ -29,6 +29,7 @@ from mgw.nouns.vocabulary import Operation
 from mgw.upstream.address import base_path
 from mgw.upstream.wires.bedrock_answers import BedrockCount, BedrockEvents, is_access_denied, read_error
 from mgw.upstream.wires.betas import (
+    USER_PROFILE,
     VERSION,
     choose_betas,
     dropped_names,
@@ -43,7 +44,6 @@ from mgw.wire.media_types import AMAZON_EVENT_STREAM, EVENT_STREAM, JSON, is_ama
 
 _CUT: Final = ("model", "stream")
 _FIRST_VERSION: Final = "bedrock-2023-05-31"
-_USER_PROFILE: Final = b"anthropic-user-profile-id"
 _SENT_HEADERS: Final = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
 _OWN_HEADERS: Final = frozenset({b"content-type", b"content-encoding", b"accept", b"accept-encoding"})
 """What is said of a request here, whatever an operator forwards."""
@@ -131,7 +131,7 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     added: dict[str, object] = {VERSION: version}
     if betas.kept:
         added["anthropic_beta"] = betas.kept
-    profile = value_of(headers, _USER_PROFILE)
+    profile = value_of(headers, USER_PROFILE)
     if profile is not None:
         added["user_profile_id"] = profile.decode("latin-1")
     counts = vendor_call.operation is Operation.COUNT

@@ -27,6 +27,8 @@ ALL: Final = "*"
 """The pattern of every name."""
 HEADERS: Final = frozenset({b"anthropic-beta", b"beta-beta"})
 """Where a client states its betas, in lower case."""
+USER_PROFILE: Final = b"anthropic-user-profile-id"
+"""Where a client says for whom it asks: Bedrock has a place for it in bodies, Vertex AI has none."""
 VERSION_HEADERS: Final = frozenset({b"anthropic-version", b"beta-version"})
 FIRST_VERSION: Final = "2023-06-01"
 """The version that each cloud has under a name of its own."""

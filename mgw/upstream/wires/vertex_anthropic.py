@@ -28,6 +28,7 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName, Operation
 from mgw.upstream.wires.betas import (
     HEADERS,
+    USER_PROFILE,
     VERSION,
     VERSION_HEADERS,
     choose_betas,
@@ -38,7 +39,7 @@ from mgw.upstream.wires.betas import (
 )
 from mgw.upstream.wires.members import Members, open_object, splice_members
 from mgw.upstream.wires.wire import HostCall, ProviderWire, RequestEdits, VendorCall, own_call
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import JsonDocument
 from mgw.wire.json_spans import Edit
 
@@ -112,8 +113,11 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     """Take the model, which stands in the path, out of a body, and put the version of the API into it."""
     betas = choose_betas(headers, provider.betas, vendor_call.refused)
     kept = with_betas([pair for pair in headers if not _is_anthropics(pair[0].lower())], betas.kept)
+    dropped = dropped_names(betas)
+    if value_of(headers, USER_PROFILE) is not None:
+        dropped = (*dropped, USER_PROFILE.decode())
     if not body:
-        return RequestEdits((), kept, dropped_names(betas))
+        return RequestEdits((), kept, dropped)
     document, members = open_object(body)
     version = newer_version(headers)
     if version is None or VERSION in vendor_call.refused:
@@ -125,7 +129,7 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     refusable = betas.kept
     if version != _FIRST_VERSION and VERSION not in members:
         refusable = (*refusable, VERSION)
-    return RequestEdits(found, kept, dropped_names(betas), refusable)
+    return RequestEdits(found, kept, dropped, refusable)
 
 
 def _is_anthropics(name: bytes) -> bool:

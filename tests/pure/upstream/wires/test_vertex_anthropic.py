@@ -233,6 +233,13 @@ def test_no_other_header_of_anthropics_goes_on_even_if_it_is_forwarded() -> None
     assert edits("{}", headers, of).headers == [headers[0], headers[5], headers[6]]
 
 
+@pytest.mark.parametrize("body", ["{}", ""])
+def test_the_profile_of_a_user_has_no_place_there_and_is_reported(body: str) -> None:
+    headers = [(b"Anthropic-User-Profile-Id", b"u"), (b"anthropic-beta", b"one")]
+    found = edits(body, headers, provider(betas=[]))
+    assert found.dropped == ("anthropic-beta[one]", "anthropic-user-profile-id")
+
+
 # Refusals
 
 
