@@ -52,7 +52,8 @@ _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 BOUNDED_STRING: Final = rb'"(?:[^"\\]{1,4000}+|\\.){0,400}"'
 """A string of up to so many pieces between escapes; it may fail half-way, so it goes back a little."""
 _BOUNDED_STRING: Final = re.compile(BOUNDED_STRING, re.DOTALL)
-_SCALAR: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n,\]}]++', re.DOTALL)
+_WORD: Final = re.compile(rb"[^ \t\r\n,\]}]++")
+"""A number, ``true``, ``false`` or ``null``."""
 
 
 def skip_value(view: memoryview, start: int) -> int:
@@ -299,9 +300,12 @@ class JsonDocument:
         self._left -= 1
         if self._left < 0:
             raise GatewayError(Reason.MALFORMED, "the body has too many parts to be edited")
-        if self._text[start] in _OPENING:
+        first = self._text[start]
+        if first in _OPENING:
             return self._container_end(start)
-        match = _SCALAR.match(self._text, start)
+        if first == _QUOTE:
+            return string_end(self._text, self._view, start)
+        match = _WORD.match(self._text, start)
         assert match is not None, "the body has been checked"
         return match.end()
 
@@ -311,9 +315,7 @@ class JsonDocument:
         return self._text.rindex(closing, start, behind) + 1
 
     def _string(self, start: int) -> str:
-        match = _SCALAR.match(self._text, start)
-        assert match is not None, "the body has been checked"
-        literal = match[0]
+        literal = self._text[start : string_end(self._text, self._view, start)]
         if b"\\" not in literal:
             return str(literal[1:-1], "utf-8", "replace")
         return decode_string(literal)

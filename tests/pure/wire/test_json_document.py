@@ -172,6 +172,25 @@ def test_a_long_document_takes_no_long_time(start: bytes, unit: bytes, end: byte
     assert process_time() - begun < 2  # measured: 0.3 at the most
 
 
+@pytest.mark.parametrize("unit", [b"x", rb"\n"], ids=["text", "escapes"])
+@pytest.mark.parametrize(
+    ("body", "most"), [(b'{"a":"%b","b":0}', 5), (b'{"%b":0,"b":0}', 14)], ids=["value", "key"]
+)
+def test_the_end_of_a_long_string_is_found_as_fast_as_the_string_is_checked(
+    body: bytes, most: int, unit: bytes
+) -> None:
+    """A pattern takes ten times as long, and holds the interpreter meanwhile; keys are decoded besides."""
+    body %= unit * (8_000_000 // len(unit))
+    taken = []
+    for _ in range(3):
+        begun = process_time()
+        document = JsonDocument(body)
+        checked = process_time()
+        assert list(document.members(document.root))[-1] == "b"
+        taken.append((process_time() - checked) / (checked - begun))
+    assert min(taken) < most
+
+
 # --- cutting -----------------------------------------------------------------------------------------------
 
 
