@@ -80,10 +80,10 @@ def test_a_figure_has_its_command(target: str) -> None:
 
 def test_the_figures_of_the_front_page_are_those_of_the_pages() -> None:
     performance = (ROOT / "docs" / "performance.rst").read_text(encoding="utf-8")
-    assert '"CPU, 1 kB, 32 connections, µs/request", "nginx", "16.5", "96.7"' in performance
-    assert '"CPU, 1 kB, 4 connections, µs/request", "LiteLLM\'s proxy", "10,732.1", "106.4"' in performance
-    assert "97 µs with everything on (nginx 17 µs)" in README
-    assert "106 µs at 4 connections (LiteLLM 11 ms)" in README
+    assert '"CPU, 1 kB, 32 connections, µs/request", "nginx", "16.6", "102.6"' in performance
+    assert '"CPU, 1 kB, 4 connections, µs/request", "LiteLLM\'s proxy", "11,562.6", "120.0"' in performance
+    assert "103 µs with everything on (nginx 17 µs)" in README
+    assert "120 µs at 4 connections (LiteLLM 12 ms)" in README
     for figure in ("0 of 160 bodies changed", "0 of 4,414 fields lost"):
         assert figure in README
         assert figure in PAGE
