@@ -158,11 +158,10 @@ class Passthrough(Struct, eq=False):
             return BufferedResponse(partial(_unframed_whole, head))
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
-            headers = self.rewriter.headers(response_headers(head.headers))
-            if self._may_hold_urls(head):
-                complete = partial(_rewrite_body, head.status, headers, self.rewriter)
-                return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
-            lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+            rewritten = self._rewritten(head, self.rewriter)
+            if isinstance(rewritten, BufferedResponse):
+                return rewritten
+            lines = rewritten
         if head.status >= _FIRST_ERROR_STATUS:
             reason, lines = (overwritten(text, self.secrets()) for text in (reason, lines))
         is_proved = head.is_proved and lines is head.relayed_lines
@@ -205,6 +204,14 @@ class Passthrough(Struct, eq=False):
         if unframed and self.wired is not None:
             render = partial(_render_error, self.wired.client, self.wired.request_id)
         return hold_events(streaming, head, held, self.secrets(), render)
+
+    def _rewritten(self, head: ResponseHead, rewriter: UrlRewriter) -> bytes | BufferedResponse:
+        """Return the lines of a head with URLs that lead to the gateway; the whole, if its body has some."""
+        headers = rewriter.headers(response_headers(head.headers))
+        if self._may_hold_urls(head):
+            complete = partial(_rewrite_body, head.status, headers, rewriter)
+            return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
+        return b"".join([b"%b: %b\r\n" % pair for pair in headers])
 
     def _wired_refusal(self, wired: WiredRequest, head: ResponseHead) -> BufferedResponse:
         is_slow = self.estimate is not None and self.estimate.is_slow and head.status in UNCOUNTED
