@@ -183,15 +183,14 @@ class Passthrough(Struct, eq=False):
             content_length=head.content_length,
             is_proved=is_proved,
         )
-        answers = may_try_again and route.has_known_end
-        return self._held(streaming, head, is_answer=answers, unframed=unframed) if holds else streaming
+        return self._held(streaming, head, retries=may_try_again, unframed=unframed) if holds else streaming
 
     def _held(
         self,
         streaming: StreamingResponse,
         head: ResponseHead,
         *,
-        is_answer: bool,
+        retries: bool,
         unframed: bool,
     ) -> StreamingResponse:
         """Return a stream of which nothing goes out before it says something."""
@@ -199,6 +198,7 @@ class Passthrough(Struct, eq=False):
         events, inner = dialect_of(self.route.dialect).stream_events, streaming.body_filter
         early = self.early_stream
         pings = b"" if early is None else early.keepalive
+        is_answer = retries and self.route.has_known_end
         held = HeldEventsFilter(statuses, events, inner, is_array(head), is_answer, early_keepalive=pings)
         render = None
         if unframed and self.wired is not None:
