@@ -175,7 +175,7 @@ def _config_section(header: str) -> _Key | None:
     return (parts[0], True) if len(parts) == 1 else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Parser:
     """Reads one file, line by line."""
 

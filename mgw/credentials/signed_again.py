@@ -40,7 +40,7 @@ class AnotherTry(Struct, frozen=True):
     reason: Again
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SignedAgain:
     """How often requests were sent once more, by provider and reason."""
 

@@ -11,14 +11,14 @@ from zlib import crc32
 
 from twisted.web.http_headers import Headers
 
-from mgw.config.aws_profiles import read_shared_file
+from mgw.config.aws_profiles import read_profiles, read_shared_file
 from mgw.config.load import parse
 from mgw.credentials.aws.chain import find_key_source
 from mgw.credentials.aws.obtained import read_keys
 from mgw.credentials.aws.sts_response import read_texts
 from mgw.nouns.errors import GatewayError
 from mgw.upstream.refused_words import RefusedWords
-from mgw.upstream.wires.bedrock_answers import BedrockCount
+from mgw.upstream.wires.bedrock_answers import BedrockCount, _message_in
 from mgw.wire.event_stream import FrameReader
 
 _PROVIDER: Final = "providers: {a: {kind: bedrock, auth: aws, aws: {region: us-east-1, profile: p1}}}"
@@ -39,6 +39,19 @@ def _reads_file(size: int) -> bool:
         path = Path(folder, "credentials")
         path.write_bytes(b"#" * size)
         return _is_done(lambda: read_shared_file(str(path)), OSError)
+
+
+def _reads_header(size: int) -> bool:
+    """Whether the section of a profile with a header of this size is one."""
+    name = "p" * (size - len("profile "))
+    files = {"/h/.aws/config": f"[profile {name}]\nregion = eu-west-1\n".encode()}
+    return name in read_profiles({"HOME": "/h"}, files.get)
+
+
+def _quotes_exception(size: int) -> bool:
+    """Whether the message of an exception with a payload of this size is told."""
+    payload = b'{"message":"%b"}' % (b"x" * (size - len(b'{"message":""}')))
+    return _message_in(payload) is not None
 
 
 def _follows_roles(count: int) -> bool:
@@ -100,6 +113,7 @@ def _takes_lengths(headers: int, payload: int) -> bool:
 
 CLOUD_CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.aws_profiles.MAX_FILE_BYTES": _reads_file,
+    "mgw.config.aws_profiles._MAX_HEADER": _reads_header,
     "mgw.credentials.aws.chain.MAX_CHAIN": _follows_roles,
     "mgw.credentials.aws.obtained._MAX_DATE": _reads_date,
     "mgw.credentials.aws.sts_response.MAX_DEPTH": _nests,
@@ -107,6 +121,7 @@ CLOUD_CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.upstream.refused_words.MAX_MODELS": _remembers_models,
     "mgw.upstream.refused_words.MAX_WORDS": _remembers_words,
     "mgw.upstream.wires.bedrock_answers._MAX_COUNT": _reads_count,
+    "mgw.upstream.wires.bedrock_answers._MAX_EXCEPTION": _quotes_exception,
     "mgw.wire.event_stream.MAX_HEADER_BYTES": lambda size: _takes_lengths(size, 0),
     "mgw.wire.event_stream.MAX_PAYLOAD_BYTES": lambda size: _takes_lengths(0, size),
 }
