@@ -219,12 +219,14 @@ def test_however_sessions_end_nothing_is_left_of_them(simulator: SimulatorProces
         asyncio.run(play(gateway.port, WAYS[:1]))  # alone: what sessions need is imported
         asyncio.run(play(gateway.port, WAYS))
         wait_until(lambda: gateway.metric("mgw_sessions_in_flight") == 0, "the first ones to end")
+        gateway.signal(SIGHUP)
+        gateway.log(b"reloaded")  # and what a reload needs
         before = resident_bytes(gateway.process.pid)
         drawn = [draw.choice(WAYS) for _ in range(count)]
         asyncio.run(play(gateway.port, drawn))
         gateway.rewrite(gateway.config_file.read_text().replace("minutes: 60", "minutes: 0.01"))
         gateway.signal(SIGHUP)
-        gateway.log(b"reloaded")
+        wait_until(lambda: gateway.stderr.data.count(b"reloaded") > 1, "the reload")
         asyncio.run(play(gateway.port, limited := [LIMITED] * 20))
         events = gateway.events(count + len(WAYS) + 21)
         assert told(events) == expected([WAYS[0], *WAYS, *drawn, *limited])
