@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from secrets import token_hex
 from typing import Final, TypeVar
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -47,6 +48,11 @@ class Batch:
     """Whether the batch waits to be written."""
     tried: bool = False
     over: bool = False
+
+
+def new_key(microseconds: int) -> str:
+    """Return a key for a batch that begins at this Unix time."""
+    return f"{microseconds:016x}{token_hex(4)}"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -116,13 +122,13 @@ class BatchStore:
 
         self._run(self.spool.take_over, on_taken)
 
-    def close(self) -> None:
-        """Let go of the batches when all is done that was asked for."""
+    def close(self, then: Callable[[], None]) -> None:
+        """Let go of the batches when all is done that was asked for, and say so."""
         self._remove_all()
         if self._removal is not None:
             self._removal.cancel()
             self._removal = None
-        self._run(self.spool.close, lambda _: None)
+        self._run(self.spool.close, lambda _: then())
 
     def _remove_all(self) -> None:
         """Delete what is to be deleted, and what comes soon after it together: each time costs two waits."""

@@ -28,7 +28,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from secrets import token_hex
 from typing import Final
 
 from msgspec import Struct
@@ -39,7 +38,7 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.usage.batch_store import Batch, BatchStore
+from mgw.usage.batch_store import Batch, BatchStore, new_key
 from mgw.usage.spool_files import SinkSpool
 from mgw.usage.spool_room import SpoolRoom
 
@@ -169,7 +168,7 @@ class Outbox:
 
     def close(self) -> Deferred[None]:
         """Deliver what waits, and store what cannot be delivered."""
-        if self._ended:
+        if self._ended and not self._waiters:
             return succeed(None)
         waiter: Deferred[None] = Deferred(self._waiters.remove)
         self._waiters.append(waiter)
@@ -234,7 +233,7 @@ class Outbox:
             or batch.size + size > MAX_BATCH_BYTES
         ):
             self._last_key = max(self._last_key + 1, int(self.wall() * 1_000_000))
-            batch = Batch(_new_key(self._last_key))
+            batch = Batch(new_key(self._last_key))
             self._batches.append(batch)
         batch.unsaved += lines
         batch.count += len(lines)
@@ -380,6 +379,8 @@ class Outbox:
 
     def _store_rest(self) -> None:
         """Try no further; what is left is stored."""
+        if self._ended:
+            self._let_go()
         if not self._delivering or self._ended:
             return
         self._delivering = False
@@ -401,7 +402,7 @@ class Outbox:
         if self._ended:
             return
         self._ended = True
-        for timer in (self._flush_timer, self._retry_timer, self._take_over_timer, self._close_timer):
+        for timer in (self._flush_timer, self._retry_timer, self._take_over_timer):
             if timer is not None and timer.active():
                 timer.cancel()
         for batch in self._batches:
@@ -410,7 +411,14 @@ class Outbox:
         self._batches.clear()
         self._batched_events = 0
         self.room.outboxes.remove(self)
-        self._store.close()
+        self._store.close(self._let_go)
+        if self._close_timer is None or not self._close_timer.active():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Tell who waits: what was delivered is deleted, or the disk has had its time."""
+        if self._close_timer is not None and self._close_timer.active():
+            self._close_timer.cancel()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter.callback(None)
@@ -427,11 +435,6 @@ class Outbox:
                 waiting=self.waiting,
                 dropped=self.dropped,
             )
-
-
-def _new_key(microseconds: int) -> str:
-    """Return a key for a batch that begins at this Unix time."""
-    return f"{microseconds:016x}{token_hex(4)}"
 
 
 def _describe(failure: Failure) -> Result:

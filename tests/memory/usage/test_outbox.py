@@ -353,6 +353,38 @@ def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path) -> None
     assert harness.outbox.dropped == 0
 
 
+def test_a_stop_waits_until_what_was_delivered_is_deleted(tmp_path: Path) -> None:
+    disk = OnDemand()
+    harness = OutboxHarness(tmp_path, runner=disk)
+    finish(disk)
+    harness.record(0, 3)
+    harness.turn(1)
+    disk.go_on()
+    harness.turn(0)
+    finish(disk)
+    harness.turn(0)
+    closed = harness.outbox.close()
+    harness.turn(0)
+    while disk.waiting:
+        assert not closed.called, "it would be delivered again after the start"
+        disk.go_on()
+        harness.turn(0)
+    assert closed.called
+    assert len(harness.receiver.delivered) == 1
+    assert harness.stored() == []
+
+
+def test_a_stop_does_not_wait_for_a_disk_that_hangs(tmp_path: Path) -> None:
+    disk = OnDemand()
+    harness = OutboxHarness(tmp_path, runner=disk)
+    closed = harness.outbox.close()
+    harness.turn(1)
+    assert not closed.called
+    harness.turn(CLOSE_SECONDS - 1)
+    assert closed.called
+    assert not harness.clock.getDelayedCalls()
+
+
 @pytest.mark.parametrize("pieces", range(6))
 def test_a_stop_at_any_moment_of_the_disk_loses_nothing(tmp_path: Path, pieces: int) -> None:
     disk = OnDemand()
