@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.config.provider import HeadersSettings, Provider
+from mgw.config.provider import HeadersSettings
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.vocabulary import Kind, Operation
 from mgw.upstream.address import shown_address
 from mgw.upstream.wires.vertex_anthropic import WIRE
-from mgw.upstream.wires.wire import HostCall, RequestEdits, VendorCall, chat_call, probe_call
-from mgw.wire.headers import RawHeaders
-from mgw.wire.json_spans import apply_edits
+from mgw.upstream.wires.wire import HostCall, chat_call, probe_call
 from tests.pure.upstream.wires.test_bedrock import WHITE, objects, pairs
+from tests.support.asked_wires import AskedWire
 
 PATH: Final = "/v1/projects/p/locations/global/publishers/anthropic"
 HOST: Final = f"https://aiplatform.googleapis.com{PATH}"
@@ -26,27 +25,8 @@ VERSION: Final = '"anthropic_version":"vertex-2023-10-16"'
 BASE: Final = f"{PATH}/models/".encode()
 
 
-def provider(base_url: str = HOST, **more: Any) -> Provider:
-    return Provider(name="claude", kind=Kind.VERTEX_ANTHROPIC, base_url=base_url, **more)
-
-
-def asked(model: str, operation: Operation = Operation.CHAT, **more: Any) -> VendorCall:
-    return VendorCall(operation, b"POST", b"/messages", model=model, **more)
-
-
-def call(model: str, operation: Operation = Operation.CHAT, **more: Any) -> HostCall:
-    return WIRE.call(provider(), asked(model, operation, **more))
-
-
-def edits(
-    body: str, headers: RawHeaders | None = None, of: Provider | None = None, **more: Any
-) -> RequestEdits:
-    assert WIRE.edits is not None
-    return WIRE.edits(of or provider(), asked("m", **more), body.encode(), headers or [])
-
-
-def edited(body: str, headers: RawHeaders | None = None, **more: Any) -> str:
-    return apply_edits(body.encode(), edits(body, headers, **more).edits).decode()
+_ASKED: Final = AskedWire(WIRE, Kind.VERTEX_ANTHROPIC, HOST)
+provider, call, edits, edited = _ASKED.provider, _ASKED.call, _ASKED.edits, _ASKED.edited
 
 
 # Where a call goes
