@@ -163,7 +163,7 @@ class Passthrough(Struct, eq=False):
                 return rewritten
             lines = rewritten
         if head.status >= _FIRST_ERROR_STATUS:
-            reason, lines = (overwritten(text, self.secrets()) for text in (reason, lines))
+            reason, lines = self._without_secrets(reason, lines)
         is_proved = head.is_proved and lines is head.relayed_lines
         is_good_stream = stream and head.status < _FIRST_ERROR_STATUS
         holds = is_good_stream and (may_try_again or unframed) and not is_encoded(head)
@@ -204,6 +204,10 @@ class Passthrough(Struct, eq=False):
         if unframed and self.wired is not None:
             render = partial(_render_error, self.wired.client, self.wired.request_id)
         return hold_events(streaming, head, held, self.secrets(), render)
+
+    def _without_secrets(self, reason: bytes, lines: bytes) -> tuple[bytes, bytes]:
+        secrets = self.secrets()
+        return overwritten(reason, secrets), overwritten(lines, secrets)
 
     def _rewritten(self, head: ResponseHead, rewriter: UrlRewriter) -> bytes | BufferedResponse:
         """Return the lines of a head with URLs that lead to the gateway; the whole, if its body has some."""

@@ -39,7 +39,7 @@ _SIZES: Final = MappingProxyType({0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 1
 _WITH_LENGTH: Final = frozenset({6, _TEXT})
 
 
-class FrameReader:
+class AmazonFrameReader:
     """Cuts a body into frames; holds the bytes of one frame that is not complete."""
 
     __slots__ = ("_held", "_needed")

@@ -19,7 +19,7 @@ from mgw.credentials.aws.sts_response import read_texts
 from mgw.nouns.errors import GatewayError
 from mgw.upstream.refused_words import RefusedWords
 from mgw.upstream.wires.bedrock_answers import BedrockCount, _message_in
-from mgw.wire.event_stream import FrameReader
+from mgw.wire.event_stream import AmazonFrameReader
 
 _PROVIDER: Final = "providers: {a: {kind: bedrock, auth: aws, aws: {region: us-east-1, profile: p1}}}"
 _ROLE: Final = "arn:aws:iam::123456789012:role/r"
@@ -108,7 +108,7 @@ def _reads_count(size: int) -> bool:
 def _takes_lengths(headers: int, payload: int) -> bool:
     """Whether a frame with such lengths may follow."""
     summed = pack(">II", 16 + headers + payload, headers)
-    return _is_done(lambda: list(FrameReader().feed(summed + pack(">I", crc32(summed)))), GatewayError)
+    return _is_done(lambda: list(AmazonFrameReader().feed(summed + pack(">I", crc32(summed)))), GatewayError)
 
 
 CLOUD_CASES: Final[dict[str, Callable[[int], bool]]] = {

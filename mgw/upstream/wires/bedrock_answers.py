@@ -24,7 +24,7 @@ from mgw.dialects.stream import incomplete
 from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.nouns.vocabulary import DialectName
 from mgw.wire.amazon_errors import error_type, short_name
-from mgw.wire.event_stream import FrameReader, read_headers
+from mgw.wire.event_stream import AmazonFrameReader, read_headers
 from mgw.wire.headers import RawHeaders
 from mgw.wire.json_document import neutralize_surrogates
 
@@ -92,7 +92,7 @@ class BedrockEvents:
     __slots__ = ("_chunk_headers", "_frames", "_has_ended")
 
     def __init__(self) -> None:
-        self._frames = FrameReader()
+        self._frames = AmazonFrameReader()
         self._chunk_headers: bytes | None = None
         """The headers of frames with events, which are the same in each."""
         self._has_ended = False

@@ -18,8 +18,8 @@ from mgw.nouns.errors import Cause, GatewayError, Reason
 from mgw.wire.event_stream import (
     MAX_HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
+    AmazonFrameReader,
     Frame,
-    FrameReader,
     read_headers,
 )
 from tests.support.calls import count_calls
@@ -45,7 +45,7 @@ def encoded(headers: dict[str, tuple[int, bytes]]) -> bytes:
 
 
 def read(*pieces: bytes) -> list[Frame]:
-    reader = FrameReader()
+    reader = AmazonFrameReader()
     found = [one for piece in pieces for one in reader.feed(piece)]
     reader.finish()
     return found
@@ -61,7 +61,7 @@ def broken(*pieces: bytes) -> tuple[list[Frame], GatewayError]:
 
 
 def read_into(found: list[Frame], pieces: Iterable[bytes]) -> None:
-    reader = FrameReader()
+    reader = AmazonFrameReader()
     for piece in pieces:
         for one in reader.feed(piece):
             found.append(one)  # noqa: PERF402  what came before a break counts
@@ -160,7 +160,7 @@ def test_a_frame_without_an_end_takes_no_more_memory_than_it_may_have() -> None:
 
 def test_a_large_frame_in_small_pieces_takes_time_in_proportion() -> None:
     def seconds(size: int) -> float:
-        data, reader = frame(bytes(size)), FrameReader()
+        data, reader = frame(bytes(size)), AmazonFrameReader()
         began = process_time()
         for at in range(0, len(data), 16):
             list(reader.feed(data[at : at + 16]))
