@@ -187,6 +187,15 @@ class UnframedFilter(KeepaliveFilter):
         """Whether the last event has passed: nothing less shows an SDK that it has all."""
         return self._last_event is not None and self._last_event.passed
 
+    def finish(self) -> bytes:
+        """Nothing is held back.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the last event has not passed.
+        """
+        if not self.sent_last_event:
+            raise incomplete()
+        return PassthroughFilter.finish(self)
+
     def fail(self, error: GatewayError) -> bytes | None:
         """End the stream with an error event."""
         self._meter.finish()

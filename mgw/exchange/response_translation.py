@@ -109,11 +109,12 @@ class ResponseTranslation(ABC):
 
     @abstractmethod
     def client_response(
-        self, response: UpstreamResponse, *, may_try_again: bool
+        self, response: UpstreamResponse, *, may_try_again: bool, unframed: bool
     ) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :param may_try_again: whether a stream is held back until it says something.
+        :param unframed: whether it comes out of a host's frames.
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
 
@@ -210,6 +211,7 @@ class JsonTranslation(ResponseTranslation):
         response: UpstreamResponse,
         *,
         may_try_again: bool,  # noqa: ARG002  it is held back to its end
+        unframed: bool,  # noqa: ARG002  its end is that of its body
     ) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known."""
         return self.buffer(response, self.convert, stream=False)
@@ -258,7 +260,7 @@ class StreamTranslation(ResponseTranslation):
         )
 
     def client_response(
-        self, response: UpstreamResponse, *, may_try_again: bool
+        self, response: UpstreamResponse, *, may_try_again: bool, unframed: bool
     ) -> StreamingResponse | BufferedResponse:
         """Translate a stream piece by piece; replay as a stream what is none, once it is whole.
 
@@ -274,7 +276,7 @@ class StreamTranslation(ResponseTranslation):
             message = "the upstream compressed a stream although the request did not allow it"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         silent = SILENT_EVENTS if may_try_again else NO_EVENTS
-        body_filter = self._open_filter(silent)
+        body_filter = self._open_filter(silent, needs_end=unframed)
         retry_headers = _retry_headers(head)
         seconds = retry_after_of(head.headers) if retry_headers else None
         return StreamingResponse(
@@ -292,10 +294,11 @@ class StreamTranslation(ResponseTranslation):
             ),
         )
 
-    def _open_filter(self, silent: frozenset[type]) -> StreamFilter:
+    def _open_filter(self, silent: frozenset[type], *, needs_end: bool) -> StreamFilter:
         """Return what translates the stream.
 
         :param silent: events that say nothing yet, behind which another attempt is still possible.
+        :param needs_end: whether the stream is complete with its last event alone.
         """
         reader = self.reader()
         if self._renamed is not None:
@@ -309,6 +312,7 @@ class StreamTranslation(ResponseTranslation):
             self.last_event,
             silent,
             candidates=self.candidates,
+            needs_end=needs_end,
         )
 
     def _render_early_failure(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mgw.canonical.reply import Began, Broke, Counted, Ended, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
-from mgw.dialects.stream import StreamReader, StreamWriter
+from mgw.dialects.stream import StreamReader, StreamWriter, incomplete
 from mgw.dialects.tool_names import restore_names_in_events
 from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.received import Fault, stream_error
@@ -52,6 +52,9 @@ class StreamFilter:
     """The provider's own error, where it ended the stream."""
     candidates: int = 1
     """How many were asked for."""
+    needs_end: bool = False
+    """Whether nothing less than the provider's last event completes the stream: its host sends it in frames,
+    and says where they end."""
     ended: bool = False
     """Whether the provider's stream has had its last event."""
     finished: bool = False
@@ -62,7 +65,7 @@ class StreamFilter:
     @property
     def complete(self) -> bool:
         """Whether all of the response is there."""
-        has_all = self.ended or self.finished or self.candidates == 1
+        has_all = self.ended or (not self.needs_end and (self.finished or self.candidates == 1))
         return has_all and self.error is None and self._reader.complete
 
     @property
@@ -112,6 +115,8 @@ class StreamFilter:
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` where the provider's stream stopped before its end.
         """
+        if self.needs_end and not self.ended:
+            raise incomplete()
         translated = self._translate(self._reader.finish())
         return self._check(self._release(translated) + self._writer.finish())
 

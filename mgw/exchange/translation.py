@@ -145,9 +145,8 @@ class Translation:
         :param may_try_again: whether a stream is held back until it says something, not just until it begins.
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
-        if self.wired is not None:
-            self.wired.unframe(response)
-        return self.response.client_response(response, may_try_again=may_try_again)
+        unframed = self.wired is not None and self.wired.unframe(response)
+        return self.response.client_response(response, may_try_again=may_try_again, unframed=unframed)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -245,7 +245,9 @@ def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
         [],
         lambda raw, content_type: (raw, content_type, TokenUsage()),
     )
-    response = translation.client_response(cast("UpstreamResponse", refused), may_try_again=False)
+    response = translation.client_response(
+        cast("UpstreamResponse", refused), may_try_again=False, unframed=False
+    )
     assert isinstance(response, BufferedResponse), case.name
     full = response.complete(raw)
     headers = {name.decode(): value.decode() for name, value in full.headers if name != b"Content-Type"}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.signed_again import Again
+from mgw.exchange.relay import LAST_SECONDS
 from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
@@ -353,6 +354,57 @@ def test_a_stream_that_breaks_ends_with_an_error(end: list[bytes], error: str) -
     event = pipeline.event()
     assert (event.status, event.error) == (Outcome.UPSTREAM_ERROR, error)
     assert event.tokens_in == 7
+
+
+def end_in_order(pipeline: Pipeline) -> None:
+    pipeline.connection.send(b"0\r\n\r\n")
+
+
+def end_with_a_break(pipeline: Pipeline) -> None:
+    pipeline.connection.reset()
+
+
+def say_no_more(pipeline: Pipeline) -> None:
+    pipeline.clock.advance(LAST_SECONDS)
+
+
+def has_error(data: bytes) -> bool:
+    return b'"error"' in data.replace(b'"error":null', b"")
+
+
+ENDS: Final = [end_in_order, end_with_a_break, say_no_more]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["an end", "a break", "silence"])
+@pytest.mark.parametrize(("path", "body"), STREAMS)
+def test_without_its_last_event_a_stream_ends_with_an_error_for_clients_of_all_families(
+    path: str, body: bytes, end: Callable[[Pipeline], None]
+) -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask(path, body)
+    send_stream(pipeline, *FRAME[:-1], ends=False)
+    assert not client.finished
+    end(pipeline)
+    assert (client.status, client.finished, client.aborted) == (200, True, False)
+    assert b"Hello" in client.body
+    assert has_error(client.body.rstrip().rpartition(b"\n\n")[2])
+    assert b"[DONE]" not in client.body
+    event = pipeline.event()
+    assert (event.status, event.error) == (Outcome.UPSTREAM_ERROR, "truncated")
+    assert (event.tokens_in, event.tokens_out) == (7, 3)
+
+
+@pytest.mark.parametrize("end", ENDS, ids=["an end", "a break", "silence"])
+@pytest.mark.parametrize(("path", "body"), STREAMS)
+def test_with_its_last_event_a_stream_is_complete_however_its_body_ends(
+    path: str, body: bytes, end: Callable[[Pipeline], None]
+) -> None:
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask(path, body)
+    send_stream(pipeline, *FRAME, ends=False)
+    end(pipeline)
+    assert (client.finished, client.aborted, has_error(client.body)) == (True, False, False)
+    assert pipeline.event().status is Outcome.OK
 
 
 def test_a_connection_that_breaks_ends_a_stream_with_an_error() -> None:
