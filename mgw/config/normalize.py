@@ -28,7 +28,7 @@ from mgw.config.hooks import settle_hooks
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
-from mgw.config.provider import Provider
+from mgw.config.provider import Provider, is_on_vertex
 from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import listed, quote, shown, suggestion
 from mgw.config.settings import (
@@ -356,14 +356,21 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, c
 
 
 def _check_capabilities(provider: Provider, auth: AuthMode | None, path: Path, context: LoadContext) -> None:
-    kind, own = provider.kind, provider.own_capabilities
-    for capability in KINDS[kind].impossible:
+    kind, own, row = provider.kind, provider.own_capabilities, KINDS[provider.kind]
+    for capability in row.impossible:
         if getattr(own, capability):
             context.report.add(
                 (*path, capability.value),
                 f"a provider of kind {kind} cannot do {capability}: set it to false or leave it out",
             )
-    for capability in () if auth is None else AUTHS[auth].impossible - KINDS[kind].impossible:
+    for capability in row.impossible_on_vertex if is_on_vertex(row, provider.base_url) else ():
+        if getattr(own, capability):
+            context.report.add(
+                (*path, capability.value),
+                f"{capability} does not work on Vertex AI (publishers/google in base_url): "
+                "set it to false or leave it out",
+            )
+    for capability in () if auth is None else AUTHS[auth].impossible - row.impossible:
         if getattr(own, capability):
             context.report.add(
                 (*path, capability.value),

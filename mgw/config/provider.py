@@ -42,7 +42,7 @@ from mgw.config.translation import ChatTemplateName, ExtraFieldName, MaxTokensFi
 from mgw.nouns.kinds import KINDS, KindRow, enumerated, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import Capability, ChatTemplate, DialectName, Kind, MaxTokensField, TextApi
 
-_VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
+VERTEX: Final = re.compile("(?:^|/)publishers/google(?:/|$)")
 """A part of the path of an address of Gemini on Vertex AI."""
 
 
@@ -119,6 +119,11 @@ def _base_urls() -> str:
 def has_no_address(row: KindRow) -> bool:
     """Whether providers of a kind must say where their host is."""
     return row.base_url is None and row.regional_url is None
+
+
+def is_on_vertex(row: KindRow, base_url: str | None) -> bool:
+    """Whether the hosts of a kind are called as those of Vertex AI are at this address."""
+    return row.wire_on_vertex is not None and VERTEX.search(urlsplit(base_url or "").path) is not None
 
 
 def _kinds(having: Callable[[KindRow], object]) -> str:
@@ -271,6 +276,8 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     def capabilities(self) -> frozenset[Capability]:
         """Return the capabilities that are on."""
         found = self.own_capabilities.of(self.kind)
+        if self.is_vertex:
+            found -= self.row.impossible_on_vertex
         return found if self.auth is None else found - AUTHS[self.auth].impossible
 
     @cached_property
@@ -296,7 +303,7 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     @cached_property
     def is_vertex(self) -> bool:
         """Whether it is Gemini on Vertex AI, which its address says and nothing else (contract 8.30)."""
-        return self.kind is Kind.GEMINI and _VERTEX.search(urlsplit(self.base_url).path) is not None
+        return is_on_vertex(self.row, self.base_url)
 
     @property
     def max_tokens_field(self) -> MaxTokensField:

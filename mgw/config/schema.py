@@ -24,7 +24,7 @@ from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, URN, ClientAuth, Grant, OAuthSettings
-from mgw.config.provider import has_no_address
+from mgw.config.provider import VERTEX, has_no_address
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, KindRow, has_betas, kinds_where, of_chat
 from mgw.nouns.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
@@ -112,6 +112,14 @@ def _off(kind: Kind) -> Schema:
     """Return what a provider's capabilities must be where its kind cannot do all of them."""
     off = {capability.value: {"const": False} for capability in sorted(KINDS[kind].impossible)}
     return {"properties": {"capabilities": {"properties": off}}}
+
+
+def _off_on_vertex(kind: Kind) -> Schema:
+    """The same where its address is one of Vertex AI."""
+    off = {capability.value: {"const": False} for capability in sorted(KINDS[kind].impossible_on_vertex)}
+    address = {"properties": {"base_url": {"pattern": VERTEX.pattern}}, "required": ["base_url"]}
+    there: Schema = {"properties": {"capabilities": {"properties": off}}}
+    return {"if": {"allOf": [_spelled(kind), address]}, "then": there}
 
 
 def _versioned(kind: Kind) -> Schema:
@@ -307,6 +315,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             },
             *(_versioned(kind) for kind in kinds_where(lambda row: row.unversioned)),
             *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
+            *(_off_on_vertex(kind) for kind in kinds_where(lambda row: row.impossible_on_vertex)),
         ],
         "AwsSettings": _aws_rules(),
         "JsonlSettings": [

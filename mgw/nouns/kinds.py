@@ -92,6 +92,8 @@ class KindRow(Struct, frozen=True, kw_only=True, dict=True):
     """The module of :mod:`mgw.upstream.wires` that says how hosts are called; ``None``: like the vendor."""
     wire_on_vertex: str | None = None
     """The same where the address is one of Vertex AI."""
+    impossible_on_vertex: frozenset[Capability] = frozenset()
+    """What cannot be done there, in addition to :attr:`impossible`."""
     vendor: str = ""
     """The name of the vendor that runs these hosts; empty: anybody may."""
     host_suffix: str = ""
@@ -229,6 +231,7 @@ KINDS: Final = MappingProxyType(
                 dialects=(DialectName.GEMINI,),
                 chat_path="/models/{model}:generateContent",
                 wire_on_vertex="vertex_gemini",
+                impossible_on_vertex=frozenset({Capability.REALTIME}),
                 mistaken_names=("google_ai", "google_ai_studio", "ai_studio", "google_genai", "gemini_api"),
                 genai_name="gcp.gemini",
                 base_url="https://generativelanguage.googleapis.com/v1beta",

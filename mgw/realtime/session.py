@@ -274,8 +274,8 @@ class Session:
         family = exchange.route.default_family
         name = exchange.generation.config.defaults.get(family)
         provider = None if name is None else exchange.generation.config.providers[name]
-        if provider is None or Capability.REALTIME in provider.capabilities:
-            return
+        if provider is None or provider.is_vertex or Capability.REALTIME in provider.capabilities:
+            return  # on Vertex AI the first message may name another provider, which has them
         message = f"the capability realtime of provider {provider.name!r} is off"
         if self._messages.replaces_http:
             raise GatewayError(Reason.NO_WEBSOCKET, f"{message}: send an ordinary HTTP request")

@@ -198,9 +198,7 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     provider = target.provider
     needed = REQUIRED.get(route.modality)
     if needed is not None and needed not in provider.capabilities:
-        reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
-        message = f"the capability {needed} of provider {provider.name!r} is off"
-        raise GatewayError(reason, message, param="model")
+        raise _capability_off(provider, needed)
     if not is_translated(route, target):
         if route.native:
             return
@@ -216,6 +214,16 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     elif target.family is not route.family:
         message += f": it requires a provider of the {route.family} family"
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
+
+
+def _capability_off(provider: Provider, needed: Capability) -> GatewayError:
+    """Return the refusal of what a provider may not be used for; of realtime, it may be in a close frame."""
+    name = provider.name
+    if provider.is_vertex and needed in provider.row.impossible_on_vertex:
+        message = f"{needed} is not supported on Vertex AI: use the Gemini API, not provider {name!r}"
+        return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
+    reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
+    return GatewayError(reason, f"the capability {needed} of provider {name!r} is off", param="model")
 
 
 def _responses_off(route: Route, target: Target) -> GatewayError:

@@ -27,8 +27,8 @@ def call(provider: Provider, vendor_call: VendorCall) -> HostCall:
 
     :raises GatewayError: ``UNSUPPORTED_BY_KIND``: not below the address of a publisher.
     """
-    goes = vendor_call.from_origin or vendor_call.operation is Operation.MODELS
-    if not goes and (vendor_call.prefix or not _METHOD(vendor_call.path)):
+    is_list = vendor_call.operation is Operation.MODELS
+    if not is_list and (vendor_call.prefix or not _METHOD(vendor_call.path)):
         message = "Gemini on Vertex AI serves the methods of models only"
         if _FILES(vendor_call.path):
             message += (

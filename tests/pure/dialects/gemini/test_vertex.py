@@ -9,10 +9,12 @@ import pytest
 
 from mgw.canonical.conversation import Conversation, Role, Text, Tool, ToolCall, ToolResult, Turn
 from mgw.config.load import parse
+from mgw.config.problems import ConfigError
+from mgw.config.provider import Provider
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.gemini import PROVIDER
 from mgw.dialects.models import Models, OverrideRow
-from mgw.nouns.vocabulary import Family, Kind
+from mgw.nouns.vocabulary import Capability, Family, Kind
 
 OLD = "gemini-2.5-flash"
 NEW = "gemini-3-pro-preview"
@@ -84,3 +86,18 @@ def test_only_the_path_of_the_address_says_that_a_provider_is_vertex(
 ) -> None:
     config = parse(f'providers: {{p: {{kind: {kind}, base_url: "{base_url}", api_key: k}}}}', "mgw.yaml", {})
     assert config.providers["p"].is_vertex is is_vertex
+
+
+def test_gemini_on_vertex_has_no_realtime_sessions() -> None:
+    def parsed(block: str) -> Provider:
+        return parse(f"providers: {{p: {{{block}}}}}", "mgw.yaml", {}).providers["p"]
+
+    at = 'kind: gemini, base_url: "https://h/v1/{}", api_key: k'
+    there, elsewhere = at.format("publishers/google"), at.format("publishers/googled")
+    for block in (there, f"{there}, capabilities: {{realtime: false}}"):
+        assert parsed(block).capabilities == parsed(elsewhere).capabilities - {Capability.REALTIME}
+    assert Capability.REALTIME in parsed(elsewhere).capabilities
+    with pytest.raises(ConfigError) as caught:
+        parsed(f"{there}, capabilities: {{realtime: true}}")
+    [problem] = caught.value.problems
+    assert "capabilities.realtime: realtime does not work on Vertex AI" in str(problem)

@@ -70,6 +70,13 @@ def test_what_has_no_place_there_is_refused(path: bytes) -> None:
     assert "fileData" not in caught.value.message
 
 
+def test_sessions_of_the_live_api_are_refused() -> None:
+    path = b"/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+    with pytest.raises(GatewayError) as caught:
+        call(path, from_origin=True)
+    assert caught.value.reason is Reason.UNSUPPORTED_BY_KIND
+
+
 @pytest.mark.parametrize(
     ("path", "prefix"),
     [(b"/files", b""), (b"/files/x", b""), (b"/files:register", b""), (b"/files", b"/upload")],
