@@ -198,7 +198,7 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     provider = target.provider
     needed = REQUIRED.get(route.modality)
     if needed is not None and needed not in provider.capabilities:
-        raise _capability_off(provider, needed)
+        raise _capability_off(route, target, needed)
     if not is_translated(route, target):
         if route.native:
             return
@@ -216,10 +216,12 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
 
 
-def _capability_off(provider: Provider, needed: Capability) -> GatewayError:
+def _capability_off(route: Route, target: Target, needed: Capability) -> GatewayError:
     """Return the refusal of what a provider may not be used for; of realtime, it may be in a close frame."""
-    name = provider.name
+    provider, name = target.provider, target.provider.name
     if provider.is_vertex and needed in provider.row.impossible_on_vertex:
+        if is_translated(route, target):
+            return _no_bridge(route, target)
         message = f"{needed} is not supported on Vertex AI: use the Gemini API, not provider {name!r}"
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
     reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF

@@ -36,13 +36,16 @@ from mgw.upstream.wires.betas import (
     newer_version,
     refused_words,
 )
-from mgw.upstream.wires.members import open_object, splice_members
+from mgw.upstream.wires.members import Members, open_object, splice_members
 from mgw.upstream.wires.wire import Framing, HostCall, ProviderWire, RequestEdits, VendorCall
 from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.json_document import JsonDocument
 from mgw.wire.json_spans import Edit, apply_edits
 from mgw.wire.media_types import AMAZON_EVENT_STREAM, EVENT_STREAM, JSON, is_amazon_event_stream
 
 _CUT: Final = ("model", "stream")
+_BETAS: Final = "anthropic_beta"
+_NAMES: Final = Decoder(list[str])
 _FIRST_VERSION: Final = "bedrock-2023-05-31"
 _SENT_HEADERS: Final = frozenset({b"user-agent", b"traceparent", b"tracestate", b"baggage"})
 _OWN_HEADERS: Final = frozenset({b"content-type", b"content-encoding", b"accept", b"accept-encoding"})
@@ -124,13 +127,14 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     if not body:
         return RequestEdits((), kept)
     document, members = open_object(body)
-    betas = choose_betas(headers, provider.betas, vendor_call.refused)
+    in_body = _stated_betas(document, members)
+    betas = choose_betas(headers, provider.betas, vendor_call.refused, in_body=in_body)
     version = newer_version(headers) if vendor_call.newer_versions else None
     if version is None or VERSION in vendor_call.refused:
         version = _FIRST_VERSION
     added: dict[str, object] = {VERSION: version}
     if betas.kept:
-        added["anthropic_beta"] = betas.kept
+        added[_BETAS] = betas.kept
     profile = value_of(headers, USER_PROFILE)
     if profile is not None:
         added["user_profile_id"] = profile.decode("latin-1")
@@ -138,13 +142,24 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
     if counts:
         added["max_tokens"] = 1
     found: list[Edit] = splice_members(document, members, added, _CUT)
-    refusable = () if "anthropic_beta" in members else betas.kept
+    refusable = betas.kept
     if version != _FIRST_VERSION and VERSION not in members:
         refusable = (*refusable, VERSION)
     if counts:
         wrapped = b'{"input":{"invokeModel":{"body":"%b"}}}' % b64encode(apply_edits(body, found))
         found = [((0, len(body)), wrapped)]
     return RequestEdits(found, kept, dropped_names(betas), refusable)
+
+
+def _stated_betas(document: JsonDocument, members: Members) -> frozenset[str] | None:
+    """Return the betas that a body states itself; ``None``: it states none."""
+    nodes = members.get(_BETAS)
+    if not nodes:
+        return None
+    try:
+        return frozenset(_NAMES.decode(document.raw(nodes[-1])))
+    except MsgspecError:  # the host's to refuse
+        return frozenset()
 
 
 def _headers(provider: Provider, vendor_call: VendorCall, headers: RawHeaders) -> RawHeaders:

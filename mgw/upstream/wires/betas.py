@@ -56,18 +56,23 @@ def choose_betas(
     refused: Set[str] = frozenset(),
     *,
     other_names: Mapping[str, str] = OTHER_NAMES,
+    in_body: Set[str] | None = None,
 ) -> Betas:
     """Return which of the betas in some headers go on.
 
     :param patterns: of the names that the operator lets pass.
     :param refused: names that the model did not take of late.
     :param other_names: what the host calls some of them.
+    :param in_body: the names that the body states, beside which no others go on; ``None``: it states none.
     """
     kept: dict[str, None] = {}
     dropped: dict[str, None] = {}
     for stated in _stated(headers):
         name = other_names.get(stated, stated)
-        if name in refused or not _matches(name, patterns):
+        if in_body is not None:
+            if name not in in_body and stated not in in_body:
+                dropped[stated] = None
+        elif name in refused or not _matches(name, patterns):
             dropped[stated] = None
         else:
             kept[name] = None

@@ -59,3 +59,9 @@ def test_a_first_message_may_name_another_provider() -> None:
     harness = SessionHarness(f"{LIVE}?key=edge", CONFIG)
     harness.channel.dataReceived(setup("models/gem/m"))
     assert harness.provider.received.startswith(f"GET {LIVE} HTTP/1.1\r\n".encode())
+
+
+def test_a_session_of_another_family_is_refused_as_everywhere_else() -> None:
+    harness = SessionHarness("/v1/realtime?model=vertex/m", CONFIG)
+    assert harness.status() == 501
+    assert b'"unsupported_realtime_bridge"' in harness.received()

@@ -256,9 +256,27 @@ def test_betas_go_into_the_body_and_the_others_are_reported() -> None:
     assert found.refusable == ("two",)
 
 
-def test_betas_that_stand_in_the_body_are_the_clients() -> None:
-    found = edits('{"anthropic_beta":["x"]}', [(b"anthropic-beta", b"one")])
-    assert (found.edits[0][1], found.refusable) == (f"{VERSION},".encode(), ())
+@pytest.mark.parametrize(
+    ("stated", "dropped"),
+    [
+        ('["x"]', ["one", "two", "advanced-tool-use-2025-11-20"]),
+        ('["two", "x"]', ["one", "advanced-tool-use-2025-11-20"]),
+        ('["tool-search-tool-2025-10-19"]', ["one", "two"]),
+        ('["advanced-tool-use-2025-11-20"]', ["one", "two"]),
+        ("[]", ["one", "two", "advanced-tool-use-2025-11-20"]),
+        ("null", ["one", "two", "advanced-tool-use-2025-11-20"]),
+        ('["two"],"anthropic_beta":[1]', ["one", "two", "advanced-tool-use-2025-11-20"]),
+        ('["one"],"anthropic_beta":["two"]', ["one", "advanced-tool-use-2025-11-20"]),
+    ],
+)
+def test_betas_that_stand_in_the_body_are_the_clients_and_others_are_reported(
+    stated: str, dropped: list[str]
+) -> None:
+    headers = [(b"anthropic-beta", b"one,two,one"), (b"anthropic-beta", b"advanced-tool-use-2025-11-20")]
+    for of in (provider(), provider(betas=["t*"])):
+        found = edits(f'{{"anthropic_beta":{stated}}}', headers, of)
+        assert (found.edits[0][1], found.refusable) == (f"{VERSION},".encode(), ())
+        assert found.dropped == tuple(f"anthropic-beta[{name}]" for name in dropped)
 
 
 @pytest.mark.parametrize(
