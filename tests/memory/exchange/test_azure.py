@@ -110,6 +110,22 @@ def test_a_token_goes_as_a_bearer_token() -> None:
     assert values_of(headers, b"api-key") == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("azure_openai", "max_completion_tokens"), ("openai_compat", "max_tokens")]
+)
+@pytest.mark.parametrize(("path", "body"), CLIENTS[:2])
+def test_the_v1_api_takes_a_token_from_either_kind_which_differ_in_the_limit_of_translated_requests(
+    kind: str, limit: str, path: str, body: bytes
+) -> None:
+    settings = text_of(V1, f"auth: bearer, api_key: {KEY}").replace("azure_openai", kind)
+    line, headers, sent = asked(settings, path, body)
+    assert line == b"POST /openai/v1/chat/completions HTTP/1.1"
+    assert values_of(headers, b"authorization") == [b"Bearer " + KEY.encode()]
+    assert values_of(headers, b"api-key") == []
+    if path == "/v1/messages":
+        assert json.loads(sent).keys() & {"max_tokens", "max_completion_tokens"} == {limit}
+
+
 def test_a_clients_own_key_goes_as_it_came_or_in_the_header_of_the_kind() -> None:
     for scheme, name, value in ((b"Bearer", b"authorization", b"Bearer k-1"), (None, b"api-key", b"k-1")):
         key = ClientKey(Secret("k-1"), scheme, Family.OPENAI)
