@@ -149,8 +149,8 @@ class AddTaken(ChannelMessage, frozen=True):
 
 
 class TokenQuestion(ChannelMessage, frozen=True):
-    """What token has an identity? Answered with :class:`TokenAnswer`, :class:`TokenFailure`, or
-    :class:`Failed` where no provider of the configuration has that identity.
+    """What token has an identity? Answered with :class:`TokenAnswer`, :class:`TokenFailure`,
+    :class:`TokenPending`, or :class:`Failed` where no provider of the configuration has that identity.
     """
 
     identity: str
@@ -178,6 +178,10 @@ class TokenFailure(ChannelMessage, frozen=True):
 
     message: str
     detail: str
+
+
+class TokenPending(ChannelMessage, frozen=True):
+    """It is being obtained, and takes long: ask again."""
 
 
 class SessionNews(ChannelMessage, frozen=True):
@@ -218,6 +222,7 @@ AnyMessage = (
     | TokenQuestion
     | TokenAnswer
     | TokenFailure
+    | TokenPending
     | SessionNews
     | AccountCooldown
 )

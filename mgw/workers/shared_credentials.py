@@ -5,6 +5,7 @@
     worker                                 supervisor
       the token ends soon ──── question ───► its token is good: that one
       401 ──── question, names the token ──► it has another one: that one, else a new one, once for all
+      the same question again ◄── pending ── it takes long: each role of a chain has its own request
 
 The supervisor has built the same configuration, so a digest of what is configured says which token is meant.
 It knows no such identity for a moment while a reload is under way: then a worker gets a token itself.  It
@@ -17,16 +18,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from mgw.credentials.renewed_token import SharedFetch, TokenFetch, token_digest
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.nouns.secret import Secret
 from mgw.workers.channel import ChannelError, RequestSender
-from mgw.workers.messages import ChannelMessage, Failed, TokenAnswer, TokenFailure, TokenQuestion
+from mgw.workers.messages import (
+    ChannelMessage,
+    Failed,
+    TokenAnswer,
+    TokenFailure,
+    TokenPending,
+    TokenQuestion,
+)
 
 ANSWER_SECONDS: Final = 25.0
 """How long the supervisor has to answer: longer than a token endpoint has."""
+PENDING_SECONDS: Final = 15.0
+"""After how long it answers that the token is still being obtained, so that a worker can tell a supervisor at
+work from one that hangs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +52,7 @@ class SupervisorTokens:
 
         async def ask(refused: Secret | None, at_once: bool) -> TokenResponse:  # noqa: FBT001  (a protocol's)
             digest = None if refused is None else token_digest(refused)
-            try:
-                answer = await self.channel.ask(TokenQuestion(identity, digest, at_once), ANSWER_SECONDS)
-            except ChannelError as error:
-                answer = Failed(str(error))
+            answer = await self._answer(TokenQuestion(identity, digest, at_once))
             match answer:
                 case TokenAnswer(token, seconds, further):
                     return TokenResponse(Secret(token), seconds, further=tuple(map(Secret, further)))
@@ -56,13 +65,39 @@ class SupervisorTokens:
 
         return ask
 
+    async def _answer(self, question: TokenQuestion) -> ChannelMessage:
+        """Ask as long as the supervisor says that it is at work; each of its own requests has a limit."""
+        answer: ChannelMessage = TokenPending()
+        while isinstance(answer, TokenPending):
+            try:
+                answer = await self.channel.ask(question, ANSWER_SECONDS)
+            except ChannelError as error:
+                answer = Failed(str(error))
+        return answer
+
 
 def answer_token_question(question: TokenQuestion, sources: CredentialSources) -> Deferred[ChannelMessage]:
-    """Fire with the token that a worker asks for, or with why there is none.
+    """Fire with the token that a worker asks for, with why there is none, or with that it takes long.
 
     :param sources: of the supervisor's process.
     """
-    return Deferred.fromCoroutine(_answer(question, sources))
+    answering = Deferred.fromCoroutine(_answer(question, sources))
+    found: Deferred[ChannelMessage] = Deferred(lambda _: answering.cancel())
+
+    def on_limit() -> None:
+        found.callback(TokenPending())
+        answering.cancel()  # one who waits for a renewal leaves it under way
+
+    limit = sources.clock.callLater(PENDING_SECONDS, on_limit)
+
+    def on_answer(answer: ChannelMessage | Failure) -> None:
+        if limit.active():
+            limit.cancel()
+        if not found.called:
+            found.callback(answer)  # a failure as well
+
+    _ = answering.addBoth(on_answer)
+    return found
 
 
 async def _answer(question: TokenQuestion, sources: CredentialSources) -> ChannelMessage:

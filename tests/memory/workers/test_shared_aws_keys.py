@@ -8,14 +8,17 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.aws.found_keys import FoundKeys
+from mgw.credentials.aws.keys import KeySource
 from mgw.credentials.aws.source import AwsCredentials
 from mgw.credentials.provider import Credential
 from mgw.credentials.token_request import TokenRequestError
+from mgw.workers.channel import ChannelError
 from mgw.workers.messages import ChannelMessage, TokenAnswer, TokenQuestion
-from mgw.workers.shared_credentials import SupervisorTokens, answer_token_question
+from mgw.workers.shared_credentials import ANSWER_SECONDS, SupervisorTokens, answer_token_question
 from tests.support.aws_keys import (
     CONTAINER,
     EXPIRED,
+    FIXED,
     INSTANCE,
     METADATA,
     STS,
@@ -140,6 +143,71 @@ def test_a_chain_is_renewed_by_the_supervisor_alone(service: Service) -> None:
     assert secret_of(result_of(waiting)) == "canary-secret-2"
     assert not hosts.posts(STS)
     assert not hosts.posts(METADATA)
+
+
+@dataclass
+class SlowService(Service):
+    """The same with the limits of a channel."""
+
+    hangs: bool = False
+
+    def ask(self, question: ChannelMessage, seconds: float) -> Deferred[ChannelMessage]:
+        """Answer in time, or not at all."""
+        answer = Deferred() if self.hangs else super().ask(question, seconds)
+        asked: Deferred[ChannelMessage] = Deferred()
+        limit = self.hosts.clock.callLater(seconds, asked.errback, ChannelError("no answer"))
+
+        def on_answer(message: ChannelMessage) -> None:
+            limit.cancel()
+            asked.callback(message)
+
+        _ = answer.addCallback(on_answer)
+        return asked
+
+
+def advance(service: Service, seconds: int) -> None:
+    for _ in range(seconds):
+        service.hosts.clock.advance(1)
+
+
+@pytest.mark.parametrize("good", [True, False], ids=["keys", "none"])
+def test_a_worker_waits_for_a_chain_of_roles_as_long_as_the_supervisor_is_at_work(*, good: bool) -> None:
+    service, roles = SlowService(), 5
+    chain: KeySource = FIXED
+    for number in range(roles):
+        chain = assumed(chain, f"arn:aws:iam::123456789012:role/r{number}")
+    found = FoundKeys(chain)
+    credentials(service.hosts.sources, found)
+    workers = [service.worker(found) for _ in range(2)]
+    waiting = [obtain(own) for _, own in workers]
+    for number in range(roles):
+        advance(service, 19)  # STS may take 20 s for each
+        if good or number < roles - 1:
+            service.hosts.newest(STS).answer(role_xml(number))
+        else:
+            service.hosts.newest(STS).answer(error_xml("AccessDenied"), 403)
+    assert len(service.hosts.posts(STS)) == roles
+    assert not any(hosts.posts(STS) for hosts, _ in workers)
+    for waiter in waiting:
+        if good:
+            assert secret_of(result_of(waiter)) == f"canary-secret-{roles - 1}"
+        else:
+            with pytest.raises(TokenRequestError, match="AccessDenied"):
+                result_of(waiter)
+    assert "TokenPending" in {type(answer).__name__ for answer in service.answers}
+
+
+def test_a_worker_whose_supervisor_hangs_waits_no_longer_than_for_one_answer() -> None:
+    service = SlowService()
+    credentials(service.hosts.sources, ROLE)
+    hosts, found = service.worker(ROLE)
+    service.hangs = True
+    waiting = obtain(found)
+    advance(service, int(ANSWER_SECONDS) - 1)
+    assert not hosts.posts(STS)
+    advance(service, 1)
+    hosts.newest(STS).answer(role_xml(1))
+    assert secret_of(result_of(waiting)) == "canary-secret-1"
 
 
 def test_a_failure_is_the_same_in_the_worker(service: Service) -> None:
