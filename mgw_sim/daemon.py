@@ -33,7 +33,7 @@ class Options(usage.Options):
         self["aws_keys"] = ()
 
     def opt_aws(self, text: str) -> None:
-        """KEYID:SECRET[:TOKEN] of AWS with which requests are to be signed; may be repeated"""
+        """KEYID:SECRET[:TOKEN][@REGION] of AWS with which requests are to be signed; may be repeated"""
         try:
             key: KeyPair = read_key(text)
         except ValueError as error:

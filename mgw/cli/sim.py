@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--aws",
-        metavar="KEYID:SECRET[:TOKEN]",
+        metavar="KEYID:SECRET[:TOKEN][@REGION]",
         action="append",
         default=[],
         help="a key of AWS; all requests must then be signed with one (may be repeated)",

@@ -14,7 +14,7 @@ from typing import Final
 
 from mgw_sim.api import ApiError
 from mgw_sim.aws.errors import AwsError
-from mgw_sim.aws.signature import KeyPair, read_signature, verify
+from mgw_sim.aws.signature import KeyPair, Scope, read_signature, verify
 from mgw_sim.faults import Faults
 from mgw_sim.recording import RecordedRequest
 
@@ -24,15 +24,19 @@ MAX_KEYS: Final = 10_000
 MODEL_SERVICES: Final = frozenset({"bedrock", "bedrock-mantle", "aws-external-anthropic"})
 BEDROCK: Final = frozenset({"bedrock"})
 STS: Final = frozenset({"sts"})
+_REGION: Final = re.compile(r"@([a-z]{2,8}(?:-[a-z]{2,16}){1,3}-[0-9]{1,2})\Z")
 _SKEW: Final = re.compile(r"skew-(-?\d{1,8})")
 
 
 def read_key(text: str) -> KeyPair:
-    """Read ``KEYID:SECRET`` or ``KEYID:SECRET:TOKEN``.  Raises ValueError."""
+    """Read ``KEYID:SECRET`` or ``KEYID:SECRET:TOKEN``, with ``@REGION`` behind it.  Raises ValueError."""
+    region = None
+    if (found := _REGION.search(text)) is not None:  # secrets and tokens of AWS have no @
+        text, region = text[: found.start()], found[1]
     key_id, secret, token = [*text.split(":", 2), ""][:3] if ":" in text else ("", "", "")
     if not re.fullmatch(r"[\w-]+", key_id) or not secret:
-        raise ValueError("expected KEYID:SECRET or KEYID:SECRET:TOKEN")
-    return KeyPair(key_id, secret, token or None)
+        raise ValueError("expected KEYID:SECRET or KEYID:SECRET:TOKEN, and @REGION behind it if it matters")
+    return KeyPair(key_id, secret, token or None, region=region)
 
 
 @dataclass(slots=True)
@@ -94,7 +98,8 @@ class AwsAuthority:
 
     def _key_id(self, request: RecordedRequest, faults: Faults, services: frozenset[str]) -> str | None:
         if self.verifies:
-            return verify(request, self.find, self._clock(faults), services).key_id
+            regions = frozenset({key.region for key in self.fixed if key.region is not None})
+            return verify(request, self.find, self._clock(faults), Scope(services, regions)).key_id
         for name, value in request.headers:
             signature = read_signature(value) if name.lower() == "authorization" else None
             if signature is not None:

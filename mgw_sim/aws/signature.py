@@ -32,6 +32,8 @@ class KeyPair(Struct, frozen=True):
     token: str | None = None
     expires: float | None = None
     """Unix seconds; None: never."""
+    region: str | None = None
+    """The region that its requests must be signed for; None: any."""
 
 
 class Signature(Struct, frozen=True):
@@ -54,13 +56,19 @@ def read_signature(authorization: str) -> Signature | None:
     return Signature(key_id, date, region, service, tuple(names.split(";")), digest)
 
 
-def verify(
-    request: RecordedRequest, find_key: Callable[[str], KeyPair | None], now: float, services: frozenset[str]
-) -> KeyPair:
-    """Return the key that a request is signed with.
+class Scope(Struct, frozen=True):
+    """What a host takes signatures for."""
 
-    ``services`` are the signing names that the host takes.  Raises AwsError.
-    """
+    services: frozenset[str]
+    """The signing names."""
+    regions: frozenset[str] = frozenset()
+    """Empty: any."""
+
+
+def verify(
+    request: RecordedRequest, find_key: Callable[[str], KeyPair | None], now: float, scope: Scope
+) -> KeyPair:
+    """Return the key that a request is signed with.  Raises AwsError."""
     authorization = _one(request, "authorization")
     if authorization is None:
         raise AwsError("MissingAuthenticationTokenException", "Missing Authentication Token")
@@ -69,7 +77,8 @@ def verify(
         message = "Authorization header requires 'Credential', 'SignedHeaders' and 'Signature' parameters."
         raise AwsError("InvalidSignatureException", message)
     _check_headers(request, signature)
-    _check_scope(request, signature, now, services)
+    _check_scope(signature, scope)
+    _check_time(request, signature, now)
     key = find_key(signature.key_id)
     if key is None or key.token != _one(request, "x-amz-security-token"):
         raise AwsError(
@@ -102,13 +111,18 @@ def _check_headers(request: RecordedRequest, signature: Signature) -> None:
         raise AwsError("InvalidSignatureException", message)
 
 
-def _check_scope(
-    request: RecordedRequest, signature: Signature, now: float, services: frozenset[str]
-) -> None:
-    """The time and the service of the signature are those of this host."""
-    if signature.service not in services:
-        message = f"Credential should be scoped to correct service: '{min(services)}'."
+def _check_scope(signature: Signature, scope: Scope) -> None:
+    """The region and the service of the signature are those of this host."""
+    if scope.regions and signature.region not in scope.regions:
+        message = f"Credential should be scoped to a valid region, not '{signature.region}'. "
         raise AwsError("InvalidSignatureException", message)
+    if signature.service not in scope.services:
+        message = f"Credential should be scoped to correct service: '{min(scope.services)}'."
+        raise AwsError("InvalidSignatureException", message)
+
+
+def _check_time(request: RecordedRequest, signature: Signature, now: float) -> None:
+    """The time of the signature is that of this host."""
     stamp = _one(request, "x-amz-date") or ""
     try:
         signed_at = datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()

@@ -51,11 +51,11 @@ def claude(amazon: SimulatorProcess, secret: str = SECRET, **more: str) -> anthr
 
 
 def client(
-    amazon: SimulatorProcess, service: str, path: str = "", **keys: str
+    amazon: SimulatorProcess, service: str, path: str = "", region: str = REGION, **keys: str
 ) -> Any:  # botocore has no types
     wanted = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET} | keys
     config = Config(retries={"total_max_attempts": 1})
-    return boto3.client(service, region_name=REGION, endpoint_url=amazon.url + path, config=config, **wanted)
+    return boto3.client(service, region_name=region, endpoint_url=amazon.url + path, config=config, **wanted)
 
 
 def ask(amazon: SimulatorProcess, text: str = "Hello", model: str = MODEL) -> str:
@@ -313,6 +313,18 @@ class TestKeys:
         )
         with pytest.raises(ClientError, match="ExpiredToken"):
             runtime.list_foundation_models()
+
+
+def test_a_signature_for_another_region_is_refused_where_there_is_one() -> None:
+    refusal = r"scoped to a valid region, not 'us-east-1'"
+    with start_simulator(f"{KEY}:{SECRET}@eu-west-1") as amazon:
+        with pytest.raises(ClientError, match=rf"\(InvalidSignatureException\).*{refusal}"):
+            client(amazon, "bedrock").list_foundation_models()
+        role = {"RoleArn": "arn:aws:iam::123456789012:role/llm", "RoleSessionName": "test"}
+        with pytest.raises(ClientError, match=rf"\(SignatureDoesNotMatch\).*{refusal}"):
+            client(amazon, "sts", "/sim-aws/sts").assume_role(**role)
+        there = client(amazon, "bedrock", region="eu-west-1")
+        assert there.list_foundation_models()["modelSummaries"]
 
 
 @pytest.mark.parametrize("path", ["sts", "container/role", "imds/latest/api/token"])

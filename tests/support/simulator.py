@@ -172,7 +172,7 @@ class SimulatorProcess:
 def start_simulator(*aws_keys: str) -> Iterator[SimulatorProcess]:
     """Start a simulator on a free port; it is stopped at the end of the block.
 
-    :param aws_keys: ``KEYID:SECRET[:TOKEN]``, with which requests are to be signed.
+    :param aws_keys: ``KEYID:SECRET[:TOKEN][@REGION]``, with which requests are to be signed.
     """
     options = [f"--aws={key}" for key in aws_keys]
     process = fork_program(
