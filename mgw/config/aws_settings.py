@@ -15,7 +15,7 @@ from pydantic import WithJsonSchema
 
 from mgw.config.aws_hosts import is_region
 from mgw.config.checks import ADDRESS, KEY, checked_sts_url, text_like
-from mgw.config.field_types import Name, Text, Variable, key_or
+from mgw.config.field_types import Text, Variable, key_or
 from mgw.config.quoting import quote
 from mgw.config.settings_base import NotInFile, Omittable, Settings, check_with, expect, setting
 from mgw.nouns.secret import Secret
@@ -40,6 +40,8 @@ _SECRETS: Final = (
 
 _ROLE: Final = "arn:[^:]+:iam::[0-9]{12}:role/[!-~]+"
 _ROLE_ARN: Final = re.compile(_ROLE)
+_SERVICE: Final = "[A-Za-z0-9-]+"
+_SERVICE_NAME: Final = re.compile(_SERVICE)
 _SESSION: Final = "[A-Za-z0-9_+=,.@-]{2,64}"
 _SESSION_NAME: Final = re.compile(_SESSION)
 
@@ -73,6 +75,13 @@ def checked_region(text: str) -> str:
     return text
 
 
+def checked_service(text: str) -> str:
+    """Take the name of a service, as it stands in signatures."""
+    if not _SERVICE_NAME.fullmatch(text):
+        raise ValueError(f"expected a name of letters, digits and -, found {quote(text)}")
+    return text
+
+
 def checked_role_arn(text: str) -> str:
     """Take the ARN of a role."""
     if not _ROLE_ARN.fullmatch(text):
@@ -94,6 +103,12 @@ Region = Annotated[
     expect("the name of a region"),
     check_with(checked_region),
     WithJsonSchema(text_like("[a-z]{2,8}(?:-[a-z]{2,16}){1,3}-[0-9]{1,2}")),
+]
+SigningName = Annotated[
+    str,
+    expect("a string (in quotes if YAML would read it as a number)"),
+    check_with(checked_service),
+    WithJsonSchema(text_like(_SERVICE)),
 ]
 RoleArn = Annotated[
     str, expect("the ARN of a role"), check_with(checked_role_arn), WithJsonSchema(text_like(_ROLE))
@@ -127,7 +142,7 @@ class AwsSettings(Settings):
         shown="the region in the host of ``base_url``, else ``AWS_REGION``, ``AWS_DEFAULT_REGION``, or the "
         "``region`` of the profile",
     )
-    service: Omittable[Name] = setting(
+    service: Omittable[SigningName] = setting(
         "Name of the service that requests are signed for",
         shown="by the host of ``base_url``: ``bedrock`` for ``bedrock-runtime.…``, ``bedrock-mantle`` for "
         "``bedrock-mantle.…``, ``aws-external-anthropic`` for ``aws-external-anthropic.…``, and ``bedrock`` "
