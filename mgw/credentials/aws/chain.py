@@ -42,7 +42,7 @@ from mgw.credentials.aws.keys import (
     KeySource,
     WebIdentity,
 )
-from mgw.nouns.secret import MIN_HIDDEN, Secret
+from mgw.nouns.secret import Secret
 
 MAX_CHAIN: Final = 5
 """Roles that profiles may assume one by the other."""
@@ -52,8 +52,6 @@ _SSO: Final = "sso_"
 _CONTAINER_HOST: Final = "http://169.254.170.2"
 _CONTAINER_HOSTS: Final = frozenset({"localhost", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"})
 _METADATA: Final = "http://169.254.169.254"
-SHOWN: Final = 4
-"""The characters at the end of an access key id that may be shown."""
 _URL_PATH: Final = re.compile(r"/[!-~]*")
 _is_visible: Final = re.compile(r"[!-~]+").fullmatch
 _UNSIGNABLE: Final = "contains characters that cannot be signed with (outside ASCII)"
@@ -86,6 +84,17 @@ def find_key_source(provider: Provider, environ: Variables, files: ReadFile) -> 
     return _Chain(provider.name, provider.aws, environ, files).resolve()
 
 
+def is_profile_empty(provider: Provider, environ: Variables, files: ReadFile) -> bool:
+    """Whether the profile that the settings name has neither keys nor a role, so that other sources count.
+
+    :raises ValueError: the profile is broken, as for :func:`find_key_source`.
+    """
+    aws = provider.aws
+    if aws is None or aws.profile is None:
+        return False
+    return _Chain(provider.name, aws, environ, files).of_profile() is None
+
+
 @dataclass(slots=True)
 class _Chain:
     name: str
@@ -111,10 +120,10 @@ class _Chain:
             keys = AwsKeys(aws.access_key_id.reveal(), aws.secret_access_key, aws.session_token)
             return FixedKeys(keys, _CONFIGURATION), False
         steps: list[Callable[[], KeySource | None]] = [
-            *([self._of_profile] if aws.profile is not None else []),
+            *([self.of_profile] if aws.profile is not None else []),
             self._of_environment,
             self._of_web_identity,
-            *([self._of_profile] if aws.profile is None else []),
+            *([self.of_profile] if aws.profile is None else []),
             self._of_container,
             self._of_instance,
         ]
@@ -205,7 +214,8 @@ class _Chain:
     def _setting(self) -> str:
         return "auth" if self.aws.profile is None else "profile"
 
-    def _of_profile(self) -> KeySource | None:
+    def of_profile(self) -> KeySource | None:
+        """Return the source that the profile leads to."""
         name = profile_of(self.aws, self.environ)
         try:
             if self._profiles is None:
@@ -374,8 +384,8 @@ def describe_source(source: KeySource) -> str:
         source = source.base
     match source:
         case FixedKeys(keys, place):
-            end = keys.access_key_id[-SHOWN:] if len(keys.access_key_id) >= MIN_HIDDEN else ""
-            origin = f"the access key {f'ending in {end} ' if end else ''}from {place}"
+            end = f"ending in {keys.shown_end} " if keys.shown_end else ""
+            origin = f"the access key {end}from {place}"
         case WebIdentity():
             roles.append(_described_role(source.role_arn, source.sts_url))
             origin = f"the web identity token in {shown_path(source.token_file)}"

@@ -7,9 +7,14 @@ providers"), botocore's ``credentials.py``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
-from mgw.nouns.secret import Secret
+from mgw.nouns.secret import MIN_HIDDEN, Secret
+
+_SHOWN: Final = 4
+"""The characters at the end of an access key id that may be shown."""
 
 
 class AwsKeys(Struct, frozen=True):
@@ -21,8 +26,13 @@ class AwsKeys(Struct, frozen=True):
     expires_at: float | None = None
     """Unix seconds; ``None``: they do not expire."""
 
-    def __repr__(self) -> str:  # no more of an access key id than its last four characters is ever shown
-        return f"AwsKeys(…{self.access_key_id[-4:]})"
+    @property
+    def shown_end(self) -> str:
+        """What of the access key id may be shown: its last characters, and nothing of a short one."""
+        return self.access_key_id[-_SHOWN:] if len(self.access_key_id) >= MIN_HIDDEN else ""
+
+    def __repr__(self) -> str:
+        return f"AwsKeys(…{self.shown_end})"
 
 
 class FixedKeys(Struct, frozen=True):

@@ -629,3 +629,21 @@ def test_the_chain_is_that_of_botocore(
         assert found == "an error", expected
     else:
         assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("key_id", "end"),
+    [
+        ("AKIAIOSFODNN7EXAMPLE", "MPLE"),
+        ("ABCDEFGH", "EFGH"),
+        ("ABCDEFG", ""),
+        ("ABCD", ""),
+        ("A", ""),
+        ("", ""),
+    ],
+)
+def test_of_an_access_key_id_the_end_alone_is_shown_and_of_a_short_one_nothing(key_id: str, end: str) -> None:
+    keys = AwsKeys(key_id, Secret("canary"))
+    assert repr(keys) == f"AwsKeys(…{end})"
+    said = describe_source(FixedKeys(keys, "the environment"))
+    assert said == f"with the access key {f'ending in {end} ' if end else ''}from the environment"
