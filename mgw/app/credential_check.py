@@ -8,7 +8,7 @@ from mgw.config.aws_settings import AwsSettings
 from mgw.config.file_faults import unreadable
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
-from mgw.config.quoting import redact
+from mgw.config.quoting import quote, redact
 from mgw.config.settings import Config
 from mgw.reactor.regular_file import open_regular_file
 
@@ -75,14 +75,27 @@ def _trouble_with(file: str) -> str | None:
 
 
 def missing_keys(config: Config) -> list[str]:
-    """Return a warning for each provider whose requests nothing can sign at present."""
-    from mgw.credentials.aws.chain import NoAwsKeysError, find_key_source  # with it comes Twisted
+    """Return a warning for each provider whose requests nothing signs, or not what its settings name."""
+    from mgw.credentials.aws.chain import (  # with it comes Twisted
+        NoAwsKeysError,
+        describe_source,
+        find_key_source,
+        is_profile_empty,
+    )
 
     found = []
     for provider in config.providers.values():
-        if provider.aws is not None:
-            try:
-                find_key_source(provider, provider.aws.environment, read_shared_file)
-            except NoAwsKeysError as error:
-                found.append(f"{error}; requests fail until there are some")
+        aws = provider.aws
+        if aws is None:
+            continue
+        try:
+            source = find_key_source(provider, aws.environment, read_shared_file)
+        except NoAwsKeysError as error:
+            found.append(f"{error}; requests fail until there are some")
+            continue
+        if is_profile_empty(provider, aws.environment, read_shared_file):
+            where = dotted_path(("providers", provider.name, "aws", "profile"))
+            used = describe_source(source).removeprefix("with ")
+            said = f"the profile {quote(aws.profile or '')} has neither keys nor a role"
+            found.append(f"{where}: {said}; the next source is used: {used}")
     return found

@@ -29,6 +29,10 @@ _MULTIPLE: Final = ("us", "eu")
 _ARN: Final = re.compile("arn:[^:]+:bedrock:([^:]+):.+")
 _UNPREFIXED: Final = "anthropic."
 _NEEDS_PROFILES: Final = "bedrock-runtime"
+_MANTLE: Final = "bedrock-mantle"
+_ANTHROPIC_PATH: Final = "/anthropic/v1"
+_VENDORS_ID: Final = "claude-"
+"""How Anthropic's own ids of models begin."""
 
 
 def cloud_advice(providers: dict[str, Provider]) -> Iterator[str]:
@@ -51,6 +55,10 @@ def _of_addresses(provider: Provider) -> Iterator[_Advice]:
     if provider.kind is Kind.BEDROCK and urlsplit(provider.base_url).path:
         said = "has a path, and calls of kind bedrock go to /model/… below it; the usual address has none"
         yield ("base_url",), f"{redact(provider.base_url)} {said}"
+    if provider.kind is Kind.BEDROCK and read_host(provider.base_url).label == _MANTLE:
+        origin = redact("{0.scheme}://{0.netloc}".format(urlsplit(provider.base_url)))
+        said = f"{origin} does not serve InvokeModel: use kind anthropic with {origin}{_ANTHROPIC_PATH}"
+        yield ("base_url",), said
     is_claude = provider.kind is Kind.VERTEX_ANTHROPIC
     if is_claude or provider.is_vertex:
         yield from _of_vertex(provider.base_url, is_claude=is_claude)
@@ -84,6 +92,11 @@ def _host_of(location: str) -> str:
 
 def _of_models(provider: Provider) -> Iterator[_Advice]:
     host = read_host(provider.base_url)
+    if provider.kind is Kind.BEDROCK:
+        vendors = [model for model in provider.models if model.startswith(_VENDORS_ID)]
+        if vendors:
+            said = "not an id of Bedrock: those of Claude have anthropic. in front (us.anthropic.claude-…)"
+            yield ("models",), f"{listed(vendors)}: {said}"
     if host.label.removesuffix("-fips") == _NEEDS_PROFILES:
         bare = [model for model in provider.models if model.startswith(_UNPREFIXED)]
         if bare:

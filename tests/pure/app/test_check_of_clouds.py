@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from mgw.app.check import check, final_addresses, reader_of, warnings
-from mgw.app.credential_check import token_sources
+from mgw.app.credential_check import missing_keys, token_sources
 from mgw.config.load import parse
 
 ROLE: Final = "arn:aws:iam::123456789012:role/llm"
@@ -67,6 +67,33 @@ def test_a_profile_is_named(tmp_path: Path) -> None:
     (tmp_path / ".aws" / "credentials").write_text(text)
     said = sources_of("kind: bedrock, auth: aws, aws: {profile: llm}", {"HOME": str(tmp_path)})
     assert said == "service bedrock in eu-west-1, with the access key ending in MPLE from the profile 'llm'"
+
+
+@pytest.mark.parametrize(
+    ("environ", "used"),
+    [
+        ({}, "credentials from the instance's metadata service"),
+        ({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"}, "credentials from the container endpoint"),
+        (KEYS, "the access key ending in MPLE from the environment"),
+    ],
+)
+def test_a_named_profile_without_keys_or_a_role_is_warned_about(
+    tmp_path: Path, environ: dict[str, str], used: str
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    full = f"[full]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n"
+    (tmp_path / ".aws" / "credentials").write_text(f"[llm]\nregion = eu-west-1\n{full}")
+
+    def warnings_for(aws: str, **more: str) -> list[str]:
+        text = f"providers: {{main: {{kind: bedrock, auth: aws, aws: {{region: us-east-1, {aws}}}}}}}"
+        return missing_keys(parse(text, "mgw.yaml", {"HOME": str(tmp_path), **environ, **more}))
+
+    assert warnings_for("profile: llm") == [
+        "providers.main.aws.profile: the profile 'llm' has neither keys nor a role; the next source is used: "
+        + used
+    ]
+    assert len(warnings_for(f"profile: llm, role_arn: '{ROLE}'")) == 1
+    assert warnings_for("profile: full") == warnings_for("") == warnings_for("", AWS_PROFILE="llm") == []
 
 
 VERTEX: Final = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/anthropic"

@@ -47,6 +47,25 @@ def test_a_path_in_the_address_of_bedrock_is_warned_about() -> None:
     assert said.startswith(f"base_url: {RUNTIME}/anthropic/v1 has a path, and calls of kind bedrock go to")
 
 
+def test_a_host_of_bedrock_without_invoke_model_is_warned_about() -> None:
+    mantle = "https://bedrock-mantle.us-east-1.api.aws"
+    (said,) = advice_on(f"kind: bedrock, base_url: '{mantle}', auth: aws")
+    assert said == (
+        f"base_url: {mantle} does not serve InvokeModel: use kind anthropic with {mantle}/anthropic/v1"
+    )
+    assert advice_on(f"kind: anthropic, base_url: '{mantle}/anthropic/v1', auth: aws") == []
+
+
+def test_an_id_of_anthropics_own_is_warned_about_on_bedrock() -> None:
+    models = "models: [claude-opus-5, us.anthropic.claude-opus-5, claude-x]"
+    (said,) = advice_on(f"kind: bedrock, auth: aws, aws: {{region: us-east-1}}, {models}")
+    assert said == (
+        "models: claude-opus-5, claude-x: not an id of Bedrock: those of Claude have anthropic. in front "
+        "(us.anthropic.claude-…)"
+    )
+    assert advice_on("kind: anthropic, api_key: a-long-key, models: [claude-opus-5]") == []
+
+
 @pytest.mark.parametrize(
     ("host", "location"),
     [
@@ -101,7 +120,9 @@ def test_a_model_without_a_region_prefix_is_warned_about(kind: str, path: str) -
         "an inference profile"
     )
     mantle = "https://bedrock-mantle.us-east-1.api.aws"  # whose ids have none
-    assert advice_on(f"kind: {kind}, base_url: '{mantle}{path}', auth: aws, {models}") == []
+    assert "region prefix" not in str(
+        advice_on(f"kind: {kind}, base_url: '{mantle}{path}', auth: aws, {models}")
+    )
 
 
 ARN: Final = "arn:aws:bedrock:{}:123456789012:application-inference-profile/abc123def456"
