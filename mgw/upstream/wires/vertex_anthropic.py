@@ -42,6 +42,7 @@ from mgw.upstream.wires.wire import HostCall, ProviderWire, RequestEdits, Vendor
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import JsonDocument
 from mgw.wire.json_spans import Edit
+from mgw.wire.media_types import JSON
 
 _FIRST_VERSION: Final = "vertex-2023-10-16"
 _WHOLE: Final = b"rawPredict"
@@ -118,6 +119,7 @@ def edits(provider: Provider, vendor_call: VendorCall, body: bytes, headers: Raw
         dropped = (*dropped, USER_PROFILE.decode())
     if not body:
         return RequestEdits((), kept, dropped)
+    kept = [*(pair for pair in kept if pair[0].lower() != b"content-type"), (b"Content-Type", JSON)]
     document, members = open_object(body)
     version = newer_version(headers)
     if version is None or VERSION in vendor_call.refused:

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from mgw.credentials.signed_again import Again
 from mgw.nouns.errors import Reason
 from mgw.usage.event import Outcome
-from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.headers import RawHeaders, value_of, values_of
 from tests.memory.exchange.test_bedrock import (
     CLIENTS,
     MESSAGE,
@@ -84,6 +84,21 @@ def send_stream(pipeline: Pipeline, *pieces: bytes) -> None:
 
 
 # Claude: messages
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", WHOLE),
+        ("/v1/messages/count_tokens", WHOLE),
+        ("/v1/chat/completions", b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}'),
+    ],
+)
+def test_a_request_of_an_odd_media_type_goes_as_json(path: str, body: bytes) -> None:
+    pipeline = pipeline_of()
+    pipeline.ask(path, body, [(b"Content-Type", b"text/plain;charset=UTF-8")])
+    [(_, up, _)] = requests(pipeline)
+    assert values_of(up, b"content-type") == [b"application/json"]
 
 
 def test_a_message_goes_as_vertex_takes_it_and_its_answer_comes_byte_for_byte() -> None:

@@ -16,12 +16,14 @@ from mgw.nouns.vocabulary import Kind, Operation
 from mgw.upstream.address import shown_address
 from mgw.upstream.wires.vertex_anthropic import WIRE
 from mgw.upstream.wires.wire import HostCall, chat_call, probe_call
+from mgw.wire.headers import RawHeaders
 from tests.pure.upstream.wires.test_bedrock import WHITE, objects, pairs
 from tests.support.asked_wires import AskedWire
 
 PATH: Final = "/v1/projects/p/locations/global/publishers/anthropic"
 HOST: Final = f"https://aiplatform.googleapis.com{PATH}"
 VERSION: Final = '"anthropic_version":"vertex-2023-10-16"'
+TYPE: Final = (b"Content-Type", b"application/json")
 BASE: Final = f"{PATH}/models/".encode()
 
 
@@ -176,7 +178,7 @@ def test_a_newer_version_goes_on_to_all_models(stated: bytes, version: str, newe
     found = edits('{"a":1}', [(b"Anthropic-Version", stated)], newer_versions=newer)
     assert found.edits[0][1] == f'"anthropic_version":"{version}",'.encode()
     assert found.refusable == (("anthropic_version",) if version.startswith("2026") else ())
-    assert found.headers == []
+    assert found.headers == [TYPE]
 
 
 def test_a_version_that_was_refused_of_late_or_stands_in_the_body_is_not_sent() -> None:
@@ -191,12 +193,26 @@ def test_a_version_that_was_refused_of_late_or_stands_in_the_body_is_not_sent() 
 def test_betas_go_on_as_a_header_and_the_others_are_reported() -> None:
     headers = [(b"anthropic-beta", b"one, two"), (b"Anthropic-Beta", b"three,two,one")]
     found = edits("{}", headers, provider(betas=["t*"]), refused=frozenset({"three"}))
-    assert found.headers == [(b"anthropic-beta", b"two")]
+    assert found.headers == [(b"anthropic-beta", b"two"), TYPE]
     assert found.dropped == ("anthropic-beta[one]", "anthropic-beta[three]")
     assert found.refusable == ("two",)
     renamed = edits("{}", [(b"beta-beta", b"advanced-tool-use-2025-11-20")])
-    assert renamed.headers == [(b"anthropic-beta", b"tool-search-tool-2025-10-19")]
-    assert edits("{}", headers, provider(betas=[])).headers == []
+    assert renamed.headers == [(b"anthropic-beta", b"tool-search-tool-2025-10-19"), TYPE]
+    assert edits("{}", headers, provider(betas=[])).headers == [TYPE]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        [],
+        [(b"content-type", b"text/plain")],
+        [(b"Content-Type", b"application/json; charset=latin-1"), (b"CONTENT-TYPE", b"image/png")],
+    ],
+)
+@pytest.mark.parametrize("operation", [Operation.CHAT, Operation.COUNT])
+def test_a_body_goes_as_json_whatever_the_client_calls_it(stated: RawHeaders, operation: Operation) -> None:
+    found = edits('{"model":"m"}', [*stated, (b"User-Agent", b"sdk")], operation=operation)
+    assert found.headers == [(b"User-Agent", b"sdk"), TYPE]
 
 
 def test_no_other_header_of_anthropics_goes_on_even_if_it_is_forwarded() -> None:
