@@ -109,8 +109,8 @@ def _check_vendor(model: str) -> None:
     if _VENDOR(vendor):
         message = (
             f"providers of kind bedrock serve Anthropic's models, but this one is of {vendor[:40]!r}: "
-            "if Bedrock serves it by OpenAI's API, use a provider of kind openai_compat, with a base_url "
-            "that ends in /openai/v1"
+            "if Bedrock serves it by OpenAI's API, use a provider of kind openai_compat with auth: aws and a "
+            "base_url that ends in /openai/v1"
         )
         raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
 

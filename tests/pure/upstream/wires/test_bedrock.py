@@ -99,7 +99,8 @@ def test_models_of_other_vendors_are_refused_with_the_kind_that_serves_them(mode
         assert caught.value.reason is Reason.UNSUPPORTED_BY_KIND
         assert repr(vendor) in caught.value.message
         assert (
-            "by OpenAI's API, use a provider of kind openai_compat, with a base_url" in caught.value.message
+            "by OpenAI's API, use a provider of kind openai_compat with auth: aws and a base_url"
+            in caught.value.message
         )
 
 
