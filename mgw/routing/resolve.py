@@ -197,7 +197,7 @@ def check_capability(route: Route, target: Target, translation: TranslationSetti
     """
     provider = target.provider
     needed = REQUIRED.get(route.modality)
-    if needed is not None and needed not in provider.capabilities:
+    if needed is not None and needed not in provider.capabilities and not _is_beyond(needed, provider):
         raise _capability_off(route, target, needed)
     if not is_translated(route, target):
         if route.native:
@@ -226,6 +226,12 @@ def _capability_off(route: Route, target: Target, needed: Capability) -> Gateway
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
     reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
     return GatewayError(reason, f"the capability {needed} of provider {name!r} is off", param="model")
+
+
+def _is_beyond(needed: Capability, provider: Provider) -> bool:
+    """Whether no setting turns a capability on: the kind has no call for it (contract 5.19)."""
+    row = provider.row
+    return row.wire is not None and needed in row.impossible and needed is not Capability.REALTIME
 
 
 def _responses_off(route: Route, target: Target) -> GatewayError:
