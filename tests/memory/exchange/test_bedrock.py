@@ -484,19 +484,60 @@ def test_a_page_that_refuses_is_said_as_anthropic_does(body: bytes) -> None:
     assert "Too large" in said(client)["message"]
 
 
-@pytest.mark.parametrize(("path", "body"), CLIENTS)
-def test_a_prompt_that_is_too_long_is_said_so_that_clients_compact(path: str, body: bytes) -> None:
+TOO_LONG: Final = "Input is too long for requested model."
+COMPACTED: Final[dict[str, dict[str, Any]]] = {
+    "messages": {"type": "invalid_request_error", "message": f"prompt is too long ({TOO_LONG})"},
+    "chat": {
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+        "param": None,
+        "message": TOO_LONG,
+    },
+    "responses": {
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+        "param": None,
+        "message": TOO_LONG,
+    },
+    "gemini": {
+        "code": 400,
+        "status": "INVALID_ARGUMENT",
+        "message": "The input token count exceeds the maximum number of tokens allowed.",
+    },
+}
+"""What each client is told of a prompt that is too long, so that it compacts (contract 8.28)."""
+
+
+@pytest.mark.parametrize("way", ["whole", "a stream", "the first frame"])
+@pytest.mark.parametrize("name", COMPACTED)
+def test_a_prompt_that_is_too_long_is_said_so_that_clients_compact(name: str, way: str) -> None:
+    ways = {str(each.id): each.values for each in (CLIENTS if way == "whole" else STREAMS)}
+    path, body = ways[name]
+    pipeline = pipeline_of()
+    client, _ = pipeline.ask(str(path), body)  # type: ignore[arg-type]  # it is a body
+    if way in ("whole", "a stream"):
+        pipeline.connection.send(refused("ValidationException", TOO_LONG, b"400 Bad Request"))
+    else:
+        send_stream(pipeline, exception_frame("validationException", TOO_LONG), ends=False)
+    assert (client.status, value_of(client.headers, b"content-type")) == (400, b"application/json")
+    error = said(client)
+    assert {key: error[key] for key in COMPACTED[name]} == COMPACTED[name]
+    assert pipeline.event().http_status == 400
+
+
+@pytest.mark.parametrize(("path", "body"), STREAMS)
+def test_a_prompt_that_is_too_long_after_all_is_said_so_in_the_stream(path: str, body: bytes) -> None:
     pipeline = pipeline_of()
     client, _ = pipeline.ask(path, body)
-    message = "Input is too long for requested model."
-    pipeline.connection.send(refused("ValidationException", message, b"400 Bad Request"))
+    send_stream(pipeline, *FRAME[:3], exception_frame("validationException", TOO_LONG), ends=False)
+    assert (client.status, client.finished) == (200, True)
+    last = client.body[client.body.index(b"Hello") :]
     words = {
-        "/v1/messages": "prompt is too long",
-        "/v1beta/models/m:generateContent": "exceeds the maximum number",
+        "/v1/messages": b'"type":"invalid_request_error","message":"prompt is too long (Input is too long',
+        "/v1/chat/completions": b'"code":"context_length_exceeded"',
+        "/v1/responses": b'"code":"context_length_exceeded"',
     }
-    word = words.get(path, "context_length_exceeded")
-    assert client.status == 400
-    assert word in json.dumps(said(client))
+    assert words.get(path, b"exceeds the maximum number of tokens allowed.") in last
 
 
 def test_a_refusal_has_the_id_that_sdks_look_for() -> None:

@@ -10,8 +10,10 @@ from typing import Final
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
+from twisted.python.failure import Failure
 
 from mgw.credentials.signed_again import Again
+from mgw.nouns.errors import GatewayError
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.usage.event import Outcome
@@ -339,3 +341,55 @@ def test_the_next_target_has_its_own_turn() -> None:
     play.answer(answered())
     assert play.pipeline.event().attempts == 4
     assert play.counted() == EXPIRED | {("claude", Again.EXPIRED): 1}
+
+
+@pytest.mark.parametrize(("path", "body", "answer"), WAYS[:-1])
+def test_a_request_that_meets_a_closed_connection_is_signed_anew(
+    path: str, body: bytes, answer: bytes
+) -> None:
+    """All but uploads: whether those were read, nobody knows."""
+    play = Play()
+    play.ask()
+    play.answer(answered())
+    resting = play.pipeline.connection
+    play.pipeline.clock.advance(30)
+    client = play.ask(path, body)
+    assert play.pipeline.endpoint.connections == [resting]
+    play.pipeline.clock.advance(2)
+    resting.close()
+    assert not client.started
+    play.answer(answer)
+    assert (client.status, client.finished) == (200, True)
+    host, (_, again) = SigningHost(KEYS), play.pipeline.endpoint.connections
+    [_, sent] = host.check_all(resting.received)
+    assert host.check_all(again.received) == [sent]
+    assert host.stamps == ["20260102T030000Z", "20260102T030030Z", "20260102T030032Z"]
+    assert (play.pipeline.events[-1].attempts, play.counted()) == (2, {})
+
+
+def redirected(pipeline: Pipeline, path: str, body: object, status: int) -> tuple[object, ...]:
+    """Return what a client gets where the provider sends it elsewhere."""
+    query = b"provider=main" if path == "/v1/files" else None
+    client, ended = pipeline.ask(path, body, query=query)  # type: ignore[arg-type]  # it is a body
+    refusals: list[tuple[int, str]] = []
+
+    def note(failure: Failure) -> None:
+        assert isinstance(failure.value, GatewayError)
+        refusals.append((failure.value.status, failure.value.message))
+
+    _ = ended.addErrback(note)
+    lines = b"Location: https://elsewhere.example/openai/v1/files\r\nContent-Length: 2\r\n"
+    pipeline.connection.send(b"HTTP/1.1 %d Elsewhere\r\n%b\r\nno" % (status, lines))
+    pipeline.clock.advance(60)
+    return client.status, client.headers, client.body, refusals
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(("path", "body", "_answer"), WAYS)
+def test_a_signed_request_follows_no_redirect(path: str, body: object, _answer: bytes, status: int) -> None:
+    """The client gets what it gets of a provider with a key, and the signature goes nowhere else."""
+    play = Play()
+    assert redirected(play.pipeline, path, body, status) == redirected(Pipeline(CONFIG), path, body, status)
+    assert len(play.pipeline.endpoint.connections) == len(play.stamps()) == 1
+    event = play.pipeline.event()
+    assert (event.attempts, event.http_status) == (1, 502 if path == "/v1/messages" else status)

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.config.proxy import parse_proxy
 from mgw.credentials.aws.clock import HostClock
@@ -269,6 +269,52 @@ def test_sts_has_20_seconds(hosts: TokenHosts) -> None:
     error = error_of(waiting)
     assert error.message.startswith("AWS STS did not respond within 20 s")
     assert error.detail == f"{STS}, role {ROLE}"
+
+
+def test_each_request_of_a_chain_of_roles_has_20_seconds_of_its_own(hosts: TokenHosts) -> None:
+    found = giver(hosts, assumed(assumed(role=OTHER_ROLE)))
+    waiting = obtain(found)
+    for number in (1, 2):
+        hosts.clock.advance(REQUEST_SECONDS - 0.001)
+        assert len(hosts.posts(STS)) == number
+        hosts.newest(STS).answer(role_xml(number))
+    assert secret_of(result_of(waiting)) == "canary-secret-2"
+
+
+@pytest.mark.parametrize(("answered", "late"), [(0, OTHER_ROLE), (1, ROLE)], ids=["the first", "the second"])
+def test_the_role_of_a_chain_that_sts_did_not_answer_for_is_named(
+    hosts: TokenHosts, answered: int, late: str
+) -> None:
+    found = giver(hosts, assumed(assumed(role=OTHER_ROLE)))
+    waiting = obtain(found)
+    for number in range(answered):
+        hosts.clock.advance(REQUEST_SECONDS - 0.001)
+        hosts.newest(STS).answer(role_xml(number))
+    hosts.clock.advance(REQUEST_SECONDS - 0.001)
+    assert not waiting.called
+    hosts.clock.advance(0.001)
+    error = error_of(waiting)
+    assert error.message.startswith("AWS STS did not respond within 20 s")
+    assert error.detail == f"{STS}, role {late}"
+    waiting = obtain(found)
+    assert hosts.newest(STS).form["RoleArn"] == late, "what the one below gave is kept"
+    assert len(hosts.posts(STS)) == answered + 2
+
+
+@pytest.mark.parametrize("answered", [0, 1], ids=["the first", "the second"])
+def test_whoever_leaves_during_a_chain_cancels_nothing(hosts: TokenHosts, answered: int) -> None:
+    found = giver(hosts, assumed(assumed(role=OTHER_ROLE)))
+    waiting = [obtain(found) for _ in range(3)]
+    for number in range(answered):
+        hosts.newest(STS).answer(role_xml(number))
+    for waiter in waiting:
+        waiter.cancel()
+        _ = waiter.addErrback(lambda failure: failure.trap(CancelledError))
+    for number in range(answered, 2):
+        hosts.newest(STS).answer(role_xml(number))
+    assert len(hosts.posts(STS)) == 2
+    assert secret_of(result_of(obtain(found))) == "canary-secret-1"
+    assert len(hosts.posts(STS)) == 2, "nobody asks again"
 
 
 def test_sts_is_reached_through_the_proxy_and_what_is_next_door_is_not(
