@@ -2,7 +2,7 @@
 
 A token, the request under way for it and a rotated refresh token belong to what was configured: two providers
 with the same settings share them, and so do the generations before and after a reload.  A source that no
-generation uses any more is closed.
+generation uses any more is closed.  What is known of the clock of a host is kept in the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import random
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -34,6 +35,7 @@ from mgw.reactor.daemon_threads import DaemonThreads, ThreadRunner
 from mgw.reactor.single_flight import gather
 
 if TYPE_CHECKING:
+    from mgw.credentials.aws.clock import HostClock
     from mgw.reactor.treq_client import HTTPClient
 
 T = TypeVar("T", bound=CredentialProvider)
@@ -107,6 +109,8 @@ class CredentialSources:
     recent: RecentSecrets = field(default_factory=RecentSecrets)
     watchers: set[FileWatcher] = field(default_factory=set)
     """The sources that follow files."""
+    clocks: WeakValueDictionary[Hashable, HostClock] = field(default_factory=WeakValueDictionary)
+    """What is known of hosts' clocks, by provider and host, while something is signed for them."""
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict)
     _by_source: dict[int, _Shared] = field(default_factory=dict)

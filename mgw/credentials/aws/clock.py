@@ -34,7 +34,7 @@ class HostClock:
     :param provider: its name, for the log.
     """
 
-    __slots__ = ("_day", "_day_began", "_has_warned", "_offset", "_provider", "correction")
+    __slots__ = ("__weakref__", "_day", "_day_began", "_has_warned", "_offset", "_provider", "correction")
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import partial
+from urllib.parse import urlsplit
 
 from mgw.config.aws import profile_of
 from mgw.config.aws_profiles import read_shared_file
@@ -72,7 +73,8 @@ def aws_credentials(provider: Provider, sources: CredentialSources, found: Found
     region, service = settings.region, settings.service
     assert region is not None
     assert service is not None
-    clock = HostClock(provider.name)  # one for all keys, which come and go
+    host = provider.name, urlsplit(provider.base_url).netloc
+    clock = sources.clocks.setdefault(host, HostClock(provider.name))  # one for all keys, which come and go
 
     def signer_of(keys: AwsKeys) -> SigV4:
         return SigV4(keys, region, service, clock)

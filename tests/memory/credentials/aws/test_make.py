@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -15,12 +15,14 @@ from twisted.logger import capturedLogs
 from mgw.config.load import parse
 from mgw.config.provider import Provider
 from mgw.credentials import credentials_of
+from mgw.credentials.aws.clock import HostClock
 from mgw.credentials.aws.keys import ContainerEndpoint
 from mgw.credentials.aws.make import find_keys
+from mgw.credentials.aws.signer import SigV4
 from mgw.credentials.aws.source import CHECK_SECONDS, AwsCredentials
 from mgw.credentials.build import build_credentials, read_credential_files
 from mgw.credentials.token_request import TokenRequestError
-from mgw.generation import build_generation
+from mgw.generation import Generation, build_generation
 from mgw.nouns.secret import key_hash
 from tests.support.aws_keys import (
     CONTAINER,
@@ -323,3 +325,43 @@ def test_what_is_known_of_the_hosts_clock_outlives_keys(hosts: TokenHosts, home:
     assert second is not None
     assert second is not first
     assert second.clock.correction > 3500
+
+
+HOUR: Final = 3600
+TWO: Final = """
+providers:
+  p: {kind: bedrock, auth: aws, aws: {region: eu-central-1}}
+  q: {kind: bedrock, auth: aws, aws: {region: us-east-1}}
+"""
+
+
+def test_what_is_known_of_a_hosts_clock_outlives_a_reload_and_is_said_once(
+    hosts: TokenHosts, home: Path
+) -> None:
+    date = formatdate(WALL + HOUR, usegmt=True).encode()
+
+    def build(number: int, text: str) -> Generation:
+        config = parse(text, "mgw.yaml", {"HOME": str(home), **KEYS})
+        return build_generation(number, config, MemoryReactorClock(), 0, hosts.sources)
+
+    def clock_of(generation: Generation, provider: str) -> HostClock:
+        signer = result_of(Deferred.fromCoroutine(generation.credentials[provider].obtain(None))).signer
+        assert isinstance(signer, SigV4)
+        return signer.clock
+
+    with capturedLogs() as events:
+        first = build(1, TWO)
+        clock_of(first, "p").note(date, WALL, WALL)
+        second = build(2, f"{TWO}server_timing: true\n")
+        first.retire()
+        assert clock_of(second, "p").correction > HOUR - 2
+        assert clock_of(second, "q").correction == 0, "another host has another clock"
+        clock_of(second, "p").note(date, WALL, WALL)
+        third = build(3, TWO.replace("eu-central-1", "eu-west-1"))
+        second.retire()
+        assert clock_of(third, "p").correction == 0, "so has another host of the same provider"
+        clock_of(third, "p").note(date, WALL, WALL)
+    assert [event["provider"] for event in events if "seconds" in event] == ["p", "p"], "once for each host"
+    third.retire()
+    del first, second, third
+    assert not hosts.sources.clocks, "nothing is kept that nobody uses"
