@@ -305,6 +305,7 @@ def _join(
         upstreams,
         parts.models,
         sources.release,
+        signed_again=sources.signed_again,
         rewrites=rewrites,
         prices=None if isinstance(files.prices, ValueError) else files.prices,
         configured_secrets=parts.secrets,

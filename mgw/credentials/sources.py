@@ -27,6 +27,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.credentials.refresh_tokens import RefreshTokenFile, RefreshTokens
 from mgw.credentials.renewed_token import BEARER, Renewal, RenewedToken, SharedFetch, TokenFetch
+from mgw.credentials.signed_again import SignedAgain
 from mgw.credentials.subscription.registry import THREADS, Subscriptions
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
@@ -111,6 +112,8 @@ class CredentialSources:
     """The sources that follow files."""
     clocks: WeakValueDictionary[Hashable, HostClock] = field(default_factory=WeakValueDictionary)
     """What is known of hosts' clocks, by provider and host, while something is signed for them."""
+    signed_again: SignedAgain = field(default_factory=SignedAgain)
+    """How often requests were sent once more because of how they were signed, since the process began."""
     _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict)
     _by_source: dict[int, _Shared] = field(default_factory=dict)

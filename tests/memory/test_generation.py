@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.testing import MemoryReactorClock
 
 from mgw import generation
+from mgw.credentials.signed_again import Again
 from mgw.generation import Generation, build_generation, build_in_slices, make_parts
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Effort, Family, ForcedTools
@@ -176,6 +177,17 @@ def test_a_generation_is_built_in_slices_and_what_is_given_up_leaves_nothing(
     _ = building.addErrback(lambda failure: failure.trap(CancelledError))
     (given_up,) = parts.credentials.values()
     assert hosts.sources.find_token(given_up.identity) is None  # type: ignore[attr-defined]  # as above
+
+
+def test_what_was_counted_of_signatures_does_not_go_back_with_a_reload() -> None:
+    hosts = TokenHosts()
+    first, second = (
+        build_generation(number, config(THREE_FAMILIES), MemoryReactorClock(), 0, hosts.sources)
+        for number in (1, 2)
+    )
+    for each in (first, second, first):  # whose last requests are still under way
+        each.signed_again.note("main", Again.CLOCK)
+    assert dict(second.signed_again.rows()) == {("main", Again.CLOCK): 3}
 
 
 @pytest.mark.parametrize(

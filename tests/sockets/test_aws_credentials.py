@@ -8,12 +8,13 @@ gateway writes is searched for all of them.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -208,6 +209,22 @@ def test_a_profile_that_is_written_anew_is_used_within_a_second(amazon: Simulato
         wait_until(is_said, "a warning")
 
 
+def test_the_clock_of_a_host_is_known_over_a_reload_and_said_once(
+    amazon: SimulatorProcess, home: Path
+) -> None:
+    aws, environ = settings_of("settings", amazon, home)
+    with start_gateway(config(amazon, aws), environ) as gateway:
+        assert chat_with(gateway, "gpt+sim-aws-skew-900") == 200
+        gateway.log(b"behind the clock of provider main")
+        gateway.rewrite(gateway.config_file.read_text() + "server_timing: true\n")
+        gateway.signal(signal.SIGHUP)
+        gateway.log(b"generation 2")
+        assert chat_with(gateway, "gpt+sim-aws-skew-900") == 200
+        assert gateway.stderr.data.count(b"behind the clock of provider main") == 1
+        assert gateway.metric("mgw_signed_again_total{") == 1
+        assert [request.status for request in to_provider(amazon)] == [403, 200, 200]
+
+
 FAILURES: Final = {
     "denied": ({"role_arn": f"{ROLE}x+sim-status-403"}, {}, "AWS STS answered 403"),
     "identity": (
@@ -229,30 +246,61 @@ FAILURES: Final = {
 }
 
 
+TURN: Final = [{"role": "user", "content": "hi"}]
+CONTENTS: Final = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+_OPENAI: Final = {"type": "upstream_error", "code": "credential_source_failed", "param": None}
+MORE: Final = "translation: {responses: {enabled: true}}\n"
+DIALECTS: Final[dict[str, tuple[str, Any, Any]]] = {
+    "chat": (CHAT, {"model": "main/gpt-5", "messages": TURN}, _OPENAI),
+    "responses": ("/v1/responses", {"model": "main/gpt-5", "input": "hi", "store": False}, _OPENAI),
+    "messages": (
+        "/v1/messages",
+        {"model": "main/gpt-5", "max_tokens": 5, "messages": TURN},
+        {"type": "api_error"},
+    ),
+    "gemini": (
+        "/v1beta/models/main/gpt-5:generateContent",
+        CONTENTS,
+        {"code": 502, "status": "UNAVAILABLE"},
+    ),
+}
+"""The path of each dialect, what is sent there, and what stands below ``error`` of its refusal."""
+
+
+def ask_in(gateway: GatewayProcess, dialect: str, *, stream: bool) -> Any:
+    """Ask in a dialect; return the refusal, which is the same for a stream that has not begun."""
+    path, body, words = DIALECTS[dialect]
+    if stream and dialect == "gemini":
+        path = path.replace(":generateContent", ":streamGenerateContent") + "?alt=sse"
+    elif stream:
+        body = {**body, "stream": True}
+    answer = ask(gateway.port, path, b"Content-Type: application/json", body=json.dumps(body).encode())
+    assert (answer.status, answer.value(b"content-type")) == (502, b"application/json"), answer.body
+    error = answer.json()["error"]
+    assert {key: error.get(key) for key in words} == words
+    if dialect == "gemini":
+        assert "CREDENTIAL_SOURCE_FAILED" in answer.body.decode()
+    return error
+
+
 @pytest.mark.parametrize("failure", FAILURES)
-def test_a_source_that_fails_is_a_502_that_says_why(
+def test_a_source_that_fails_is_a_502_that_says_why_in_each_dialect(
     amazon: SimulatorProcess, home: Path, failure: str
 ) -> None:
     aws, environ, said = FAILURES[failure]
     keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET} if failure == "denied" else {}
     own = {name: value.format(amazon.url) for name, value in environ.items()}
-    with start_gateway(config(amazon, aws), {"HOME": str(home), **keys, **own}) as gateway:
-        answer = ask(gateway.port, CHAT, body=asking("main/gpt-5"))
-        assert answer.status == 502
-        error = answer.json()["error"]
-        assert said in error["message"]
-        assert error["code"] == "credential_source_failed"
-        assert str(home) not in error["message"]
-        assert "/nowhere" not in error["message"]
-        assert gateway.metric('mgw_token_refresh_failures_total{provider="main"}') == 1
-        answer = ask(
-            gateway.port,
-            "/v1/messages",
-            body=json.dumps(
-                {"model": "main/gpt-5", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}
-            ).encode(),
-        )
-        assert (answer.status, answer.json()["error"]["type"]) == (502, "api_error")
+    text = config(amazon, aws) + MORE
+    with start_gateway(text, {"HOME": str(home), **keys, **own}) as gateway:
+        asked = [(dialect, stream) for dialect in DIALECTS for stream in (False, True)]
+        for dialect, stream in asked:
+            message = ask_in(gateway, dialect, stream=stream)["message"]
+            assert said in message
+            for secret in (str(home), "/nowhere", "canary", KEY, "127.0.0.1"):
+                assert secret not in message
         gateway.log(said.encode())
         gateway.log(b"error=credential")
+        events = gateway.events(len(asked))
+        assert {(event["http_status"], event["attempts"]) for event in events} == {(502, 0)}
+        assert gateway.metric('mgw_token_refresh_failures_total{provider="main"}') == len(asked)
     assert not to_provider(amazon)
