@@ -89,12 +89,10 @@ class SupervisedService(Service):
         self._supervisor_parts = self._make_supervisor_parts()
 
     def _make_supervisor_parts(self) -> SupervisorParts:
-        records = self.gateway.telemetry.records
         return SupervisorParts(
             counts=SupervisorCounts(self.gateway.counts),
             sources=self.gateway.serving.sources,
-            record_settled=records.record_settled,
-            record_ended=records.record_ended,
+            record_all=self.gateway.telemetry.records.record_all,
             write_log=self._write_log,
             publish_session=self._publish_session,
             wall=time,

@@ -23,6 +23,7 @@ from mgw.upstream.client import UpstreamLimits
 from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks
+from mgw.usage.record import EndedRequest, exchanges_of
 from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import EventSpool, SinkTools
 from mgw.usage.spool_files import SpoolFiles
@@ -65,9 +66,9 @@ class Telemetry:
         """Returns what the log may not show."""
         self._journal = Journal(reactor)
         lines = LineWriter("process log", reactor, new_lines(reactor, "process log"), stream.output)
-        self._usage_log, access_log = UsageLog(lines), AccessLog(lines)
-        self._request_log = RequestLog(reactor, self._usage_log, access_log)
-        self.records = RecordQueue(reactor, self._journal.record_all, access_log.record_all)
+        self._usage_log, self._access_log = UsageLog(lines), AccessLog(lines)
+        self._request_log = RequestLog(self._usage_log, self._access_log)
+        self.records = RecordQueue(reactor, self._record_all)
         self.use_log(config.log)
         self.sinks = self._open_sinks(config, current_config)
         room = self.sinks.tools.spool.room
@@ -129,11 +130,17 @@ class Telemetry:
 
         :returns: how many usage events could not be kept.
         """
-        self._request_log.flush()
         lost = await self.sinks.close()
         self.sinks.tools.spool.runner.stop()
         self.metrics.loop_delay.stop()
         return lost
+
+    def _record_all(self, requests: Sequence[EndedRequest]) -> None:
+        """Have a batch of records become events, numbers and lines."""
+        settled = exchanges_of(requests)
+        if settled:
+            self._journal.record_all(settled)
+        self._access_log.record_all(requests)
 
     def _secrets(self) -> Sequence[Secret]:
         return self._hidden()  # asked for each line: a fork of this process has others

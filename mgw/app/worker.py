@@ -209,7 +209,7 @@ class Worker:
     def _build(self, config: Config, message: Begin) -> _Equipment:
         reactor, channel = self.reactor, self.channel
         writer = RowWriter(channel)
-        records = RecordQueue(reactor, writer.record_settled, writer.record_ended)
+        records = RecordQueue(reactor, writer.record_all)
         sources = build_sources(reactor)
         sources.share = SupervisorTokens(channel)
         sources.subscriptions.on_cooldown = self._on_cooldown

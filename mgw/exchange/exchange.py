@@ -53,8 +53,6 @@ class Exchange(Struct, eq=False):
     clock: IReactorTime
     wheel: TimerWheel
     """The timer wheel of the clock."""
-    record: Callable[[SettledExchange], None]
-    """Takes what the usage event is made of; never raises."""
     wall: float
     """Unix seconds at which the head was complete."""
     client: Client | None = None
@@ -100,6 +98,8 @@ class Exchange(Struct, eq=False):
     place: ClientPlace | None = None
     """Its place among the requests of its client, where that has limits."""
     settled: bool = False
+    row: SettledExchange | None = None
+    """What the usage event is made of; known once it is settled, unless a bug keeps it from being known."""
 
     def __post_init__(self) -> None:
         self.started = self.clock.seconds()
@@ -177,7 +177,9 @@ class Exchange(Struct, eq=False):
         self.settle(Outcome.UPSTREAM_ERROR, error.status, word)
 
     def settle(self, outcome: Outcome, status: int | None = None, error: str | None = None) -> None:
-        """Record the one usage event; nothing happens the second time.
+        """Make what the one usage event is made of; nothing happens the second time.
+
+        The request records it when it ends.  So whoever settles has it end before the reactor's next turn.
 
         :param status: the HTTP status to record where the client has got none yet.
         :param error: why it did not end well.
@@ -188,13 +190,11 @@ class Exchange(Struct, eq=False):
         self.error = error
         if self.http_status is None:
             self.http_status = status
-        settled = None
         try:
-            settled = self._settled(outcome)
-            self.record(settled)
+            self.row = self._settled(outcome)
         finally:
             if self.place is not None:
-                self.place.end(settled, outcome)
+                self.place.end(self.row, outcome)
             self.generation.leave()
 
     def responded(self) -> None:

@@ -70,19 +70,24 @@ class RunState(WaitingRun):
             self._end(error)
 
     def _end(self, error: Exception | None) -> None:
-        """Let go of everything, and then say so; an upstream's response that was not read is cut off."""
+        """Let go of everything, and then say so; an upstream's response that was not read is cut off.
+
+        It is said whatever goes wrong: the usage event waits for it.
+        """
         on_end, self._on_end = self._on_end, None
         if self._request is not None:
             self._forget_request()
         self._cancel = self._held_stream = None
         early_head, self._early_head = self._early_head, None
-        if early_head is not None:
-            early_head.close()
         response, self._response = self._response, None
-        if response is not None:
-            response.cancel()
-        if on_end is not None:
-            on_end(error)
+        try:
+            if early_head is not None:
+                early_head.close()
+            if response is not None:
+                response.cancel()
+        finally:
+            if on_end is not None:
+                on_end(error)
 
     def _forget_request(self) -> None:
         self._plan = self._request = self._upstream = self._credentials = self._credential = None

@@ -80,7 +80,7 @@ def usage_json(settled: SettledExchange, form: JsonForm = _FORM) -> bytes:
 
 
 def joined_json(settled: SettledExchange, ended: EndedRequest, form: JsonForm = _FORM) -> bytes:
-    """Return one line for an exchange and the end of its request."""
+    """Return one line for a request and its exchange."""
     if settled.http_status is None:
         settled = replace(settled, http_status=ended.status)
     request = _request_of(ended)

@@ -198,7 +198,7 @@ def usage_line(settled: SettledExchange) -> bytes:
 
 
 def joined_line(settled: SettledExchange, ended: EndedRequest) -> bytes:
-    """Return one line for an exchange and the end of its request."""
+    """Return one line for a request and its exchange."""
     if settled.http_status is None:
         settled = replace(settled, http_status=ended.status)
     request = _request_text(ended)
@@ -399,12 +399,10 @@ class AccessObserver:
 
     records: RecordQueue
     metrics: Metrics
-    record: Callable[[SettledExchange], None] = field(init=False)
-    access: Callable[[EndedRequest], None] = field(init=False)
+    record: Callable[[EndedRequest], None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.record = self.records.record  # bound here: one call less for every request
-        self.access = self.records.record
 
     def edge_rejected(self, reason: str = "key") -> None:
         """Count a request without a fitting key."""

@@ -302,9 +302,11 @@ class Session:
         else:
             self.client.write(render_close(refusal_code(error), error.message))
             self.exchange.refused(error)
-        self.client.close()
-        first.stop()
-        self._finish()
+        try:
+            self.client.close()
+            first.stop()
+        finally:
+            self._finish()
 
     # The relay
 
@@ -340,10 +342,12 @@ class Session:
         self._finish()
 
     def _finish(self) -> None:
-        self._free()
-        if not self._is_over:
-            self._is_over = True
-            self.on_end()
+        try:
+            self._free()
+        finally:
+            if not self._is_over:
+                self._is_over = True
+                self.on_end()
 
     def _free(self) -> None:
         self._limit.close()

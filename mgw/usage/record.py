@@ -1,8 +1,8 @@
 """What a request leaves behind, as lines of JSON.
 
-A request that ends stores a :class:`~mgw.usage.event.SettledExchange`, if it has a usage event, and an
-:class:`EndedRequest` for the access log; :mod:`mgw.usage.record_queue` hands them on in batches.  What
-exchanges share, their labels, is rendered once.
+A request that ends stores one :class:`EndedRequest`: what the access log says of it, and the
+:class:`~mgw.usage.event.SettledExchange`, if it has a usage event.  :mod:`mgw.usage.record_queue` hands them
+on in batches.  What exchanges share, their labels, is rendered once.
 """
 
 from __future__ import annotations
@@ -59,8 +59,11 @@ _PLACED: Final = (
 """The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
 
-class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
-    """The end of a request, for the access log."""
+class EndedRequest(Struct, frozen=True, gc=False):
+    """A request that has ended: what the access log says of it, and its exchange.
+
+    The exchange is an object of its own: sinks may keep it, and must not keep the path, which may hold a key.
+    """
 
     time: float
     """Unix seconds, of the end."""
@@ -73,8 +76,13 @@ class EndedRequest(Struct, frozen=True, gc=False, array_like=True):
     request_id: str
     error: str | None = None
     """Why it did not end well."""
-    has_event: bool = False
-    """Whether an exchange of the same id has a record, too."""
+    settled: SettledExchange | None = None
+    """The exchange; ``None``: the request leaves no usage event."""
+
+
+def exchanges_of(requests: Iterable[EndedRequest]) -> list[SettledExchange]:
+    """Return the exchanges of these requests, in their order."""
+    return [ended.settled for ended in requests if ended.settled is not None]
 
 
 def settled_encoder(fields: Sequence[EventField]) -> Callable[[SettledExchange], bytes]:

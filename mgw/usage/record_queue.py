@@ -4,9 +4,9 @@
 
     record(row)  ->  waiting records  -- after 15 ms, some slices per turn of the reactor -->  write_slice
 
-A request only appends what it leaves behind.  Making events, numbers and lines of it costs several times as
-much, and less where many are made in one loop, so that comes later: in slices, because a long loop would
-delay every request in progress.
+A request appends one record when it ends, with its exchange, which has settled just before (a test says so).
+Making events, numbers and lines of it costs several times as much, and less where many are made in one loop,
+so that comes later: in slices, because a long loop would delay every request in progress.
 
 A turn writes one slice, or after a long turn as many, in one batch, as let all that wait go within 5 ms.
 So a record waits for 20 ms and a turn, however many records a turn brings; were it one slice each, a turn
@@ -25,17 +25,16 @@ from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from mgw.usage.event import SettledExchange
 from mgw.usage.record import EndedRequest
 
 INTERVAL: Final = 0.015
 """Seconds that a record waits for others."""
-SLICE: Final = 16
+SLICE: Final = 8
 """The fewest records in a batch, which take about 0.1 ms: what a request that comes meanwhile may wait."""
 FLUSHED_SLICES: Final = 4
 DRAIN_SECONDS: Final = 0.005
 """In what time all that wait are written."""
-MAX_WAITING: Final = 1024
+MAX_WAITING: Final = 512
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -43,18 +42,16 @@ class RecordQueue:
     """The records of a process; the module states its rules."""
 
     clock: IReactorTime
-    record_settled: Callable[[Sequence[SettledExchange]], None]
-    """Takes a batch of exchanges; never raises."""
-    record_ended: Callable[[Sequence[EndedRequest]], None]
-    """Takes a batch of requests, after the exchanges that ended before them; never raises."""
-    _waiting: list[SettledExchange | EndedRequest] = field(default_factory=list)
+    record_all: Callable[[Sequence[EndedRequest]], None]
+    """Takes a batch; never raises."""
+    _waiting: list[EndedRequest] = field(default_factory=list)
     _timer: IDelayedCall | None = None
     _due: float = 0.0
     """When the next slice was to be written."""
 
-    def record(self, record: SettledExchange | EndedRequest) -> None:
-        """Take the record of an exchange, or of a request."""
-        self._waiting.append(record)
+    def record(self, ended: EndedRequest) -> None:
+        """Take the record of a request."""
+        self._waiting.append(ended)
         if self._timer is None or len(self._waiting) >= MAX_WAITING:
             self._on_pressing()
 
@@ -68,12 +65,8 @@ class RecordQueue:
         size = count * SLICE
         batch = self._waiting[:size]
         del self._waiting[:size]
-        # isinstance asks the metaclass of a Struct, at ten times the cost.
-        settled = [record for record in batch if type(record) is SettledExchange]
-        if settled:
-            self.record_settled(settled)
-        if len(settled) < len(batch):
-            self.record_ended([record for record in batch if type(record) is EndedRequest])
+        if batch:
+            self.record_all(batch)
         return bool(self._waiting)
 
     def flush(self) -> None:

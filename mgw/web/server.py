@@ -31,7 +31,6 @@ from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
-from mgw.usage.event import SettledExchange
 from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
@@ -49,11 +48,7 @@ from mgw.wire.target import split_target
 class RequestObserver(Protocol):
     """Counts and logs what becomes of requests."""
 
-    def record(self, settled: SettledExchange) -> None:
-        """Take an exchange that has ended."""
-        ...
-
-    def access(self, ended: EndedRequest) -> None:
+    def record(self, ended: EndedRequest) -> None:
         """Take the end of any logged request."""
         ...
 
@@ -272,11 +267,8 @@ class WebServer:
     def _open(self, channel: GatewayChannel, known: KnownHead, content_length: int | None) -> ServerRequest:
         request_id, exchange, route = self.request_ids.take(), None, known.matched.route
         if not route.is_local:
-            record = self.observer.record
             client, wall = known.caller.client, self.wall()
-            exchange = Exchange(
-                request_id, route, self.generation, self.clock, self.wheel, record, wall, client
-            )
+            exchange = Exchange(request_id, route, self.generation, self.clock, self.wheel, wall, client)
             if route.url_rewrite is not None:  # which a known head does not say: it depends on the connection
                 config, headers = self.generation.config, known.head.headers
                 exchange.own_address = own_address(config, headers, channel.peer, secure=channel.is_secure)
@@ -288,12 +280,9 @@ class WebServer:
         return request
 
     def _open_session(self, channel: GatewayChannel, known: KnownHead) -> UpgradeRequest:
-        request_id, record = self.request_ids.take(), self.observer.record
+        request_id, client = self.request_ids.take(), known.caller.client
         route, wall = known.matched.route, self.wall()
-        exchange = Exchange(
-            *(request_id, route, self.generation, self.clock, self.wheel, record, wall),
-            client=known.caller.client,
-        )
+        exchange = Exchange(request_id, route, self.generation, self.clock, self.wheel, wall, client)
         if self.generation.reads_trace:
             exchange.trace = trace_context_of(known.head.headers)
         exchange.offload = self.offload
@@ -322,7 +311,7 @@ class WebServer:
         """A request has ended."""
         del self._requests[request]
         known, exchange = request.known, request.exchange
-        self.observer.access(
+        self.observer.record(
             EndedRequest(
                 self.wall(),
                 known.head.method,
@@ -331,7 +320,7 @@ class WebServer:
                 self.clock.seconds() - request.started,
                 request.request_id,
                 request.failure if exchange is None else exchange.error,
-                exchange is not None,
+                None if exchange is None else exchange.row,
             )
         )
         if not self._requests and self.on_idle is not None:
@@ -353,7 +342,7 @@ class WebServer:
         request_id, wall, word = self.request_ids.take(), self.wall(), word_of(error)
         response = ServerResponse(channel, Reservation(self.budget))
         send_refusal(response, error, dialect, request_id, wall)
-        self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
+        self.observer.record(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
         forget_frames(error)
 
     def _check(self, request: OpenRequest) -> None:

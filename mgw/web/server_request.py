@@ -255,13 +255,16 @@ class ServerRequest:
         if self.exchange is not None:
             # Before the cancellation, which would settle it as left by the client.
             self.exchange.refused(error)
-        if self._work is None:
-            self.channel.close_after()
-        else:
-            self._work.cancel()
-        status = self.response.status or error.status  # before the error is sent, which sets the status
-        self._send_error(error)
-        self._end(status)
+        status = error.status
+        try:
+            if self._work is None:
+                self.channel.close_after()
+            else:
+                self._work.cancel()
+            status = self.response.status or status  # before the error is sent, which sets the status
+            self._send_error(error)
+        finally:
+            self._end(status)
 
     def take_body(self) -> bytes:
         """Return the body of a request that the gateway itself answers; it is no longer here."""
@@ -279,10 +282,12 @@ class ServerRequest:
             return
         if self.exchange is not None:
             self.exchange.refused(error)
-        if self._work is None and not has_body:
-            self.channel.close_after()
-        self._send_error(error)
-        self._end(error.status)
+        try:
+            if self._work is None and not has_body:
+                self.channel.close_after()
+            self._send_error(error)
+        finally:
+            self._end(error.status)
 
     def _awaits_body(self) -> bool:
         """Whether so little of the body is left that waiting for it is better than to close the connection.
@@ -313,12 +318,14 @@ class ServerRequest:
     def _on_served(self, error: Exception | None) -> None:
         """The response is complete, or there is an error to tell."""
         self._work = None
-        if error is not None:
-            if isinstance(error, CancelledError):
-                forget_frames(error)
-                return  # whoever cancelled has settled the exchange and ends the request
-            self._on_failed(error)
-        self._end(self.response.status or CLIENT_CLOSED)
+        if error is not None and isinstance(error, CancelledError):
+            forget_frames(error)
+            return  # whoever cancelled has settled the exchange and ends the request
+        try:
+            if error is not None:
+                self._on_failed(error)
+        finally:
+            self._end(self.response.status or CLIENT_CLOSED)
 
     def _on_failed(self, error: Exception) -> None:
         """Tell the client what went wrong."""

@@ -224,8 +224,10 @@ class UpgradeRequest:
         if not self._ended:
             self.exchange.refused(error)
             route, wall = self.known.matched.route, self.server.wall()
-            send_refusal(self.response, error, route.dialect, self.request_id, wall)
-            self._end()
+            try:
+                send_refusal(self.response, error, route.dialect, self.request_id, wall)
+            finally:
+                self._end()
 
     def abort(self) -> None:
         """The drain has run out: end the session, or refuse the request."""
@@ -239,9 +241,11 @@ class UpgradeRequest:
         )
         self.exchange.refused(error)
         session, self._session = self._session, None
-        if session is not None:
-            session.stop_opening()
-        self.refuse(error)
+        try:
+            if session is not None:
+                session.stop_opening()
+        finally:
+            self.refuse(error)
 
     # What the session calls.
 

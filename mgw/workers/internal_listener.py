@@ -31,7 +31,6 @@ from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
-from mgw.usage.event import SettledExchange
 from mgw.usage.record import EndedRequest
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits, RequestReceiver
@@ -359,12 +358,10 @@ class WithoutAccessLines:
 
     observer: RequestObserver
 
-    def record(self, settled: SettledExchange) -> None:
-        """Take an exchange that has ended."""
-        self.observer.record(settled)
-
-    def access(self, ended: EndedRequest) -> None:
-        """Leave it to the worker."""
+    def record(self, ended: EndedRequest) -> None:
+        """Leave it to the worker, unless it has a usage event, which nobody else knows."""
+        if ended.settled is not None:
+            self.observer.record(ended)
 
     def edge_rejected(self, reason: str = "key") -> None:
         """Count a request whose ``key`` or ``origin`` does not fit."""

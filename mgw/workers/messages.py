@@ -89,10 +89,8 @@ class Rows(ChannelMessage, frozen=True):
 
     labels: list[tuple[int, tuple[bytes | None, ...]]]
     """Labels that the reader does not have, each with the number that stands for it."""
-    settled: bytes
-    """A list of exchanges, in msgpack; empty: none."""
-    ended: bytes
-    """A list of requests, in msgpack; empty: none."""
+    requests: bytes
+    """A list of them, in msgpack."""
 
 
 class LogText(ChannelMessage, frozen=True):

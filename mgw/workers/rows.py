@@ -6,11 +6,12 @@ keep the last :data:`MAX_LABELS` of them, so neither has to tell the other what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import GenericAlias, MappingProxyType
-from typing import Any, Final, Protocol, TypeVar, get_type_hints
+from typing import Any, Final, Protocol, get_type_hints
 
+from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 from msgspec.structs import replace
@@ -28,18 +29,17 @@ MAX_WAITING_BYTES: Final = 32 * 2**20
 MAX_MESSAGE_BYTES: Final = 2**20
 """A batch that is larger is sent in several messages, down to one record each."""
 
-Record = TypeVar("Record", SettledExchange, EndedRequest)
 _Texts = tuple[bytes | None, ...]
 _USAGE: Final = SettledExchange.__struct_fields__.index("usage")
 _NAMES: Final = SettledExchange.__struct_fields__.index("dropped_fields")
 _LABEL_FIELDS: Final = ExchangeLabels.__match_args__
 _ENCODER: Final = Encoder()
+_ENDED_TYPES: Final = tuple(get_type_hints(EndedRequest).values())
 _SENT: Final = MappingProxyType(
     {"labels": int, "usage": TokenUsage | None, "dropped_fields": tuple[bytes, ...] | None}
 )
 """What goes in another form: the number of the labels, names of fields as bytes, and nothing for
 :data:`NO_USAGE`, which is known by being that object."""
-_ENDED: Final = Decoder(list[EndedRequest])
 _CODEC: Final = ("utf-8", "surrogatepass")
 """A client's JSON may hold half of a surrogate pair."""
 
@@ -67,20 +67,13 @@ class RowWriter:
     _numbers: dict[ExchangeLabels, int] = field(default_factory=dict, repr=False)
     _last: int = 0
 
-    def record_settled(self, batch: Sequence[SettledExchange]) -> None:
-        """Send exchanges that have ended."""
-        self._send(batch, self._settled_message)
-
-    def record_ended(self, batch: Sequence[EndedRequest]) -> None:
-        """Send requests that have ended."""
-        self._send(batch, _ended_message)
-
-    def _send(self, batch: Sequence[Record], message_of: Callable[[Sequence[Record]], Rows]) -> None:
+    def record_all(self, batch: Sequence[EndedRequest]) -> None:
+        """Send requests that have ended, with their exchanges."""
         if self.channel.waiting_bytes > MAX_WAITING_BYTES:
             self.dropped += len(batch)
             return
         try:
-            message = message_of(batch)
+            message = self._message_of(batch)
         except (OverflowError, UnicodeEncodeError):  # a number or a text that msgpack does not have
             self._numbers.clear()
             if len(batch) == 1:
@@ -88,29 +81,33 @@ class RowWriter:
                 if whole == batch[0]:
                     self.dropped += 1
                 else:
-                    self._send([whole], message_of)
+                    self.record_all([whole])
                 return
         else:
-            if len(batch) == 1 or len(message.settled) + len(message.ended) <= MAX_MESSAGE_BYTES:
+            if len(batch) == 1 or len(message.requests) <= MAX_MESSAGE_BYTES:
                 self.channel.tell(message)
                 return
             self._numbers.clear()  # the labels of this message are not sent
         middle = len(batch) // 2
-        self._send(batch[:middle], message_of)
-        self._send(batch[middle:], message_of)
+        self.record_all(batch[:middle])
+        self.record_all(batch[middle:])
 
-    def _settled_message(self, batch: Sequence[SettledExchange]) -> Rows:
+    def _message_of(self, batch: Sequence[EndedRequest]) -> Rows:
         numbers = self._numbers
         new: list[tuple[int, _Texts]] = []
         rows: list[tuple[Any, ...]] = []  # Any: the fields of a record
-        for settled in batch:
-            fields = fields_of(settled)
+        for ended in batch:
+            settled = ended.settled
+            if settled is None:
+                rows.append(fields_of(ended))
+                continue
             number = numbers.get(settled.labels) or self._number_of(settled.labels, new)
             if settled.dropped_fields is None and settled.usage is not NO_USAGE:
-                rows.append((number, *fields[1:]))
+                row = (number, *fields_of(settled)[1:])
             else:
-                rows.append((number, *_pack_fields(settled)))
-        return Rows(new, _ENCODER.encode(rows), b"")
+                row = (number, *_pack_fields(settled))
+            rows.append((*fields_of(ended)[:-1], row))
+        return Rows(new, _ENCODER.encode(rows))
 
     def _number_of(self, labels: ExchangeLabels, new: list[tuple[int, _Texts]]) -> int:
         """Give labels a number, and remember it if the reader will."""
@@ -135,26 +132,28 @@ class RowReader:
     def __post_init__(self) -> None:
         self._decoder = _row_decoder(self.settled_type)
 
-    def read(self, rows: Rows) -> tuple[list[SettledExchange], list[EndedRequest]]:
-        """Return the exchanges of a message and the requests behind them.
+    def read(self, rows: Rows) -> list[EndedRequest]:
+        """Return the requests of a message.
 
         :raises msgspec.MsgspecError: a :class:`RowWriter` has not written it; so does ``KeyError``.
         """
         labels, new = self._labels, self.settled_type
         for number, texts in rows.labels:
             labels[number] = _labels_of(texts)
-        ended = _ENDED.decode(rows.ended) if rows.ended else []
-        if not rows.settled:
-            return [], ended
-        found: list[tuple[Any, ...]] = self._decoder.decode(rows.settled)  # Any: by place
-        settled = [
-            new(labels[row[0]], *row[1:])
-            if row[_NAMES] is None and row[_USAGE] is not None
-            else new(labels[row[0]], *_unpack_fields(row))
-            for row in found
-        ]
+        requests: list[EndedRequest] = []
+        found: list[tuple[Any, ...]] = self._decoder.decode(rows.requests)  # Any: by place
+        for request in found:
+            row = request[-1]
+            if row is None:
+                requests.append(EndedRequest(*request))
+                continue
+            if row[_NAMES] is None and row[_USAGE] is not None:
+                settled = new(labels[row[0]], *row[1:])
+            else:
+                settled = new(labels[row[0]], *_unpack_fields(row))
+            requests.append(EndedRequest(*request[:-1], settled))
         self._forget([number for number, _ in rows.labels])
-        return settled, ended
+        return requests
 
     def _forget(self, new: Sequence[int]) -> None:
         """Keep what the writer keeps."""
@@ -169,17 +168,21 @@ class RowReader:
 def _row_decoder(settled_type: type[SettledExchange]) -> Decoder[Any]:
     hints = get_type_hints(settled_type)
     types = tuple(_SENT.get(name, hints[name]) for name in settled_type.__struct_fields__)
-    return Decoder(GenericAlias(list, GenericAlias(tuple, types)))
+    row = (*_ENDED_TYPES[:-1], GenericAlias(tuple, types) | None)
+    return Decoder(GenericAlias(list, GenericAlias(tuple, row)))
 
 
-def _with_whole_characters(record: Record) -> Record:
+def _with_whole_characters(ended: EndedRequest) -> EndedRequest:
     """Return a record without halves of surrogate pairs: a line has the same in their place."""
+    settled = ended.settled
+    if settled is not None:
+        ended = replace(ended, settled=replace(settled, **_whole_texts(settled)))
+    return replace(ended, **_whole_texts(ended))
+
+
+def _whole_texts(record: Struct) -> dict[str, str]:
     texts = {name: text for name in record.__struct_fields__ if type(text := getattr(record, name)) is str}
-    return replace(record, **{name: text.encode("utf-8", "replace").decode() for name, text in texts.items()})
-
-
-def _ended_message(batch: Sequence[EndedRequest]) -> Rows:
-    return Rows([], b"", _ENCODER.encode(batch))
+    return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 def _are_kept(labels: ExchangeLabels) -> bool:

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.session_list import SessionPhase
-from mgw.usage.event import SettledExchange, timestamp
+from mgw.usage.event import timestamp
 from mgw.usage.record import EndedRequest
 from mgw.workers.counts import SupervisorCounts
 from mgw.workers.messages import (
@@ -45,8 +45,7 @@ class SupervisorParts:
     counts: SupervisorCounts
     """The counts, which tell workers apart by their connections."""
     sources: CredentialSources
-    record_settled: Callable[[Sequence[SettledExchange]], None]
-    record_ended: Callable[[Sequence[EndedRequest]], None]
+    record_all: Callable[[Sequence[EndedRequest]], None]
     write_log: Callable[[int, LogText], None]
     """Takes the number of the worker, too."""
     publish_session: Callable[[dict[str, Any]], None]  # Any: JSON
@@ -74,11 +73,7 @@ class WorkerConnection:
         parts = self.parts
         match message:
             case Rows():
-                settled, ended = self._reader.read(message)
-                if settled:
-                    parts.record_settled(settled)
-                if ended:
-                    parts.record_ended(ended)
+                parts.record_all(self._reader.read(message))
             case ReleasePermit():
                 parts.counts.release_permit(self, message)
             case AddTaken():

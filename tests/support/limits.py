@@ -216,9 +216,6 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     ),
     "tests/memory/ops/test_json_lines.py::test_a_usage_line_is_bounded": ("mgw.ops.json_lines.MAX_LINE",),
     "tests/memory/ops/test_logs.py::test_a_long_value_is_cut": ("mgw.ops.logs.MAX_VALUE",),
-    "tests/memory/ops/test_request_lines.py::test_what_waits_is_bounded_and_the_oldest_is_written": (
-        "mgw.ops.request_lines.MAX_HELD",
-    ),
     "tests/memory/reactor/twisted_fast/test_tcp_transport.py::"
     "test_a_burst_of_clients_comes_after_the_data_of_those_who_are_there": (
         "mgw.reactor.twisted_fast.tcp_transport.MAX_ACCEPTS",

@@ -32,7 +32,7 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.routing.table import denied_routes, families_of
 from mgw.upstream.wires.wire import ProviderWire
-from mgw.usage.event import SettledExchange, UsageEvent
+from mgw.usage.event import Outcome, SettledExchange, UsageEvent
 from mgw.usage.prices import PriceTable
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
@@ -138,6 +138,19 @@ def with_rows(settings: Config, rows: Mapping[str, KindRow]) -> Config:
     return settings.model_copy(update={"providers": providers})
 
 
+class RecordedExchange(Exchange, eq=False):
+    """An exchange without a request, which would record it."""
+
+    on_row: Callable[[SettledExchange], None] = lambda _: None
+
+    def settle(self, outcome: Outcome, status: int | None = None, error: str | None = None) -> None:
+        was_settled = self.settled
+        super().settle(outcome, status, error)
+        if not was_settled:
+            assert self.row is not None
+            self.on_row(self.row)
+
+
 @dataclass
 class Pipeline:
     """The pipeline, its clock, its provider and the events that it left."""
@@ -205,15 +218,15 @@ class Pipeline:
     ) -> tuple[RecordingChannel, Deferred[None]]:
         headers = headers or []
         matched = self.generation.table.match(method, path, query, headers)
-        exchange = Exchange(
+        exchange = RecordedExchange(
             "req_1",
             matched.route,
             self.generation,
             self.clock,
             self.wheel,
-            self.record,
             self.wall,
             client=_client_of(self.generation.config),
+            on_row=self.record,
         )
         exchange.offload = self.offload
         if self.reserve is not None:

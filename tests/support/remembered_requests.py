@@ -21,7 +21,7 @@ from mgw.generation import Generation
 from mgw.memo.request_memo import RequestMemo
 from mgw.ops.json_lines import usage_json
 from mgw.ops.logs import usage_line
-from mgw.usage.event import SettledExchange
+from mgw.usage.record import EndedRequest
 from mgw.web.channel import GatewayChannel
 from mgw.web.server import RequestIds
 from tests.support.channels import channel_of
@@ -220,9 +220,11 @@ class _Observer(RecordingObserver):
         super().__init__()
         self.rendered: list[str] = []
 
-    def record(self, settled: SettledExchange) -> None:
-        super().record(settled)
-        self.rendered.append(f"{self.events[-1]} {usage_line(settled)!r} {usage_json(settled)!r}")
+    def record(self, ended: EndedRequest) -> None:
+        super().record(ended)
+        settled = ended.settled
+        if settled is not None:
+            self.rendered.append(f"{self.events[-1]} {usage_line(settled)!r} {usage_json(settled)!r}")
 
 
 class Stage:

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, succeed
 from mgw.canonical.reply import TokenUsage
 from mgw.usage.event import NO_SESSION, Outcome, SessionCounts, SettledExchange, UsageEvent, nanodollars_of
 from mgw.usage.labels import ExchangeLabels
+from mgw.usage.record import EndedRequest
 
 T = TypeVar("T")
 
@@ -88,6 +89,14 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
 def exchange(**changes: Any) -> SettledExchange:  # Any: the fields of an event by name
     """Return the exchange behind an ordinary event with some fields changed."""
     return settled_as(event(**changes))
+
+
+def ended_of(settled: SettledExchange) -> EndedRequest:
+    """Return the request that has ended with this exchange."""
+    status, request_id = settled.http_status or 200, settled.request_id
+    return EndedRequest(
+        1_764_000_000.5, b"POST", b"/v1/x", status, 0.0123, request_id, settled.error, settled
+    )
 
 
 @dataclass

@@ -25,7 +25,7 @@ from mgw.nouns.secret import Secret
 from mgw.ops.live_models import LiveModels
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
-from mgw.usage.event import SettledExchange, UsageEvent
+from mgw.usage.event import UsageEvent
 from mgw.usage.record import EndedRequest
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.gateway_request import GatewayRequest
@@ -54,14 +54,13 @@ class RecordingObserver:
     rejections: int = 0
     broken: int = 0
 
-    def record(self, settled: SettledExchange) -> None:
-        self.events.append(settled.event())
-
-    def access(self, ended: EndedRequest) -> None:
+    def record(self, ended: EndedRequest) -> None:
+        if ended.settled is not None:
+            self.events.append(ended.settled.event())
         method, path = (
             None if value is None else value.decode("latin-1") for value in (ended.method, ended.raw_path)
         )
-        self.have_events.append(ended.has_event)
+        self.have_events.append(ended.settled is not None)
         self.lines.append((method, path, ended.status))
         self.errors.append(ended.error)
         self.ids.append(ended.request_id)

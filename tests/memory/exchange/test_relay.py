@@ -8,7 +8,6 @@ import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.exchange.chunk_lane import EventLookers
-from mgw.exchange.exchange import Exchange
 from mgw.exchange.received import Fault
 from mgw.exchange.relay import Relay
 from mgw.exchange.response_channel import Producer
@@ -16,7 +15,7 @@ from mgw.exchange.silence import Silence
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.deadline import TimerWheel
 from mgw.usage.event import Outcome
-from tests.support.pipelines import Pipeline, RecordingChannel, answered
+from tests.support.pipelines import Pipeline, RecordedExchange, RecordingChannel, answered
 from tests.support.upstreams import ProviderConnection, UpstreamHarness, memory_upstream, outcome_of, post
 
 
@@ -101,14 +100,14 @@ class Run:
         pipeline = Pipeline()
         self.events = pipeline.events
         matched = pipeline.generation.table.match("POST", "/v1/chat/completions", None, [])
-        exchange = Exchange(
+        exchange = RecordedExchange(
             "r",
             matched.route,
             pipeline.generation,
             self.harness.clock,
             TimerWheel(self.harness.clock),
-            pipeline.record,
             0.0,
+            on_row=pipeline.record,
         )
         opened = outcome_of(self.harness.upstream.open(post()))
         self.connection.send(says or answered(b"0123456789")[:-5])

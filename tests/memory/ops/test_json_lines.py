@@ -38,7 +38,7 @@ def read(line: bytes) -> dict[str, Any]:
 
 def ended(method: bytes | None = b"POST", raw_path: bytes | None = b"/v1/x", **more: Any) -> EndedRequest:
     """The end of a request, some milliseconds later."""
-    found = EndedRequest(1_764_000_000.5, method, raw_path, 200, 0.0123, "req_1", has_event=True)
+    found = EndedRequest(1_764_000_000.5, method, raw_path, 200, 0.0123, "req_1")
     return replace(found, **more)
 
 

@@ -25,7 +25,7 @@ from mgw.usage.trace_context import TraceContext
 from mgw.usage.usage_table import create_table, insert_lines
 from mgw.workers.messages import ChannelMessage, Rows
 from mgw.workers.rows import RowWriter
-from tests.support.usage import exchange
+from tests.support.usage import ended_of, exchange
 
 GOLDEN: Final[dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parents[2] / "golden" / "usage-events.json").read_text(encoding="utf-8")
@@ -74,11 +74,11 @@ class Channel:
 def row_of(settled: SettledExchange) -> dict[str, Any]:
     """What goes from one process to another, as JSON."""
     channel = Channel()
-    RowWriter(channel).record_settled([settled])
+    RowWriter(channel).record_all([ended_of(settled)])
     (rows,) = channel.sent
     assert isinstance(rows, Rows)
     ((_, labels),) = rows.labels
-    (fields,) = msgspec.msgpack.decode(rows.settled)
+    ((*_, fields),) = msgspec.msgpack.decode(rows.requests)
     found = msgspec.json.encode(fields)  # names of fields in base64
     return {"labels": [text and text.decode() for text in labels], "fields": json.loads(found)}
 

@@ -28,7 +28,7 @@ from mgw.usage.usage_table import SCHEMA, UsageTable, schema_of
 from mgw.workers.messages import AnyMessage, ChannelMessage, Rows
 from mgw.workers.rows import RowReader, RowWriter
 from tests.support.otlp import attributes_of
-from tests.support.usage import event, exchange
+from tests.support.usage import ended_of, event, exchange
 
 KEY: Final = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -166,17 +166,17 @@ class Channel:
 
     reader: RowReader
     waiting_bytes: int = 0
-    read: list[SettledExchange] = field(default_factory=list)
+    read: list[SettledExchange | None] = field(default_factory=list)
 
     def tell(self, message: ChannelMessage) -> None:
         rows = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=AnyMessage)
         assert isinstance(rows, Rows)
-        self.read += self.reader.read(rows)[0]
+        self.read += [ended.settled for ended in self.reader.read(rows)]
 
 
 def test_workers_send_them() -> None:
     channel = Channel(RowReader(WiderExchange))
-    RowWriter(channel).record_settled([WIDE])
+    RowWriter(channel).record_all([ended_of(WIDE)])
     (read,) = channel.read
     assert isinstance(read, WiderExchange)
     assert encode_wide(read) == encode_wide(WIDE)

@@ -15,14 +15,13 @@ from twisted.internet.task import Clock
 
 from mgw.ops.logs import AccessLog, UsageLog
 from mgw.ops.metrics import Metrics
-from mgw.usage.event import SettledExchange
 from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
-from mgw.usage.record import EndedRequest
-from mgw.usage.record_queue import INTERVAL, MAX_WAITING, SLICE, RecordQueue
+from mgw.usage.record import EndedRequest, exchanges_of
+from mgw.usage.record_queue import FLUSHED_SLICES, INTERVAL, MAX_WAITING, SLICE, RecordQueue
 from mgw.usage.sinks.jsonl import JsonlSink
 from tests.support.deferreds import result_of
-from tests.support.usage import AtOnce, MemoryOutput, exchange
+from tests.support.usage import AtOnce, MemoryOutput, ended_of, exchange
 
 TURN = 0.001
 
@@ -41,27 +40,18 @@ class Batches:
     """A queue, and the batches that it handed on."""
 
     clock: Clock = field(default_factory=Clock)
-    settled: list[list[str]] = field(default_factory=list)
-    order: list[str] = field(default_factory=list)
+    written: list[list[str]] = field(default_factory=list)
     queue: RecordQueue = field(init=False)
 
     def __post_init__(self) -> None:
-        self.queue = RecordQueue(self.clock, self.on_settled, self.on_ended)
+        self.queue = RecordQueue(self.clock, self.on_batch)
 
-    def on_settled(self, batch: Sequence[SettledExchange]) -> None:
-        self.settled.append([row.request_id for row in batch])
-        self.order += [f"usage {row.request_id}" for row in batch]
-
-    def on_ended(self, batch: Sequence[EndedRequest]) -> None:
-        assert {request.time for request in batch} == {7.0}
-        self.order += [f"http {request.request_id}" for request in batch]
+    def on_batch(self, batch: Sequence[EndedRequest]) -> None:
+        self.written.append([ended.request_id for ended in batch])
 
     def store(self, *numbers: int) -> None:
         for number in numbers:
-            self.queue.record(exchange(request_id=str(number)))
-
-    def end(self, number: int) -> None:
-        self.queue.record(EndedRequest(7.0, b"GET", b"/", 200, 0.5, str(number)))
+            self.queue.record(EndedRequest(7.0, b"GET", b"/", 200, 0.5, str(number)))
 
 
 def test_records_wait_for_others() -> None:
@@ -69,9 +59,9 @@ def test_records_wait_for_others() -> None:
     batches.store(1)
     batches.clock.advance(INTERVAL / 2)
     batches.store(2)
-    assert not batches.settled
+    assert not batches.written
     batches.clock.advance(INTERVAL / 2)
-    assert batches.settled == [["1", "2"]]
+    assert batches.written == [["1", "2"]]
     assert not batches.clock.getDelayedCalls()
 
 
@@ -85,13 +75,13 @@ def test_many_records_are_handed_on_a_slice_per_turn() -> None:
     batches = Batches(Turns())
     batches.store(*range(2 * SLICE + 1))
     batches.clock.advance(INTERVAL)
-    assert [len(batch) for batch in batches.settled] == [SLICE]
+    assert [len(batch) for batch in batches.written] == [SLICE]
     batches.store(999)
     batches.clock.advance(TURN)
-    assert [len(batch) for batch in batches.settled] == [SLICE, SLICE]
+    assert [len(batch) for batch in batches.written] == [SLICE, SLICE]
     batches.clock.advance(TURN)
-    assert [len(batch) for batch in batches.settled] == [SLICE, SLICE, 2]
-    assert batches.settled[-1] == [str(2 * SLICE), "999"]
+    assert [len(batch) for batch in batches.written] == [SLICE, SLICE, 2]
+    assert batches.written[-1] == [str(2 * SLICE), "999"]
     assert not batches.clock.getDelayedCalls()
 
 
@@ -102,8 +92,8 @@ def test_records_wait_for_a_few_turns_however_many_a_turn_brings(brought: int) -
     for turn in range(1200):
         batches.store(*[turn] * brought)
         batches.clock.advance(INTERVAL)
-        waited += [turn - int(number) for batch in batches.settled for number in batch]
-        batches.settled.clear()
+        waited += [turn - int(number) for batch in batches.written for number in batch]
+        batches.written.clear()
     assert waited
     assert max(waited) <= 3
 
@@ -111,37 +101,22 @@ def test_records_wait_for_a_few_turns_however_many_a_turn_brings(brought: int) -
 def test_the_bound_is_kept_without_a_loss() -> None:
     batches = Batches()
     batches.store(*range(MAX_WAITING - 1))
-    assert not batches.settled
+    assert not batches.written
     batches.store(MAX_WAITING - 1)
-    assert [len(batch) for batch in batches.settled] == [SLICE]
+    assert [len(batch) for batch in batches.written] == [SLICE]
     batches.queue.flush()
-    assert list(chain(*batches.settled)) == [str(number) for number in range(MAX_WAITING)]
+    assert list(chain(*batches.written)) == [str(number) for number in range(MAX_WAITING)]
 
 
-def test_a_flush_hands_on_everything_and_leaves_no_timer() -> None:
+def test_a_flush_hands_on_everything_in_order_and_leaves_no_timer() -> None:
     batches = Batches()
-    batches.store(*range(SLICE + 1))
-    batches.end(1)
+    batches.store(*range(FLUSHED_SLICES * SLICE + 1))
     batches.queue.flush()
-    assert len(batches.order) == SLICE + 2
+    assert list(chain(*batches.written)) == [str(number) for number in range(FLUSHED_SLICES * SLICE + 1)]
     assert not batches.clock.getDelayedCalls()
     batches.store(5)
     batches.clock.advance(INTERVAL)
-    assert batches.order[-1] == "usage 5"
-
-
-def test_an_exchange_comes_before_the_end_of_its_request_in_whatever_batch() -> None:
-    batches = Batches()
-    for number in range(300):
-        batches.store(number)
-        if number >= 70:  # those before wait for their clients
-            batches.end(number)
-    for number in range(70):
-        batches.end(number)
-    batches.clock.pump([INTERVAL, *[0] * 20])
-    assert len(batches.order) == 600
-    for number in range(300):
-        assert batches.order.index(f"usage {number}") < batches.order.index(f"http {number}")
+    assert batches.written[-1] == ["5"]
 
 
 @dataclass
@@ -160,7 +135,12 @@ class Outputs:
         journal = Journal(self.clock)
         result_of(journal.replace([self.metrics, UsageLog(lines), JsonlSink(json)]))
         access_log = AccessLog(lines)
-        self.queue = RecordQueue(self.clock, journal.record_all, access_log.record_all)
+
+        def record_all(batch: Sequence[EndedRequest]) -> None:
+            journal.record_all(exchanges_of(batch))
+            access_log.record_all(batch)
+
+        self.queue = RecordQueue(self.clock, record_all)
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -181,28 +161,22 @@ def calls_of(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_request_is_recorded_by_few_calls(first: bool) -> None:
-    outputs, settled = Outputs(), exchange()
+    outputs, ended = Outputs(), ended_of(exchange())
     queue = outputs.queue
     if not first:
-        queue.record(settled)
-
-    def store() -> None:
-        queue.record(settled)
-        queue.record(EndedRequest(7.0, b"POST", b"/v1/chat/completions", 200, 0.01, "req_1"))
-
-    calls = calls_of(store)
-    assert calls == 2 if not first else calls < 20
+        queue.record(ended)
+    calls = calls_of(lambda: queue.record(ended))
+    assert calls == 1 if not first else calls < 20
 
 
 def test_a_record_of_a_batch_takes_few_calls() -> None:
     outputs = Outputs()
-    settled = exchange(stream=False)
+    ended = ended_of(exchange(stream=False))
     for _ in range(2):
-        for _ in range(SLICE // 2):
-            outputs.queue.record(settled)
-            outputs.queue.record(EndedRequest(7.0, b"POST", b"/v1/chat/completions", 200, 0.01, "req_1"))
+        for _ in range(SLICE):
+            outputs.queue.record(ended)
         calls = calls_of(outputs.queue.flush)
         outputs.clock.pump([1, 1])
-    assert calls / (SLICE / 2) < 14
-    assert outputs.log.written.count(b"\nhttp ") + outputs.log.written.count(b"\nusage ") == 2 * SLICE - 1
-    assert outputs.json.written.count(b"\n") == SLICE
+    assert calls / SLICE < 14
+    assert outputs.log.written.count(b"\nhttp ") + outputs.log.written.count(b"\nusage ") == 4 * SLICE - 1
+    assert outputs.json.written.count(b"\n") == 2 * SLICE

@@ -65,7 +65,7 @@ def error_of(answer: Deferred[ChannelMessage]) -> str:
 
 
 def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
-    rows = Rows([(1, (b"a", None))], b"settled", b"")
+    rows = Rows([(1, (b"a", None))], b"requests")
     pair.near.tell(Drain(3.0))
     pair.near.tell(rows)
     pair.far.tell(LogText("info", 1.0, "text"))
@@ -73,7 +73,7 @@ def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
     assert pair.theirs.told[0] == Drain(3.0)
     got = pair.theirs.told[1]
     assert isinstance(got, Rows)
-    assert (got.labels, got.settled) == ([(1, (b"a", None))], b"settled")
+    assert (got.labels, got.requests) == ([(1, (b"a", None))], b"requests")
     assert pair.ours.told == [LogText("info", 1.0, "text")]
 
 

@@ -18,12 +18,12 @@ from mgw.usage.event import FIELDS, MAX_LINE_BYTES, Outcome, SessionCounts, Sett
 from mgw.usage.event_field import FieldType
 from mgw.usage.labels import MAX_SHARED_CHARS, ExchangeLabels
 from mgw.usage.price_row import Unpriced
-from mgw.usage.record import EndedRequest, encode_settled
+from mgw.usage.record import EndedRequest, encode_settled, exchanges_of
 from mgw.usage.trace_context import TraceContext
 from mgw.workers.messages import AnyMessage, ChannelMessage, Rows
 from mgw.workers.rows import MAX_LABELS, MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, RowReader, RowWriter
 from tests.support.laws import examples
-from tests.support.usage import event, settled_as
+from tests.support.usage import ended_of, event, settled_as
 
 ENCODER = Encoder()
 DECODER = Decoder(AnyMessage)
@@ -50,6 +50,11 @@ def settled_from(**fields: Any) -> SettledExchange:  # Any: the fields by name
     return SettledExchange(**fields)
 
 
+def ended_from(**fields: Any) -> EndedRequest:  # Any: as above
+    """Return a request, as above."""
+    return EndedRequest(**fields)
+
+
 USAGE = st.builds(TokenUsage, *[COUNTS] * 5, st.none() | st.builds(Billed, COUNTS, COUNTS, COUNTS))
 RECORDS = st.builds(
     settled_from,
@@ -74,7 +79,7 @@ RECORDS = st.builds(
     | st.builds(TraceContext, st.just("a" * 32), st.just("b" * 16), st.booleans(), st.just("x=y")),
 )
 REQUESTS = st.builds(
-    EndedRequest,
+    ended_from,
     time=TIMES,
     method=st.none() | st.binary(),
     raw_path=st.none() | st.binary(),
@@ -82,6 +87,7 @@ REQUESTS = st.builds(
     seconds=TIMES,
     request_id=st.text(st.characters(codec="ascii")),
     error=PLAIN,
+    settled=st.none() | RECORDS,
 )
 
 
@@ -91,7 +97,7 @@ class Wire:
 
     waiting_bytes: int = 0
     reader: RowReader = field(default_factory=RowReader)
-    read: list[SettledExchange | EndedRequest] = field(default_factory=list)
+    read: list[EndedRequest] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     labels_sent: int = 0
 
@@ -101,8 +107,7 @@ class Wire:
         rows = DECODER.decode(data)
         assert isinstance(rows, Rows)
         self.labels_sent += len(rows.labels)
-        settled, ended = self.reader.read(rows)
-        self.read += [*settled, *ended]
+        self.read += self.reader.read(rows)
 
 
 def labels_of(model: str) -> ExchangeLabels:
@@ -120,9 +125,9 @@ def transfer(*batches: Sequence[SettledExchange]) -> tuple[list[SettledExchange]
     wire = Wire()
     writer = RowWriter(wire)
     for batch in batches:
-        writer.record_settled(batch)
+        writer.record_all([*map(ended_of, batch)])
     assert writer.dropped == 0
-    return [one for one in wire.read if isinstance(one, SettledExchange)], wire
+    return exchanges_of(wire.read), wire
 
 
 def assert_same(sent: Sequence[SettledExchange], read: Sequence[SettledExchange]) -> None:
@@ -148,10 +153,15 @@ def test_any_exchange_survives_as_it_is(records: list[SettledExchange]) -> None:
 
 @examples(30)
 @given(st.lists(REQUESTS, min_size=1, max_size=4))
-def test_any_request_survives_as_it_is(requests: list[EndedRequest]) -> None:
+def test_any_request_survives_as_it_is_with_its_exchange(requests: list[EndedRequest]) -> None:
     wire = Wire()
-    RowWriter(wire).record_ended(requests)
-    assert wire.read == requests
+    RowWriter(wire).record_all(requests)
+    assert [replace(one, settled=None) for one in wire.read] == [
+        replace(one, settled=None) for one in requests
+    ]
+    for sent, read in zip(requests, wire.read, strict=True):
+        assert (sent.settled is None) == (read.settled is None)
+    assert_same(exchanges_of(requests), exchanges_of(wire.read))
 
 
 @example([1, *range(2, MAX_LABELS + 1), 1, MAX_LABELS + 1, 1])
@@ -205,12 +215,11 @@ def test_a_batch_that_is_too_large_is_sent_in_several_messages() -> None:
 def test_what_the_other_side_does_not_take_is_dropped_and_counted() -> None:
     wire = Wire(waiting_bytes=MAX_WAITING_BYTES + 1)
     writer = RowWriter(wire)
-    records = [settled_with(labels_of("a"))] * 5
-    writer.record_settled(records)
-    writer.record_ended([EndedRequest(1.0, b"GET", b"/", 200, 0.1, "req_1")])
+    requests = [ended_of(settled_with(labels_of("a")))] * 5
+    writer.record_all([*requests, EndedRequest(1.0, b"GET", b"/", 200, 0.1, "req_1")])
     assert (wire.read, writer.dropped) == ([], 6)
     wire.waiting_bytes = 0
-    writer.record_settled(records)
+    writer.record_all(requests)
     assert len(wire.read) == 5
 
 
@@ -219,10 +228,11 @@ def test_a_record_that_msgpack_does_not_have_costs_no_other_one() -> None:
     bad = replace(good, cost=2**70, labels=shared)
     wire = Wire()
     writer = RowWriter(wire)
-    writer.record_settled([good, bad, settled_with(shared), replace(good, error="\ud800"), good])
-    writer.record_settled([settled_with(shared)])
+    batch = [good, bad, settled_with(shared), replace(good, error="\ud800"), good]
+    writer.record_all([*map(ended_of, batch)])
+    writer.record_all([ended_of(settled_with(shared))])
     assert writer.dropped == 1
-    read = [one for one in wire.read if isinstance(one, SettledExchange)]
+    read = exchanges_of(wire.read)
     assert [one.labels.model for one in read] == ["a", "b", "a", "a", "b"]
     assert [one.error for one in read] == [None, None, "?", None, None]
 
@@ -234,7 +244,7 @@ def test_half_a_surrogate_pair_gives_the_same_line_as_in_one_process(name: str) 
     half = replace(settled_with(labels_of("a")), **{name: "a\ud800b"})
     wire = Wire()
     writer = RowWriter(wire)
-    writer.record_settled([half])
-    (read,) = (one for one in wire.read if isinstance(one, SettledExchange))
+    writer.record_all([ended_of(half)])
+    (read,) = exchanges_of(wire.read)
     assert writer.dropped == 0
     assert encode_settled(read) == encode_settled(half)

@@ -22,8 +22,7 @@ class Play:
         parts = SupervisorParts(
             counts=SupervisorCounts(LocalCounts(self.clock.seconds)),
             sources=TokenHosts(self.clock).sources,
-            record_settled=self._never,
-            record_ended=self._never,
+            record_all=self._never,
             write_log=self._never,
             publish_session=self._publish,
             wall=lambda: WALL + self.clock.seconds(),
