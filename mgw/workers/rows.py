@@ -151,7 +151,7 @@ class RowReader:
                 settled = new(labels[row[0]], *row[1:])
             else:
                 settled = new(labels[row[0]], *_unpack_fields(row))
-            requests.append(EndedRequest(*request[:-1], settled))
+            requests.append(EndedRequest(*(*request[:-1], settled)))
         self._forget([number for number, _ in rows.labels])
         return requests
 

@@ -57,6 +57,8 @@ class RecordingObserver:
     def record(self, ended: EndedRequest) -> None:
         if ended.settled is not None:
             self.events.append(ended.settled.event())
+            # No time passes between the two: the event has waited for the end of its request.
+            assert ended.settled.latency_ms == ended.seconds * 1000.0
         method, path = (
             None if value is None else value.decode("latin-1") for value in (ended.method, ended.raw_path)
         )

@@ -158,8 +158,10 @@ def test_each_request_has_exactly_one_line(batches: list[list[bool]], form: LogF
     log, expected, numbers = Log(form), Counter[tuple[str, bool]](), count()
     for batch in batches:
         names = [f"r{next(numbers)}" for _ in batch]
-        log.end(*[(metered if is_metered else ended)(name) for name, is_metered in zip(names, batch)])
-        expected.update(zip(names, batch))
+        log.end(
+            *[(metered if is_metered else ended)(name) for name, is_metered in zip(names, batch, strict=True)]
+        )
+        expected.update(zip(names, batch, strict=True))
     found: Counter[tuple[str, bool]] = Counter()
     for line in log.lines():
         text = line.decode()

@@ -21,6 +21,7 @@ from mgw.web.upgrade import UpgradedClient
 from tests.support.channels import LIMITS, post
 from tests.support.exchanges import JSON, KEY, PATH, UNFINISHED, WHOLE, new_in_a_drain, too_slow
 from tests.support.memory_sessions import (
+    FIRST_MESSAGE,
     MESSAGE,
     REALTIME,
     RESPONSES,
@@ -36,7 +37,7 @@ from tests.support.web_servers import WebServerHarness
 Steps = Iterator[WebServerHarness]
 """What happens to a server, a turn of the reactor at a time."""
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-CHUNK = b"e\r\ndata: {\"a\":1}\n\r\n"
+CHUNK = b'e\r\ndata: {"a":1}\n\r\n'
 END = b"0\r\n\r\n"
 
 
@@ -225,8 +226,12 @@ def opening() -> SessionHarness:
     return SessionHarness(REALTIME)
 
 
-def awaiting_a_message() -> SessionHarness:
-    return SessionHarness(RESPONSES)
+def dialling_for_a_message() -> SessionHarness:
+    harness = SessionHarness(RESPONSES)
+    harness.pipeline.endpoint.held = True
+    harness.send(FIRST_MESSAGE)
+    assert harness.pipeline.endpoint.pending
+    return harness
 
 
 def wait(harness: WebServerHarness) -> None:
@@ -241,10 +246,6 @@ def drain(harness: WebServerHarness) -> None:
     harness.server.abort_requests()
 
 
-def say_nonsense(harness: WebServerHarness) -> None:
-    harness.send(frame(0x81, b"[]"))
-
-
 def leave(harness: WebServerHarness) -> None:
     harness.leave()
 
@@ -257,7 +258,7 @@ BUGS = [
     (UpstreamResponse, "cancel", streaming, reset),
     (upgrade, "send_refusal", opening, reset),
     (Session, "stop_opening", opening, drain),
-    (UpgradedClient, "close", awaiting_a_message, say_nonsense),
+    (UpgradedClient, "close", dialling_for_a_message, drain),
     (Sessions, "free_slot", opened, leave),
 ]
 
