@@ -4,7 +4,7 @@
 
     record(row)  ->  waiting records  -- after 15 ms, some slices per turn of the reactor -->  write_slice
 
-A request appends one record when it ends, with its exchange, which has settled just before (a test says so).
+A request appends one record when it ends, with its exchange, which has settled in the same call.
 Making events, numbers and lines of it costs several times as much, and less where many are made in one loop,
 so that comes later: in slices, because a long loop would delay every request in progress.
 
