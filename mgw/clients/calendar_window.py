@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from mgw.clients.period import Period, Window, period_of
+from mgw.clients.limits import Allowance
+from mgw.clients.period import Period, period_of
 
 
 class Total(Struct, eq=False, weakref=True):
@@ -47,51 +48,43 @@ _NEVER: Final = Total("", "", Period("", 0.0, 0.0))
 
 
 class CalendarWindow:
-    """What was added in the current period.
+    """What was added in the current period.  There is room while the total is below what a row allows."""
 
-    :param limit: there is room while the total is below it.
-    :param held: what a request counts from its beginning until its end.
-    :param place: the holder and the name of the limit, as the store knows them.
-    """
+    __slots__ = ("_row", "_store", "_total")
 
-    __slots__ = ("_held", "_place", "_store", "_total", "_window", "limit")
-    has_entries = True
-    """Every request has one: the total of the period in which it began."""
-
-    def __init__(
-        self, limit: int, held: int, window: Window, place: tuple[str, str], store: TotalStore
-    ) -> None:
-        self.limit = limit
-        self._held = held
-        self._window = window
-        self._place = place
+    def __init__(self, row: Allowance, store: TotalStore) -> None:
+        self._row = row
         self._store = store
         self._total = _NEVER
 
-    def wait(self, now: float) -> float:
+    def use(self, row: Allowance) -> None:
+        """Count for a row that may allow another amount than before, or have another time zone."""
+        if row.zone != self._row.zone:
+            self._total = _NEVER
+        self._row = row
+
+    def wait(self, now: float, most: int) -> float:
         """Return how many seconds pass until there is room, if nothing is added; 0: there is some."""
         total = self._current(now)
-        return total.period.ends - now if total.used >= self.limit else 0.0
+        return total.period.ends - now if total.used >= most else 0.0
 
-    def hold(self, now: float) -> Total:
-        """Count a request that begins, and return the total to which it belongs."""
+    def hold(self, now: float, amount: int) -> Total:
+        """Count what a request holds from its beginning on, and return the total to which it belongs."""
         total = self._current(now)
-        if self._held:
-            self._store.add(total, self._held)
+        if amount:
+            self._store.add(total, amount)
         return total
 
-    def settle(self, now: float, total: Total | None, amount: int) -> None:
+    def settle(self, now: float, total: Total, held: int, amount: int) -> None:  # noqa: ARG002 (as other windows)
         """Count what a request came to in place of what was held.
 
-        :param total: what :meth:`hold` has returned; ``None``: the request is older than the limit.
+        :param total: what :meth:`hold` has returned.
         """
-        if total is not None:
-            self._store.add(total, amount - self._held)
-        elif not self._held:
-            self._store.add(self._current(now), amount)
+        self._store.add(total, amount - held)
 
     def _current(self, now: float) -> Total:
         period = self._total.period
         if not period.begins <= now < period.ends:  # over, or somebody has set the clock back
-            self._total = self._store.find(*self._place, period_of(self._window, now))
+            row = self._row
+            self._total = self._store.find(row.holder, row.limit.name, period_of(row.limit.window, now))
         return self._total

@@ -10,11 +10,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Set
 from fnmatch import translate
 from functools import lru_cache
-from math import ceil
+from math import ceil, isinf
 
 from msgspec import Struct
 
-from mgw.clients.limits import Counts, LimitReached, Limits, Permit, limits_of
+from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit, limits_of
 from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
@@ -38,8 +38,6 @@ class Client(Struct, eq=False, frozen=True):
     limits: Limits = ()
     counts: Counts | None = None
     """What counts the use of its limits; ``None``: it has none."""
-    holder: str = ""
-    """The name by which those counts know it."""
 
     def __repr__(self) -> str:  # the digest is worth a token of uploads
         return f"Client({self.name!r})"
@@ -77,7 +75,7 @@ class Client(Struct, eq=False, frozen=True):
         """
         if self.counts is None:
             return None
-        found = self.counts.begin(self.holder, self.limits)
+        found = self.counts.begin(self.limits, ONE_REQUEST)
         if isinstance(found, LimitReached):
             raise limit_refusal(found)
         return found
@@ -85,13 +83,9 @@ class Client(Struct, eq=False, frozen=True):
 
 def limit_refusal(reached: LimitReached) -> GatewayError:
     """Return the refusal of a request that is one too many."""
-    message = f"this key has reached its limit: {reached.limit} is {reached.most}"
-    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(reached.seconds))))
-
-
-def holder_of(name: str) -> str:
-    """Return the name by which counts know a client."""
-    return f"key:{name}"
+    message = f"this key has reached its limit: {reached.limit.name} is {reached.most}"
+    seconds = None if isinf(reached.seconds) else float(max(1, ceil(reached.seconds)))
+    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=seconds)
 
 
 class ClientRegistry:
@@ -113,18 +107,19 @@ class ClientRegistry:
         for client in clients.values():
             if client.limits:
                 self._limited[client.name] = client.limits
-                self._counts.use(client.holder, client.limits)
+                self._counts.use(client.name, client.limits)
         for name in self._removed - self._limited.keys():
-            self._counts.use(holder_of(name), ())
+            self._counts.use(name, ())
         self._removed = before.keys() - self._limited.keys()
         return clients
 
     def refusals(self) -> list[tuple[str, str, int]]:
         """Return each client and each limit that it has or had, and how often that stood against it."""
+        counted = self._counts.refusals()
         return [
-            (name, limit, count)
-            for name in self._limited
-            for limit, count in self._counts.refusals(holder_of(name)).items()
+            (name, row.limit.name, counted.get((row.holder, row.limit.name), 0))
+            for name, limits in self._limited.items()
+            for row in limits
         ]
 
 
@@ -139,10 +134,10 @@ def clients_of(settings: EdgeAuthSettings, counts: Counts | None = None) -> list
 def _named(key: NamedKeySettings, counts: Counts | None) -> Client:
     assert key.sha256 is not None, "a named key was given its digest"
     fits = None if key.models is None else _matcher(key.models)
-    limits = limits_of(key.limits)
+    limits = limits_of(key.name, key.limits)
     digest = bytes.fromhex(key.sha256.reveal())
     counted_by = counts if limits else None
-    return Client(key.name, digest, key.key is not None, fits, limits, counted_by, holder_of(key.name))
+    return Client(key.name, digest, key.key is not None, fits, limits, counted_by)
 
 
 def _unnamed(key: Secret) -> Client:

@@ -3,6 +3,9 @@
 Every limit is a row of :data:`LIMITS`: what it counts (its unit), and over which time (its window).  Counts
 loop over the rows that they are given, in this process (:mod:`mgw.clients.local_counts`), in the supervisor's
 and in Redis alike, so a further limit is a further row here and a setting with its name.
+
+A request brings all rows that hold for it: its client's own, those of the client's groups and the gateway's.
+Each row has a holder, which is whoever shares what the row allows; all of them must have room.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.clients.period import Window
 
@@ -29,11 +33,6 @@ class Unit(StrEnum):
     IN_FLIGHT = auto()
     """Requests in progress."""
 
-    @property
-    def held(self) -> int:
-        """How much a request counts from its beginning until its end."""
-        return 1 if self in (Unit.REQUEST, Unit.IN_FLIGHT) else 0
-
 
 class Limit(Struct, frozen=True, array_like=True):
     """A kind of limit."""
@@ -47,35 +46,71 @@ class Limit(Struct, frozen=True, array_like=True):
 LIMITS: Final = (
     Limit("max_in_flight", Unit.IN_FLIGHT, Window.NONE),
     Limit("max_sessions", Unit.IN_FLIGHT, Window.NONE),
-    Limit("requests_per_minute", Unit.REQUEST, Window.MINUTE),
-    Limit("tokens_per_minute", Unit.TOKEN, Window.MINUTE),
+    *(
+        Limit(f"{name}_{window.suffix}", unit, window)
+        for name, unit in (("requests", Unit.REQUEST), ("tokens", Unit.TOKEN), ("usd", Unit.NANODOLLAR))
+        for window in Window
+        if window is not Window.NONE and (unit is not Unit.NANODOLLAR or window is not Window.MINUTE)
+    ),
 )
-"""All kinds.  Where several stand against a request equally long, the first of them is named."""
+"""All kinds.  Where several stand against a request equally long, the first of its rows is named."""
+LIMITS_BY_NAME: Final[Mapping[str, Limit]] = {limit.name: limit for limit in LIMITS}
+WHOLE: Final = 10**9
+"""The whole of a row, in billionths, as shares of it are stated."""
 
 
 class Allowance(Struct, frozen=True, array_like=True):
-    """How much of a limit somebody may use."""
+    """How much of a limit a holder may use: a row.  Its holder, name and :attr:`refuses` identify it."""
 
     limit: Limit
     most: int
+    """Nanodollars for dollars."""
+    holder: str
+    """Such as ``alice``, ``group:research``, ``group:research/alice``, ``gateway`` or ``gateway/alice``."""
+    is_reserved: bool = False
+    """Whether a request holds an estimate of what it will come to from its beginning until its end."""
+    refuses: bool = True
+    """Whether a request that finds it used up is refused; otherwise it only counts and warns."""
+    warn_at: tuple[int, ...] = ()
+    """The shares at which a warning is given, in billionths, sorted, without the whole."""
+    zone: str = "UTC"
+    """IANA name of the time zone in which the periods of the calendar begin."""
+
+    @property
+    def key(self) -> RowKey:
+        """What identifies it among all rows."""
+        return self.holder, self.limit.name, self.refuses
+
+    @property
+    def warns(self) -> bool:
+        """Whether it can give warnings: at the whole those of a period do, others where a share is stated."""
+        return self.limit.window.is_calendar or bool(self.warn_at)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a request counts from its beginning on."""
+        return self.is_reserved or self.limit.unit in (Unit.REQUEST, Unit.IN_FLIGHT)
 
 
+RowKey = tuple[str, str, bool]
 Limits = tuple[Allowance, ...]
-"""All limits of one client, in the order of :data:`LIMITS`; empty: it may use as much as it likes."""
+"""All rows that hold for one client; empty: it may use as much as it likes."""
 
 
-def limits_of(most: Mapping[str, int | None]) -> Limits:
+def limits_of(holder: str, most: Mapping[str, int | None]) -> Limits:
     """Return the limits that settings ask for, by the names of the settings; ``None``: no such limit."""
-    return tuple(Allowance(limit, value) for limit in LIMITS if (value := most.get(limit.name)) is not None)
+    return tuple(
+        Allowance(limit, value, holder) for limit in LIMITS if (value := most.get(limit.name)) is not None
+    )
 
 
 def share_of_limits(limits: Limits, parts: int) -> Limits:
     """Return what one of so many may use while nobody counts for all of them: at least 1 of each."""
-    return tuple(Allowance(row.limit, max(1, row.most // parts)) for row in limits)
+    return tuple([replace(row, most=max(1, row.most // parts)) for row in limits])
 
 
 class Taken(Struct, frozen=True, array_like=True):
-    """What a request came to, known at its end."""
+    """What a request came to, known at its end, or what it holds from its beginning until then."""
 
     requests: int = 1
     """0: the gateway refused it, so it never counted."""
@@ -92,34 +127,58 @@ AMOUNTS: Final[Mapping[Unit, Amount]] = {
 """How much of a unit a request came to; of what is in flight nothing is left."""
 NOTHING: Final = Taken(requests=0)
 """What a request came to that the gateway refused, or that nobody waits for any more."""
+ONE_REQUEST: Final = Taken()
+"""What a request holds of which nothing is estimated."""
 
 
 class Permit(Struct, eq=False):
     """Stands for a request that was counted; each kind of counts has a class of its own for it."""
 
 
-class LimitReached(Struct, frozen=True):
-    """Says which limit a request would exceed, which was not counted."""
+class LimitReached(Struct, frozen=True, array_like=True):
+    """Says which row a request would exceed, which was not counted."""
 
-    limit: str
-    """The name of the setting."""
+    holder: str
+    limit: Limit
     most: int
-    """The value of the setting."""
+    """What the row allows."""
     seconds: float
-    """How long until the request would be admitted, if nothing else happens until then."""
+    """How long until the request would be admitted, if nothing else happens until then; infinite: never."""
+    resets: float | None = None
+    """Unix seconds at which the row begins anew; ``None``: it has no periods, or one that never ends."""
+
+
+class RowState(Struct, frozen=True, array_like=True):
+    """How much of a row longer than a minute is used in the current period."""
+
+    holder: str
+    limit: Limit
+    period: str
+    used: int
+    reserved: int
+    """What requests in progress hold."""
+    most: int | None
+    """``None``: it is not known here."""
+    resets: float | None
+    """As in :class:`LimitReached`."""
+    refuses: bool = True
+
+
+Warnings = tuple[str, ...]
+"""A text ``HOLDER NAME SHARE`` for each share of a row that a request took it past (:func:`warning_of`)."""
 
 
 class Counts(Protocol):
-    """How much of its limits each holder has used; several processes may share it.
+    """How much of each row was used; several processes may share it."""
 
-    A holder is whoever has limits, by a name of its own: the key of a client, or the sessions of a service.
-    """
+    def use(self, client: str, limits: Limits) -> None:
+        """Know the rows of a client, or of whoever else has limits, from now on; without any it is forgotten.
 
-    def use(self, holder: str, limits: Limits) -> None:
-        """Know the limits of a holder from now on; what was counted stays.  Without any it is forgotten."""
+        What was counted stays.
+        """
         ...
 
-    def begin(self, holder: str, limits: Limits) -> Permit | LimitReached | Awaitable[Permit | LimitReached]:
+    def begin(self, limits: Limits, held: Taken) -> Permit | LimitReached | Awaitable[Permit | LimitReached]:
         """Count a request that begins, or say what stands against it: then nothing is counted.
 
         Where the answer has to come from elsewhere, this is the Deferred that will fire with it.  Nobody
@@ -128,23 +187,28 @@ class Counts(Protocol):
 
         :param limits: those that hold for this request.  Whatever counts needs to know no others: it counts a
             holder of which it has never heard by these.
+        :param held: what rows that reserve count until the end.
         """
         ...
 
-    def end(self, permit: Permit, taken: Taken) -> None:
-        """Count the end of a request, and what it came to; does not wait, and never raises.
+    def end(self, permit: Permit, taken: Taken) -> Warnings | Awaitable[Warnings]:
+        """Count the end of a request, and what it came to in place of what it held; never raises.
 
         :param permit: what :meth:`begin` has answered.
+        :returns: the warnings that this end caused; where they have to come from elsewhere, the Deferred that
+            will fire with them, which need not be awaited.
         """
         ...
 
-    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
-        """Count a request that was begun and has ended while this could not be asked; never raises.
-
-        :param limits: as for :meth:`begin`, where the holder is unknown.
-        """
+    def add(self, limits: Limits, taken: Taken) -> None:
+        """Count a request that was begun and has ended while this could not be asked; never raises."""
         ...
 
-    def refusals(self, holder: str) -> Mapping[str, int]:
-        """Return how many requests were not admitted, by the limit that stood against them."""
+    def refusals(self) -> Mapping[tuple[str, str], int]:
+        """Return how many requests were refused, by the holder and the name of the row that was named."""
         ...
+
+
+def warning_of(holder: str, name: str, share: int) -> str:
+    """Return the text of a warning; the share is in billionths."""
+    return f"{holder} {name} {share / WHOLE:.9f}".rstrip("0").rstrip(".")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from math import inf
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,6 +24,13 @@ class Window(Enum):
     WEEK = "week"
     """From Monday."""
     MONTH = "month"
+    TOTAL = "total"
+    """From the beginning on, without an end."""
+
+    @property
+    def suffix(self) -> str:
+        """What the name of a limit ends with."""
+        return "total" if self is Window.TOTAL else f"per_{self.value}"
 
     @property
     def is_calendar(self) -> bool:
@@ -30,18 +39,24 @@ class Window(Enum):
 
 
 class Period(Struct, frozen=True):
-    """One day, week or month."""
+    """One day, week or month, or all time."""
 
     name: str
-    """Such as ``2026-11-27``, ``2026-W48`` or ``2026-11``."""
+    """Such as ``2026-11-27``, ``2026-W48``, ``2026-11`` or ``total``."""
     begins: float
     """Unix seconds, as :attr:`ends`."""
     ends: float
     """The first moment that no longer belongs to it."""
 
 
+TOTAL: Final = Period("total", -inf, inf)
+"""The one period of what never begins anew."""
+
+
 def period_of(window: Window, unix_seconds: float) -> Period:
     """Return the period of a calendar window to which a moment belongs."""
+    if window is Window.TOTAL:
+        return TOTAL
     moment = datetime.fromtimestamp(unix_seconds, UTC)
     day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     if window is Window.DAY:

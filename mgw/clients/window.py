@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from mgw.clients.limits import Allowance
+
 SECONDS: Final = 60.0
 MAX_EXACT: Final = 6000
 """Up to this limit each addition of a single unit has its own entry."""
@@ -32,16 +34,15 @@ class Entry:
 class SlidingWindow:
     """What was added in the last 60 seconds.
 
-    :param limit: there is room while the sum is below it.
+    :param most: there is room while the sum is below it.
     :param counts_single: all additions are of 1, and only where there is room.
     """
 
-    __slots__ = ("_entries", "_total", "has_entries", "limit")
+    __slots__ = ("_counts_single", "_entries", "_is_exact", "_total")
 
-    def __init__(self, limit: int, *, counts_single: bool) -> None:
-        self.limit = limit
-        self.has_entries = counts_single
-        """Whether a request has an entry from its beginning on."""
+    def __init__(self, most: int, *, counts_single: bool) -> None:
+        self._counts_single = counts_single
+        self._is_exact = counts_single and most <= MAX_EXACT
         self._total = 0
         self._entries: deque[Entry] = deque()
 
@@ -50,10 +51,14 @@ class SlidingWindow:
         """How many entries it keeps."""
         return len(self._entries)
 
-    def wait(self, now: float) -> float:
+    def use(self, row: Allowance) -> None:
+        """Count for a row that may allow another amount than before."""
+        self._is_exact = self._counts_single and row.most <= MAX_EXACT
+
+    def wait(self, now: float, most: int) -> float:
         """Return how many seconds pass until there is room, if nothing is added; 0: there is some."""
         self._expire(now)
-        excess = self._total - self.limit
+        excess = self._total - most
         if excess < 0:
             return 0.0
         for entry in self._entries:
@@ -62,27 +67,29 @@ class SlidingWindow:
                 return entry.expires - now
         return 0.0
 
-    def hold(self, now: float) -> Entry:
-        """Count a request that begins, where requests are what it counts."""
-        return self.add(now, 1)
+    def hold(self, now: float, amount: int) -> Entry:
+        """Count what a request holds from its beginning on."""
+        return self.add(now, amount)
 
-    def settle(self, now: float, entry: Entry | None, amount: int) -> None:
-        """Count what a request came to.
+    def settle(self, now: float, entry: Entry | None, held: int, amount: int) -> None:
+        """Count what a request came to in place of what it held.
 
-        :param entry: what :meth:`hold` has returned; ``None`` also for a request older than the limit.
+        :param entry: what :meth:`hold` has returned; ``None``: it held nothing.
         """
-        if not self.has_entries:
-            if amount:
-                self.add(now, amount)
-        elif entry is not None and not amount:
-            self.take_back(entry)
+        if entry is None:
+            self.add(now, amount)
+        elif self._counts_single:  # a request belongs to the moment at which it began
+            self.take_back(entry, held - amount)
+        else:
+            self.take_back(entry, held)
+            self.add(now, amount)
 
     def add(self, now: float, amount: int) -> Entry:
         """Count something, and return the entry that holds it."""
         self._expire(now)
         entries = self._entries
         few = len(entries) < 2 * MAX_EXACT  # those taken back may linger
-        exact = self.has_entries and self.limit <= MAX_EXACT and few
+        exact = self._is_exact and few
         if entries and not exact and now - entries[-1].began < SHARED_SECONDS:
             entry = entries[-1]
             entry.expires = max(entry.expires, now + SECONDS)
@@ -93,12 +100,12 @@ class SlidingWindow:
         self._total += amount
         return entry
 
-    def take_back(self, entry: Entry) -> None:
-        """Count one less in an entry; nothing happens where it has ceased to count."""
+    def take_back(self, entry: Entry, amount: int) -> None:
+        """Count less in an entry; nothing happens where it has ceased to count."""
         if not entry.amount:
             return
-        entry.amount -= 1
-        self._total -= 1
+        entry.amount -= amount
+        self._total -= amount
         entries = self._entries
         while entries and not entries[-1].amount:
             entries.pop()

@@ -68,7 +68,7 @@ class ClientPlace(Struct, eq=False):
         if settled is not None:
             tokens = (settled.usage.tokens_in or 0) + (settled.usage.tokens_out or 0)
             nanodollars = settled.cost or 0
-        self.counts.end(permit, Taken(int(outcome is not Outcome.REJECTED), tokens, nanodollars))
+        _ = self.counts.end(permit, Taken(int(outcome is not Outcome.REJECTED), tokens, nanodollars))
 
     def _on_permit(self, found: Permit | LimitReached) -> None:
         pending = self.pending

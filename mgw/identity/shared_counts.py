@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken, share_of_limits
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, Warnings, share_of_limits
 from mgw.clients.local_counts import LocalCounts, LocalPermit
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class SharedTallies(Protocol[T]):
         """Whether it counts itself how often it did not admit a request."""
         ...
 
-    def begin(self, holder: str, limits: Limits) -> Deferred[T | LimitReached | None] | None:
+    def begin(self, limits: Limits, held: Taken) -> Deferred[T | LimitReached | None] | None:
         """Ask whether a request may begin; the answer is its ticket, or what stands against it.
 
         ``None``, at once or later: it does not answer.  Never fails.
@@ -67,47 +68,48 @@ class SharedCounts(Generic[T]):
     local: LocalCounts
     """What this process has used."""
 
-    def use(self, holder: str, limits: Limits) -> None:
-        """Know the limits of a holder from now on; without any it is forgotten here."""
-        self.local.use(holder, limits)
+    def use(self, client: str, limits: Limits) -> None:
+        """Know the rows of a client from now on; without any it is forgotten here."""
+        self.local.use(client, limits)
 
-    def begin(self, holder: str, limits: Limits) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
+    def begin(self, limits: Limits, held: Taken) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         """Ask whether a request may begin, or decide it here where nobody would answer."""
-        asked = self.tallies.begin(holder, limits)
+        asked = self.tallies.begin(limits, held)
         if asked is None:
-            return self._begin_alone(holder, limits)
-        return asked.addCallback(self._on_answer, holder, limits)
+            return self._begin_alone(limits, held)
+        return asked.addCallback(self._on_answer, limits, held)
 
-    def end(self, permit: Permit, taken: Taken) -> None:
+    def end(self, permit: Permit, taken: Taken) -> Warnings:
         """Count the end of a request, and what it came to."""
         assert isinstance(permit, SharedPermit), "it was counted here"
         self.local.end(permit.local, taken)
         self.tallies.end(permit.local, permit.ticket, taken)
+        return ()
 
-    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+    def add(self, limits: Limits, taken: Taken) -> None:
         """Count a request that was begun and has ended while this could not be asked."""
-        permit = self.local.admit(holder, self.local.limits(holder) or limits)
+        permit = self.local.admit(limits, ONE_REQUEST)
         self.local.end(permit, taken)
         self.tallies.add(permit, taken)
 
-    def refusals(self, holder: str) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[tuple[str, str], int]:
         """Return how many requests were not admitted, as far as nobody else counts that."""
-        return self.local.refusals(holder)
+        return self.local.refusals()
 
     def _on_answer(
-        self, answer: T | LimitReached | None, holder: str, limits: Limits
+        self, answer: T | LimitReached | None, limits: Limits, held: Taken
     ) -> Permit | LimitReached:
         if answer is None:
-            return self._begin_alone(holder, limits)
+            return self._begin_alone(limits, held)
         if isinstance(answer, LimitReached):
             if not self.tallies.keeps_refusals:
-                self.local.count_refusal(holder, answer.limit)
+                self.local.count_refusal(answer)
             return answer
-        return SharedPermit(self.local.admit(holder, limits), answer)
+        return SharedPermit(self.local.admit(limits, held), answer)
 
-    def _begin_alone(self, holder: str, limits: Limits) -> Permit | LimitReached:
-        found = self.local.begin(holder, share_of_limits(limits, self.tallies.parts))
+    def _begin_alone(self, limits: Limits, held: Taken) -> Permit | LimitReached:
+        found = self.local.begin(share_of_limits(limits, self.tallies.parts), held)
         if isinstance(found, LimitReached):
-            most = next(row.most for row in limits if row.limit.name == found.limit)
-            return LimitReached(found.limit, most, found.seconds)
+            most = next(row.most for row in limits if (row.holder, row.limit) == (found.holder, found.limit))
+            return replace(found, most=most)
         return SharedPermit(found, None)

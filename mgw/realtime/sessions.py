@@ -11,7 +11,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.limits import NOTHING, ONE_REQUEST, Counts, LimitReached, Limits, Permit, limits_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
@@ -21,8 +21,8 @@ from mgw.usage.event import NO_SESSION, SessionCounts
 from mgw.usage.labels import ExchangeLabels
 
 RETRY_SECONDS = 1.0
-SESSIONS: Final = "sessions"
-"""The holder of the limit on sessions, as counts know it."""
+SESSIONS: Final = "realtime/sessions"
+"""The holder of the limit on sessions, as counts know it; no client can have this name."""
 
 
 class SessionFacts(Struct, frozen=True):
@@ -92,7 +92,7 @@ class Sessions:
     def use(self, max_sessions: int) -> None:
         """Have at most so many sessions from now on; those that are open stay."""
         self.max_sessions = max_sessions
-        self._limits = limits_of({"max_sessions": max_sessions})
+        self._limits = limits_of(SESSIONS, {"max_sessions": max_sessions})
         self.counts.use(SESSIONS, self._limits)
 
     @property
@@ -122,7 +122,7 @@ class Sessions:
         :returns: where that has to be awaited, what fires when it has one.  Cancel it to have none.
         :raises GatewayError: ``TOO_MANY_SESSIONS``; what is returned may fail with it as well.
         """
-        found = self.counts.begin(SESSIONS, self._limits)
+        found = self.counts.begin(self._limits, ONE_REQUEST)
         if isinstance(found, Permit | LimitReached):
             self._give_slot(session, found)
             return None
@@ -135,7 +135,7 @@ class Sessions:
         def on_answer(found: Permit | LimitReached) -> None:
             if given.called:  # cancelled
                 if isinstance(found, Permit):
-                    self.counts.end(found, NOTHING)
+                    _ = self.counts.end(found, NOTHING)
                 return
             try:
                 self._give_slot(session, found)
@@ -161,7 +161,7 @@ class Sessions:
         """Take the slot back; nothing happens where it has none."""
         _, permit = self._open.pop(id(session), (None, None))
         if permit is not None:
-            self.counts.end(permit, Taken())
+            _ = self.counts.end(permit, ONE_REQUEST)
             self.observer(session, is_open=False)
 
 

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import AMOUNTS, Allowance, Limit, LimitReached, Limits, Taken, Unit
-from mgw.clients.local_counts import LocalCounts, LocalPermit
+from mgw.clients.local_counts import CountedRow, LocalCounts, LocalPermit
 from mgw.clients.period import Period, Window, period_of
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
@@ -28,35 +28,57 @@ _MAX_AWAY_SECONDS: Final = 60.0
 """What was used longer ago counts in no minute."""
 
 
-def _flight_of(limits: Limits) -> Limits:
-    """Return all rows that Redis counts: first what is in flight, with 0 where it has no limit."""
-    flight = [row for row in limits if row.limit.window is Window.NONE]
-    return (*(flight or [Allowance(IN_FLIGHT, 0)]), *(row for row in limits if row not in flight))
+Place = tuple[str, Limit, Period | None]
+"""What is counted: for which holder, against which limit, and in which period, if the limit has some."""
+
+
+class _Row(Struct, frozen=True):
+    """A row as Redis counts it."""
+
+    holder: str
+    limit: Limit
+    most: int
+    """0: it refuses nothing."""
+    held: int
+    width: int = COARSE_MS
 
 
 class _Change(Struct, frozen=True):
-    """What is to be added to one limit."""
+    """What is to be added to one row."""
 
-    limit: Limit
-    period: Period | None
+    place: Place
     amount: int
     bucket: str = ""
     """Where it was counted before; empty: nowhere."""
+
+
+def _rows_of(limits: Limits, held: Taken) -> list[_Row]:
+    """Return all rows that Redis counts: what each holder has in flight is one, where it has no limit too."""
+    rows, holders = list[_Row](), {row.holder: True for row in limits}
+    for row in limits:
+        most = row.most if row.refuses else 0
+        if row.limit.window is not Window.NONE:
+            amount = AMOUNTS[row.limit.unit](held) if row.holds else 0
+            rows.append(_Row(row.holder, row.limit, most, amount, _width_of(row)))
+        elif most:
+            rows.append(_Row(row.holder, row.limit, most, int(holders[row.holder])))
+            holders[row.holder] = False
+    return rows + [_Row(holder, IN_FLIGHT, 0, 1) for holder, is_missing in holders.items() if is_missing]
 
 
 @dataclass(slots=True, eq=False)
 class RedisTallies:
     """Asks Redis, which counts for all hosts (:class:`~mgw.identity.shared_counts.SharedTallies`).
 
-    A ticket is the bucket of Redis' window of requests in which a request was counted; empty: there is none.
+    A ticket is the buckets of Redis' windows in which a request is counted, by the places of their rows.
     """
 
     link: RedisLink
     local: LocalCounts
     """What is counted here at the same time."""
     keeps_refusals: bool = False
-    _away: dict[str, dict[tuple[Limit, Period | None], int]] = field(default_factory=dict)
-    """What each holder has used while Redis was away."""
+    _away: dict[Place, int] = field(default_factory=dict)
+    """What was used while Redis was away."""
     _away_since: float = 0.0
 
     @property
@@ -64,34 +86,36 @@ class RedisTallies:
         """How many hosts there were when that was last known."""
         return self.link.hosts
 
-    def begin(self, holder: str, limits: Limits) -> Deferred[str | LimitReached | None] | None:
+    def begin(self, limits: Limits, held: Taken) -> Deferred[tuple[str, ...] | LimitReached | None] | None:
         """Ask whether something may begin."""
         link = self.link
         if not link.is_up:
             return None
+        rows = _rows_of(limits, held)
         keys, arguments = [link.hosts_key], list[Argument]([link.host])
-        for row in _flight_of(limits):
+        for row in rows:
             limit, period = row.limit, self._period(row.limit)
-            keys += self._keys(holder, limit, period)
-            size = _width_of(row) if period is None else round(period.ends * 1000)
-            arguments += [limit.window.value, limit.name, row.most, limit.unit.held, size]
-        return link.run(BEGIN, keys, *arguments).addCallbacks(self._on_begun, _trap, (limits,))
+            keys += self._keys(row.holder, limit, period)
+            size = row.width if period is None else round(period.ends * 1000)
+            arguments += [limit.window.value, row.most, row.held, size]
+        return link.run(BEGIN, keys, *arguments).addCallbacks(self._on_begun, _trap, (rows,))
 
-    def end(self, permit: LocalPermit, ticket: str | None, taken: Taken) -> None:
+    def end(self, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken) -> None:
         """Tell of the end, or remember what it came to until Redis is back."""
-        holder, changes = permit.tally.holder, self._changes(permit, ticket, taken)
+        changes = self._changes(permit, ticket, taken)
         if self.link.is_up:
-            self._change(holder, [_Change(IN_FLIGHT, None, -1), *changes])
+            flight = [_Change((tally.holder, IN_FLIGHT, None), -1) for tally in permit.plan.tallies]
+            self._change([*flight, *changes])
         else:
-            self._remember(holder, changes)
+            self._remember(changes)
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Tell of a request that Redis has never counted, or remember it likewise."""
-        holder, changes = permit.tally.holder, self._changes(permit, None, taken)
+        changes = self._changes(permit, None, taken)
         if not self.link.is_up:
-            self._remember(holder, changes)
+            self._remember(changes)
         elif changes:
-            self._change(holder, changes)
+            self._change(changes)
 
     def went_down(self) -> None:
         """Redis is away from now on."""
@@ -103,14 +127,13 @@ class RedisTallies:
             self._register(tally.holder, tally.in_flight)
         away, self._away = self._away, {}
         is_recent = self.local.clock() - self._away_since < _MAX_AWAY_SECONDS
-        for holder, amounts in away.items():
-            changes = [
-                _Change(limit, period, amount)
-                for (limit, period), amount in amounts.items()
-                if is_recent or limit.window is not Window.MINUTE
-            ]
-            if changes:
-                self._change(holder, changes)
+        changes = [
+            _Change(place, amount)
+            for place, amount in away.items()
+            if is_recent or place[1].window is not Window.MINUTE
+        ]
+        if changes:
+            self._change(changes)
 
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of what is under way here."""
@@ -118,39 +141,38 @@ class RedisTallies:
             if tally.in_flight:
                 yield self._key(tally.holder, "under-way")
 
-    def _changes(self, permit: LocalPermit, ticket: str | None, taken: Taken) -> list[_Change]:
-        """Return what the end of a request adds to its limits, but for what is in flight."""
+    def _changes(self, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken) -> list[_Change]:
+        """Return what the end of a request adds to its rows, but for what is in flight."""
         changes = []
-        for row in permit.tally.limits:
-            limit = row.limit
-            amount = _change_of(limit, permit, ticket, taken)
-            if amount:
-                bucket = (ticket or "") if limit.unit.held else ""
-                period = permit.period(limit.name) or self._period(limit)
-                changes.append(_Change(limit, period, amount, bucket))
+        for place, row in enumerate(permit.plan.rows):
+            limit = row.allowance.limit
+            where = row.allowance.holder, limit, permit.period(place) or self._period(limit)
+            bucket = ticket[place] if ticket else ""
+            changes += [
+                _Change(where, amount, bucket) for amount in _changes_of(row, permit, ticket, taken) if amount
+            ]
         return changes
 
-    def _change(self, holder: str, changes: Sequence[_Change]) -> None:
+    def _change(self, changes: Sequence[_Change]) -> None:
         keys, arguments = [self.link.hosts_key], list[Argument]([self.link.host])
         for change in changes:
-            limit, period = change.limit, change.period
+            holder, limit, period = change.place
             keys += self._keys(holder, limit, period)
             size = COARSE_MS if period is None else round(period.ends * 1000)
             arguments += [limit.window.value, change.bucket, change.amount, size]
-        _ = self.link.run(END, keys, *arguments).addErrback(self._on_lost, holder, changes)
+        _ = self.link.run(END, keys, *arguments).addErrback(self._on_lost, changes)
 
-    def _on_lost(self, failure: Failure, holder: str, changes: Sequence[_Change]) -> None:
+    def _on_lost(self, failure: Failure, changes: Sequence[_Change]) -> None:
         """Tell it again when Redis is back, if it still counts then: better twice than never."""
         failure.trap(RedisError)
-        self._remember(holder, [change for change in changes if change.period is not None])
+        self._remember([change for change in changes if change.place[2] is not None])
 
-    def _remember(self, holder: str, changes: Sequence[_Change]) -> None:
-        away, now = self._away.setdefault(holder, {}), self.local.clock()
-        for place in [place for place in away if place[1] is not None and place[1].ends <= now]:
+    def _remember(self, changes: Sequence[_Change]) -> None:
+        away, now = self._away, self.local.clock()
+        for place in [place for place in away if place[2] is not None and place[2].ends <= now]:
             del away[place]  # nobody asks for it any more
         for change in changes:
-            place = change.limit, change.period
-            away[place] = away.get(place, 0) + change.amount
+            away[change.place] = away.get(change.place, 0) + change.amount
 
     def _register(self, holder: str, count: int) -> None:
         """Say how many are under way here, under an id that is new to Redis."""
@@ -159,15 +181,26 @@ class RedisTallies:
             self.link.tell("HSET", key, self.link.host, count)
             self.link.tell("PEXPIRE", key, FLIGHT_MS)
 
-    def _on_begun(self, answer: Begun, limits: Limits) -> str | LimitReached | None:
+    def _on_begun(self, answer: Begun, rows: Sequence[_Row]) -> tuple[str, ...] | LimitReached | None:
         if not self.link.is_up:
             return None  # this host has left meanwhile, and what it had there with it
-        if answer.admitted == 1:
-            return answer.text
-        row = next((row for row in limits if row.limit.name == answer.text), None)
-        if answer.admitted == 0 and row is not None and _is_possible(answer.milliseconds, row.limit):
-            return LimitReached(answer.text, row.most, answer.milliseconds / 1000)
-        self.link.fault(UNREADABLE if answer.admitted == 0 else GIVEN_UP)
+        if answer.admitted == 1 and len(answer.buckets) == len(rows):
+            return tuple(
+                bucket
+                for row, bucket in zip(rows, answer.buckets, strict=True)
+                if row.limit.window is not Window.NONE
+            )
+        row = rows[answer.row] if answer.row < len(rows) else None
+        if (
+            answer.admitted == 0
+            and row is not None
+            and row.most
+            and _is_possible(answer.milliseconds, row.limit)
+        ):
+            seconds = answer.milliseconds / 1000
+            resets = self.local.clock() + seconds if row.limit.window.is_calendar else None
+            return LimitReached(row.holder, row.limit, row.most, seconds, resets)
+        self.link.fault(GIVEN_UP if answer.admitted < 0 else UNREADABLE)
         return None
 
     def _period(self, limit: Limit) -> Period | None:
@@ -189,16 +222,18 @@ class RedisTallies:
         return self._key(holder, name), self._key(holder, name)
 
 
-def _change_of(limit: Limit, permit: LocalPermit, ticket: str | None, taken: Taken) -> int:
+def _changes_of(
+    row: CountedRow, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken
+) -> tuple[int, ...]:
     """Return what the end of a request adds to what Redis has counted since its beginning."""
-    if limit.window is Window.NONE:
-        return 0
-    held, amount = limit.unit.held, AMOUNTS[limit.unit](taken)
-    if held and limit.name not in permit.entries:  # the limit is younger than the request
-        return 0
-    if held and limit.window is Window.MINUTE:  # a request counts when it begins, or not at all
-        return amount - held if ticket else 0
-    return amount if ticket is None else amount - held
+    amount, held = row.amount_of(taken), row.amount_of(permit.held) if row.holds else 0
+    is_request, is_minute = (
+        row.allowance.limit.unit is Unit.REQUEST,
+        row.allowance.limit.window is Window.MINUTE,
+    )
+    if ticket is None:  # a request of a minute counts when it begins, or not at all
+        return () if is_request and is_minute else (amount,)
+    return (-held, amount) if is_minute and not is_request else (amount - held,)
 
 
 def _is_possible(milliseconds: int, limit: Limit) -> bool:

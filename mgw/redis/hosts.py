@@ -27,7 +27,7 @@ class Fleet:
 
     reactor: Any  # of half a dozen interfaces
     link: RedisLink
-    counts: SharedCounts[str]
+    counts: SharedCounts[tuple[str, ...]]
     """The counts of clients and of sessions."""
     cooldowns: RedisCooldowns
     settings: RedisSettings | None = None

@@ -133,10 +133,12 @@ class Begun(Struct, frozen=True):
 
     admitted: int
     """1: counted; 0: a limit stands against it; -1: Redis does not know this host any more."""
-    text: str
-    """The bucket that it was counted in, or the limit."""
+    row: int
+    """Which row it is, counted from 0."""
     milliseconds: int
-    """The milliseconds until the limit admits again."""
+    """The milliseconds until the row admits again."""
+    buckets: tuple[str, ...] = ()
+    """The bucket in which each row has counted it; empty: in none."""
 
 
 class Beat(Struct, frozen=True):
@@ -178,15 +180,14 @@ def read_beat(reply: Any) -> Beat:
 
 def read_begun(reply: Any) -> Begun:
     """Return the answer of the script that counts what begins."""
-    _must(isinstance(reply, list) and len(reply) == 3)
-    admitted, text, milliseconds = reply
-    _must(type(admitted) is int and isinstance(text, bytes) and type(milliseconds) is int)
-    _must(admitted in (-1, 0, 1) and len(text) <= 64 and text.isascii())
-    if admitted == 1:
-        _must(_BUCKET.fullmatch(text) is not None)
-    elif admitted == 0:
+    _must(isinstance(reply, list) and len(reply) == 4)
+    admitted, row, milliseconds, buckets = reply
+    _must(type(admitted) is int and type(row) is int and type(milliseconds) is int)
+    _must(admitted in (-1, 0, 1) and row >= 0 and isinstance(buckets, list))
+    _must(all(isinstance(bucket, bytes) and _BUCKET.fullmatch(bucket) for bucket in buckets))
+    if admitted == 0:
         _must(0 < milliseconds <= MAX_PERIOD_MS)
-    return Begun(admitted, text.decode("ascii"), milliseconds)
+    return Begun(admitted, row, milliseconds, tuple([bucket.decode("ascii") for bucket in buckets]))
 
 
 def read_cooldowns(reply: Any) -> list[tuple[bytes, int]]:

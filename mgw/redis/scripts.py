@@ -123,36 +123,37 @@ return {1, redis.call('ZCARD', KEYS[1])}
 
 _BEGIN: Final = """
 local now = now_ms()
-if not is_alive(KEYS[1], ARGV[1], now) then return {-1, '', 0} end
+if not is_alive(KEYS[1], ARGV[1], now) then return {-1, 0, 0, {}} end
 local function ms_until_room(i, a)
-  local most, size = tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
+  local most, size = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 3])
   if most == 0 then return 0 end
   if ARGV[a] == 'none' then return under_way(KEYS[1], KEYS[i], now) >= most and 1000 or 0 end
   if ARGV[a] == 'minute' then return wait(KEYS[i], KEYS[i + 1], most, now) end
   if tonumber(redis.call('GET', KEYS[i]) or 0) < most then return 0 end
   return math.max(1, size - now)
 end
-local found, longest = '', 0
+local found, longest = 0, 0
 for row = 0, (#KEYS - 1) / 2 - 1 do
-  local i, a = 2 + 2 * row, 2 + 5 * row
+  local i, a = 2 + 2 * row, 2 + 4 * row
   local ms = ms_until_room(i, a)
-  if ms > longest then found, longest = ARGV[a + 1], ms end
+  if ms > longest then found, longest = row, ms end
 end
-if longest > 0 then return {0, found, longest} end
-local bucket = ''
+if longest > 0 then return {0, found, longest, {}} end
+local buckets = {}
 for row = 0, (#KEYS - 1) / 2 - 1 do
-  local i, a = 2 + 2 * row, 2 + 5 * row
-  local held, size = tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4])
+  local i, a = 2 + 2 * row, 2 + 4 * row
+  local held, size = tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+  buckets[row + 1] = ''
   if ARGV[a] == 'none' then
     redis.call('HINCRBY', KEYS[i], ARGV[1], held)
     redis.call('PEXPIRE', KEYS[i], 60000)
   elseif held > 0 and ARGV[a] == 'minute' then
-    bucket = add(KEYS[i], KEYS[i + 1], size, held, now)
+    buckets[row + 1] = add(KEYS[i], KEYS[i + 1], size, held, now)
   elseif held > 0 then
     add_to_period(KEYS[i], size, held, now)
   end
 end
-return {1, bucket, 0}
+return {1, 0, 0, buckets}
 """
 
 _END: Final = """
@@ -214,9 +215,9 @@ HEARTBEAT: Final = Script(_HEARTBEAT, read_beat)
 it had before, milliseconds.  Answers whether it still was, and how many there are."""
 BEGIN: Final = Script(_BEGIN, read_begun)
 """Count what begins.  Keys: hosts, and two for each row.  Arguments: id, and for each row its window, its
-name, its limit (0: none), what is held, and the width of a bucket or the end of the period.  Answers 1 and
-the bucket of a minute's window in which something is held, or 0, the name of what stands against it and for
-how many milliseconds, or -1: the id is gone."""
+limit (0: none), what is held, and the width of a bucket or the end of the period.  Answers 1 and for each row
+the bucket of a minute's window in which something is held, or 0, the row that stands against it, counted from
+0, and for how many milliseconds, or -1: the id is gone."""
 END: Final = Script(_END, read_count)
 """Count the end of it.  Keys: as before.  Arguments: id, and for each row its window, the bucket to take
 from, what is to be added, and the width of a bucket or the end of the period."""

@@ -69,7 +69,7 @@ class SupervisorCounts:
             return Failed("the question does not say which limits there are")
         held = _Held(worker, question.permit)
         self._held.setdefault(worker, {})[question.permit] = held
-        found = self.counts.begin(question.holder, question.limits)
+        found = self.counts.begin(question.limits, question.held)
         if isinstance(found, Permit | LimitReached):
             return self._on_found(found, held)
         assert isinstance(found, Deferred), "counts of other processes answer with one"
@@ -83,7 +83,7 @@ class SupervisorCounts:
 
     def add_taken(self, message: AddTaken) -> None:
         """Count what a worker has admitted alone."""
-        self.counts.add(message.holder, message.limits, message.taken)
+        self.counts.add(message.limits, message.taken)
 
     def forget(self, worker: Hashable) -> None:
         """Take back all that a worker has, which is gone; its requests count as ended, without tokens."""
@@ -94,7 +94,7 @@ class SupervisorCounts:
         """The worker wants it no more."""
         held.left = taken
         if held.permit is not None:
-            self.counts.end(held.permit, taken)
+            _ = self.counts.end(held.permit, taken)
 
     def _drop(self, held: _Held) -> None:
         """The worker gets nothing."""
@@ -105,10 +105,10 @@ class SupervisorCounts:
     def _on_found(self, found: Permit | LimitReached, held: _Held) -> ChannelMessage:
         if isinstance(found, LimitReached):
             self._drop(held)
-            return PermitDenied(found.limit, found.most, found.seconds)
+            return PermitDenied(found)
         held.permit = found
         if held.left is not None:
-            self.counts.end(found, held.left)
+            _ = self.counts.end(found, held.left)
         return PermitGranted(held.number)
 
     def _answer_later(self, held: _Held, found: Deferred[Permit | LimitReached]) -> Deferred[ChannelMessage]:
@@ -149,13 +149,13 @@ class SupervisorTallies:
     _number: int = 0
     _is_tried: bool = False
 
-    def begin(self, holder: str, limits: Limits) -> Deferred[int | LimitReached | None] | None:
+    def begin(self, limits: Limits, held: Taken) -> Deferred[int | LimitReached | None] | None:
         """Ask whether something may begin."""
         if not self.answers:
             self._try_again()
             return None
         self._number += 1
-        return Deferred.fromCoroutine(self._ask(AcquirePermit(holder, limits, self._number)))
+        return Deferred.fromCoroutine(self._ask(AcquirePermit(limits, held, self._number)))
 
     def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> None:
         """Say that it has ended, and what it came to."""
@@ -166,9 +166,8 @@ class SupervisorTallies:
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Say what a request came to that was admitted here alone; a slot of a session leaves nothing."""
-        tally = permit.tally
-        if tally.rows:
-            self.channel.tell(AddTaken(tally.holder, tally.limits, taken))
+        if permit.plan.rows:
+            self.channel.tell(AddTaken(permit.plan.limits, taken))
 
     async def _ask(self, question: AcquirePermit) -> int | LimitReached | None:
         try:
@@ -179,7 +178,7 @@ class SupervisorTallies:
             return None
         self.answers = True
         if isinstance(answer, PermitDenied):
-            return LimitReached(answer.limit, answer.most, answer.seconds)
+            return answer.reached
         return question.permit if isinstance(answer, PermitGranted) else None
 
     def _try_again(self) -> None:

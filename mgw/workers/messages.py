@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mgw.clients.limits import Limits, Taken
+from mgw.clients.limits import LimitReached, Limits, Taken
 
 
 class ChannelMessage(Struct, frozen=True, tag=True, array_like=True):
@@ -109,11 +109,10 @@ class LogText(ChannelMessage, frozen=True):
 class AcquirePermit(ChannelMessage, frozen=True):
     """May a request or session begin? Answered with :class:`PermitGranted` or :class:`PermitDenied`."""
 
-    holder: str
-    """Who has the limits, as :mod:`mgw.clients.limits` knows it: a client, or the sessions of the service."""
-    limits: Limits = ()
+    limits: Limits
     """Those that the worker's configuration states: the other process may have another one by now."""
-    permit: int = 0
+    held: Taken
+    permit: int
     """The worker's number for it."""
 
 
@@ -126,9 +125,7 @@ class PermitGranted(ChannelMessage, frozen=True):
 class PermitDenied(ChannelMessage, frozen=True):
     """It may not."""
 
-    limit: str
-    most: int
-    seconds: float
+    reached: LimitReached
 
 
 class ReleasePermit(ChannelMessage, frozen=True):
@@ -141,7 +138,6 @@ class ReleasePermit(ChannelMessage, frozen=True):
 class AddTaken(ChannelMessage, frozen=True):
     """A request has ended that the worker had admitted alone, since it got no answer."""
 
-    holder: str
     limits: Limits
     taken: Taken
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from twisted.internet.defer import Deferred, succeed
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, Unit
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
@@ -78,7 +78,7 @@ class Hosts:
             counts.use(HOLDER, rows)
 
     def begin(self, by: int, rows: Limits) -> Permit | LimitReached:
-        found = self.hosts[by].begin(HOLDER, rows)
+        found = self.hosts[by].begin(rows, ONE_REQUEST)
         assert isinstance(found, Deferred)
         return result_of(found)
 

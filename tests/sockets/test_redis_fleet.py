@@ -15,19 +15,19 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, limits_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
 from mgw.redis.hosts import Fleet, open_fleet
 from tests.support.certificates import authority, issue
-from tests.support.counting import HOLDER, limits
+from tests.support.counting import limits
 from tests.support.reactor import in_reactor, running_reactor
 from tests.support.redis_server import PASSWORD, RedisServer, needs_redis
 
 pytestmark = needs_redis
 T = TypeVar("T")
 FIVE: Final = limits(max_in_flight=5)
-TEN: Final = limits(max_sessions=10)
+TEN: Final = limits_of(SESSIONS_HOLDER, {"max_sessions": 10})
 SESSIONS: Final = "realtime: {max_sessions: 10}"
 
 
@@ -61,7 +61,7 @@ class Hosts:
         return lambda *rest: self.heard.append((number, *rest))
 
     def begin(self, number: int) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
-        return self.fleets[number].counts.begin(HOLDER, self.limits)
+        return self.fleets[number].counts.begin(self.limits, ONE_REQUEST)
 
     async def acquire(self, number: int) -> Permit | LimitReached:
         found = self.begin(number)
@@ -83,7 +83,7 @@ class Hosts:
         return found
 
     async def take(self, number: int) -> bool:
-        found = self.fleets[number].counts.begin(SESSIONS_HOLDER, TEN)
+        found = self.fleets[number].counts.begin(TEN, ONE_REQUEST)
         taken = await found if isinstance(found, Deferred) else found
         if isinstance(taken, Permit):
             self.slots[number].append(taken)
@@ -139,7 +139,7 @@ def run(
 
 
 def refusals(found: list[tuple[int, Permit | LimitReached]]) -> list[str]:
-    return [permit.limit for _, permit in found if isinstance(permit, LimitReached)]
+    return [permit.limit.name for _, permit in found if isinstance(permit, LimitReached)]
 
 
 def test_three_hosts_have_one_limit_together(server: RedisServer) -> None:
@@ -162,7 +162,7 @@ def test_a_window_of_requests_counts_for_all_and_not_what_is_refused(server: Red
         assert isinstance(await hosts.acquire(0), Permit)
         refused = await hosts.acquire(1)
         assert isinstance(refused, LimitReached)
-        assert (refused.limit, refused.most) == ("requests_per_minute", 4)
+        assert (refused.limit.name, refused.most) == ("requests_per_minute", 4)
         assert 55 < refused.seconds <= 60.02
 
     run(server, work, limits(requests_per_minute=4))
@@ -173,7 +173,7 @@ def test_a_window_of_tokens_counts_for_all(server: RedisServer) -> None:
         for number, permit in await hosts.begin_all(3):
             hosts.release(number, permit, tokens=40)
         refused = await hosts.eventually(lambda: hosts.acquire(0), LimitReached)
-        assert (refused.limit, refused.most) == ("tokens_per_minute", 100)
+        assert (refused.limit.name, refused.most) == ("tokens_per_minute", 100)
         assert isinstance(await hosts.acquire(1), LimitReached)
 
     run(server, work, limits(tokens_per_minute=100))
@@ -274,7 +274,7 @@ def test_a_change_of_the_prefix_is_another_fleet(server: RedisServer) -> None:
         assert await hosts.take(0)
         without = config.fleet.model_copy(update={"redis": None})
         hosts.fleets[0].use(config.model_copy(update={"fleet": without}))
-        assert isinstance(hosts.fleets[0].counts.begin(SESSIONS_HOLDER, TEN), Permit)
+        assert isinstance(hosts.fleets[0].counts.begin(TEN, ONE_REQUEST), Permit)
         assert list(hosts.fleets[0].tables()) == []
 
     run(server, work)

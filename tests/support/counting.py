@@ -7,15 +7,29 @@ from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.limits import (
+    LIMITS_BY_NAME,
+    ONE_REQUEST,
+    LimitReached,
+    Limits,
+    Permit,
+    Taken,
+    Warnings,
+    limits_of,
+)
 from mgw.clients.local_counts import LocalCounts
 
-HOLDER = "key:alice"
+HOLDER = "alice"
 
 
 def limits(**most: int | None) -> Limits:
     """Return limits by their names."""
-    return limits_of(most)
+    return limits_of(HOLDER, most)
+
+
+def reached(name: str, most: int, seconds: float, holder: str = HOLDER) -> LimitReached:
+    """Return what says that a row without periods stands against a request."""
+    return LimitReached(holder, LIMITS_BY_NAME[name], most, seconds)
 
 
 class Counting:
@@ -40,7 +54,7 @@ class Counting:
     def acquire(self, now: float) -> Permit | LimitReached:
         """Begin a request."""
         self.now = now
-        return self.local.begin(HOLDER, self.limits)
+        return self.local.begin(self.limits, ONE_REQUEST)
 
     def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """End a request."""
@@ -59,11 +73,11 @@ class LateCounts:
     ready: Permit | LimitReached | Exception | None = None
     """What is answered at once."""
 
-    def use(self, holder: str, limits: Limits) -> None:
+    def use(self, client: str, limits: Limits) -> None:
         """Remember them."""
-        self.used.append((holder, limits))
+        self.used.append((client, limits))
 
-    def begin(self, _: str, __: Limits) -> Deferred[Permit | LimitReached]:
+    def begin(self, _: Limits, __: Taken) -> Deferred[Permit | LimitReached]:
         """Answer later, unless the answer is known."""
         self.asked.append(Deferred())
         if isinstance(self.ready, Exception):
@@ -72,14 +86,15 @@ class LateCounts:
             self.asked[-1].callback(self.ready)
         return self.asked[-1]
 
-    def end(self, permit: Permit, taken: Taken) -> None:
+    def end(self, permit: Permit, taken: Taken) -> Warnings:
         """Remember it."""
         self.ended.append((permit, taken))
+        return ()
 
-    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+    def add(self, limits: Limits, taken: Taken) -> None:
         """Nobody has begun one elsewhere."""
-        raise AssertionError((holder, limits, taken))
+        raise AssertionError((limits, taken))
 
-    def refusals(self, _: str) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[tuple[str, str], int]:
         """Nobody has counted any."""
         return {}

@@ -13,7 +13,17 @@ from typing import Final, Protocol
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from mgw.clients.limits import NOTHING, Allowance, Limit, LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.limits import (
+    LIMITS_BY_NAME,
+    NOTHING,
+    Allowance,
+    Limit,
+    LimitReached,
+    Limits,
+    Permit,
+    Taken,
+    Unit,
+)
 from mgw.clients.period import Window
 from tests.support.counting import limits
 
@@ -22,9 +32,8 @@ MINUTE: Final = 60_000
 DAY: Final = 86_400_000
 BEGINNING: Final = 1_800_000_000_000 // DAY * DAY + DAY - 5 * MINUTE
 """Shortly before a day ends."""
-BUDGET: Final = Limit("nanodollars_per_day", Unit.NANODOLLAR, Window.DAY)
-"""A row that no setting asks for."""
-QUOTA: Final = Limit("requests_per_day", Unit.REQUEST, Window.DAY)
+BUDGET: Final = LIMITS_BY_NAME["usd_per_day"]
+QUOTA: Final = LIMITS_BY_NAME["requests_per_day"]
 
 
 class Begin(Struct, frozen=True):
@@ -65,9 +74,8 @@ TIMES: Final = [TICK, MINUTE // 4, MINUTE, 3 * MINUTE, DAY]
 
 
 def rows_of(names: set[str], most: int) -> Limits:
-    """Return the limits of these names, with those that no setting asks for."""
-    ours = tuple(Allowance(row, most) for row in (BUDGET, QUOTA) if row.name in names)
-    return limits(**{name: most for name in KNOWN if name in names}) + ours
+    """Return the limits of these names."""
+    return limits(**dict.fromkeys(names, most))
 
 
 def _runs(pool: tuple[str, ...], *more: Step) -> st.SearchStrategy[list[Step]]:
@@ -162,7 +170,7 @@ class Counter(Protocol):
 @dataclass
 class _Request:
     began: int
-    rows: frozenset[str]
+    rows: Limits
     """The limits that there were when it began."""
 
 
@@ -187,26 +195,26 @@ class Model:
         for row in self.rows:
             milliseconds = self._wait(row, now)
             if milliseconds > (0 if found is None else found.seconds * 1000):
-                found = LimitReached(row.limit.name, row.most, milliseconds / 1000)
+                resets = (now + milliseconds) / 1000 if row.limit.window is Window.DAY else None
+                found = LimitReached(row.holder, row.limit, row.most, milliseconds / 1000, resets)
         return found
 
     def begin(self, now: int) -> None:
         """Count a request that begins."""
-        self.under_way.append(_Request(now, frozenset(row.limit.name for row in self.rows)))
+        self.under_way.append(_Request(now, self.rows))
         self.counted += [(row.limit.name, now, 1) for row in self.rows if row.limit.unit is Unit.REQUEST]
 
     def end(self, which: int, now: int, taken: Taken) -> None:
         """Count the end of one."""
         request = self.under_way.pop(which)
-        for row in self.rows:
+        for row in request.rows:
             name = row.limit.name
-            if row.limit.unit is Unit.REQUEST and not taken.requests and name in request.rows:
+            if row.limit.unit is Unit.REQUEST and not taken.requests:
                 self.counted.remove((name, request.began, 1))
             elif row.limit.unit is Unit.TOKEN:
                 self.counted.append((name, now, taken.tokens))
             elif row.limit.unit is Unit.NANODOLLAR:
-                at = request.began if name in request.rows else now
-                self.counted.append((name, at, taken.nanodollars))
+                self.counted.append((name, request.began, taken.nanodollars))
 
     def restart(self) -> None:
         """Forget what a process takes with it."""

@@ -20,7 +20,7 @@ from twisted.python.failure import Failure
 
 from mgw.workers.channel import Channel, Handler, adopt
 from mgw.workers.fork_server import ForkServer, WorkerStart
-from mgw.workers.messages import AcquirePermit, ChannelMessage, Done, Drain, LogText
+from mgw.workers.messages import ChannelMessage, Done, Drain, LogText, TokenQuestion
 from mgw.workers.supervisor import Supervisor
 
 
@@ -57,13 +57,13 @@ class Echo:
         from klein import _app
         from twisted.internet import reactor
 
-        assert isinstance(question, AcquirePermit)
-        if question.holder == "raise":
+        assert isinstance(question, TokenQuestion)
+        if question.identity == "raise":
             os._exit(9)
         known: list[Any] = [reactor, _app.reactor]  # type: ignore[attr-defined]
         is_new = all(one is self._reactor for one in known)
         done: Deferred[ChannelMessage] = Deferred()
-        text = f"{question.holder} {is_new} {','.join(open_files())}"
+        text = f"{question.identity} {is_new} {','.join(open_files())}"
         self._reactor.callLater(0, done.callback, LogText("info", 0.0, text))
         return done
 
@@ -136,7 +136,7 @@ class Commands(LineReceiver):
             case ["echo", slot, text]:
                 channel = next(w.channel for w in self._supervisor.workers if w.slot == int(slot))
                 assert channel is not None
-                answer = channel.ask(AcquirePermit(text), 30)
+                answer = channel.ask(TokenQuestion(text, None), 30)
                 _ = answer.addCallbacks(
                     lambda got: say(f"echoed {got.text}"), lambda failure: say(f"failed {failure.value}")
                 )

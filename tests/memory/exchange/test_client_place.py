@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import LimitReached, Limits, Permit, Taken, Warnings
 from mgw.exchange.client_place import ClientPlace
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
+from tests.support.counting import reached
 
-REACHED = LimitReached("max_in_flight", 1, 2.0)
+REACHED = reached("max_in_flight", 1, 2.0)
 
 
 class RecordingCounts:
@@ -21,19 +22,20 @@ class RecordingCounts:
     def __init__(self) -> None:
         self.ended: list[tuple[Permit, Taken]] = []
 
-    def use(self, holder: str, limits: Limits) -> None:
+    def use(self, client: str, limits: Limits) -> None:
         raise AssertionError("no place does")
 
-    def begin(self, holder: str, limits: Limits) -> Permit:
+    def begin(self, limits: Limits, held: Taken) -> Permit:
         raise AssertionError("no place does")
 
-    def end(self, permit: Permit, taken: Taken) -> None:
+    def end(self, permit: Permit, taken: Taken) -> Warnings:
         self.ended.append((permit, taken))
+        return ()
 
-    def add(self, holder: str, limits: Limits, taken: Taken) -> None:
+    def add(self, limits: Limits, taken: Taken) -> None:
         raise AssertionError("no place does")
 
-    def refusals(self, holder: str) -> Mapping[str, int]:
+    def refusals(self) -> Mapping[tuple[str, str], int]:
         raise AssertionError("no place does")
 
 

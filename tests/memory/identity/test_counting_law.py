@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import example, given
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.limit_store import LimitStore
 from tests.support.counting import HOLDER
@@ -30,7 +30,7 @@ class Stored:
         self.counts.use(HOLDER, rows)
 
     def begin(self, _: int, rows: Limits) -> Permit | LimitReached:
-        return self.counts.begin(HOLDER, rows)
+        return self.counts.begin(rows, ONE_REQUEST)
 
     def end(self, _: int, permit: Permit, taken: Taken) -> None:
         self.counts.end(permit, taken)

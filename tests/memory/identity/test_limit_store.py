@@ -12,7 +12,7 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs
 
-from mgw.clients.limits import NOTHING, Allowance, LimitReached, Permit, Taken
+from mgw.clients.limits import NOTHING, ONE_REQUEST, Allowance, LimitReached, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.clients.period import Period, Window, period_of
 from mgw.identity.limit_store import CLOSE_SECONDS, KEPT_SECONDS, RETRY_SECONDS, LimitStore
@@ -156,20 +156,20 @@ def test_the_end_waits_for_what_is_written_but_not_for_ever(path: str, clock: Cl
 def test_a_total_that_could_not_be_read_at_first_is_known_as_soon_as_it_can_be(
     path: str, clock: Clock
 ) -> None:
-    rows = (Allowance(BUDGET, 100),)
+    rows = (Allowance(BUDGET, 100, HOLDER),)
     before = LocalCounts(clock.seconds, opened(path, clock))
-    permit = before.begin(HOLDER, rows)
+    permit = before.begin(rows, ONE_REQUEST)
     assert isinstance(permit, Permit)
     before.end(permit, Taken(nanodollars=100))
     folder = Path(path).parent
     folder.rename(folder.with_name("away"))
     folder.write_text("a file where the folder should be")
     after = LocalCounts(clock.seconds, opened(path, clock))
-    assert isinstance(after.begin(HOLDER, rows), Permit)
+    assert isinstance(after.begin(rows, ONE_REQUEST), Permit)
     folder.unlink()
     folder.with_name("away").rename(folder)
     clock.advance(RETRY_SECONDS)
-    assert isinstance(after.begin(HOLDER, rows), LimitReached)
+    assert isinstance(after.begin(rows, ONE_REQUEST), LimitReached)
 
 
 def test_a_file_that_somebody_holds_does_not_make_the_event_loop_wait(path: str, clock: Clock) -> None:
@@ -185,16 +185,16 @@ def test_a_file_that_somebody_holds_does_not_make_the_event_loop_wait(path: str,
 
 
 def test_a_request_that_is_older_than_its_key_counts(path: str, clock: Clock) -> None:
-    rows = (Allowance(BUDGET, 100),)
+    rows = (Allowance(BUDGET, 100, HOLDER),)
     counts = LocalCounts(clock.seconds, opened(path, clock))
-    permit = counts.begin(HOLDER, rows)
+    permit = counts.begin(rows, ONE_REQUEST)
     assert isinstance(permit, Permit)
     counts.use(HOLDER, ())  # a reload takes the key away, another brings it back
-    second = counts.begin(HOLDER, rows)
+    second = counts.begin(rows, ONE_REQUEST)
     assert isinstance(second, Permit)
     counts.end(second, NOTHING)
     counts.end(permit, Taken(nanodollars=100))
-    assert isinstance(counts.begin(HOLDER, rows), LimitReached)
+    assert isinstance(counts.begin(rows, ONE_REQUEST), LimitReached)
 
 
 def test_nothing_is_left_behind_where_the_file_cannot_be_written(blocked: str, clock: Clock) -> None:

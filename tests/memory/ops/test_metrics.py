@@ -19,7 +19,7 @@ from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.event import FIELDS, Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
 from mgw.usage.price_row import Unpriced
-from tests.support.counting import HOLDER, Counting
+from tests.support.counting import Counting
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
 
@@ -392,7 +392,8 @@ def test_limits_that_clients_reach_are_counted_by_limit() -> None:
     counts = Counting(requests_per_minute=2, max_in_flight=1)
     metrics = metrics_after()
     metrics.requests.clients.refusals = lambda: [
-        ("alice", limit, count) for limit, count in counts.local.refusals(HOLDER).items()
+        (row.holder, row.limit.name, counts.local.refusals().get((row.holder, row.limit.name), 0))
+        for row in counts.limits
     ]
     for _ in range(3):
         counts.acquire(0.0)

@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import Allowance, LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, Allowance, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
 from mgw.redis.protocol import RedisError
 from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
-from tests.support.counting import HOLDER, limits
+from tests.support.counting import HOLDER, limits, reached
 from tests.support.counting_law import BUDGET
 
 
@@ -49,7 +49,7 @@ class Host:
 
     def begin(self, wanted: Limits) -> None:
         self.counts.use(HOLDER, wanted)
-        waiting = self.counts.begin(HOLDER, wanted)
+        waiting = self.counts.begin(wanted, ONE_REQUEST)
         assert isinstance(waiting, Deferred)
         _ = waiting.addCallback(self.found.append)
 
@@ -62,17 +62,17 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone(n
     host.link.is_up = False  # as a reload with another prefix does, or without fleet.redis
     host.tallies.went_down()
     for asked in host.link.asked:
-        asked.callback(Begun(1, "", 0))
+        asked.callback(Begun(1, 0, 0, ("",)))
     assert [type(each) is LimitReached for each in host.found] == [False, True]  # its share is one
-    assert host.found[1] == LimitReached(name, 3, 1.0)
-    assert host.counts.refusals(HOLDER) == {name: 1}
+    assert host.found[1] == reached(name, 3, 1.0)
+    assert host.counts.refusals() == {(HOLDER, name): 1}
     assert host.local.in_flight(HOLDER) == 1
 
 
 def test_money_that_redis_may_not_have_heard_of_is_told_again() -> None:
     host = Host()
-    host.begin((Allowance(BUDGET, 100),))
-    host.link.asked[0].callback(Begun(1, "", 0))
+    host.begin((Allowance(BUDGET, 100, HOLDER),))
+    host.link.asked[0].callback(Begun(1, 0, 0, ("", "")))
     (permit,) = host.found
     assert isinstance(permit, Permit)
     host.counts.end(permit, Taken(tokens=7, nanodollars=9))
@@ -87,11 +87,11 @@ def test_money_that_redis_may_not_have_heard_of_is_told_again() -> None:
 
 
 def test_a_period_that_is_over_is_not_remembered_until_redis_is_back() -> None:
-    host, rows = Host(), (Allowance(BUDGET, 100),)
+    host, rows = Host(), (Allowance(BUDGET, 100, HOLDER),)
     host.link.is_up = False
     for day in range(3):
         host.now = day * 86_400.0
-        permit = host.counts.begin(HOLDER, rows)
+        permit = host.counts.begin(rows, ONE_REQUEST)
         assert isinstance(permit, Permit)
         host.counts.end(permit, Taken(nanodollars=9))
     host.link.is_up = True
@@ -103,7 +103,7 @@ def test_a_period_that_is_over_is_not_remembered_until_redis_is_back() -> None:
 def test_what_a_worker_has_admitted_alone_is_told_to_redis(is_up: bool) -> None:
     host = Host()
     host.link.is_up = is_up
-    host.counts.add(HOLDER, (Allowance(BUDGET, 100), *limits(requests_per_minute=9)), Taken(nanodollars=9))
+    host.counts.add((Allowance(BUDGET, 100, HOLDER), *limits(requests_per_minute=9)), Taken(nanodollars=9))
     host.link.is_up = True
     host.tallies.came_up()
     assert host.link.said == [("a", "day", "", 9, 86_400_000)], "and nothing of what is in flight"
@@ -112,10 +112,10 @@ def test_what_a_worker_has_admitted_alone_is_told_to_redis(is_up: bool) -> None:
 @pytest.mark.parametrize(
     ("answer", "is_possible"),
     [
-        (Begun(0, "requests_per_minute", MAX_WAIT_MS), True),
-        (Begun(0, "requests_per_minute", MAX_WAIT_MS + 1), False),
-        (Begun(0, "requests_per_minute", MAX_PERIOD_MS), False),
-        (Begun(0, "max_in_flight", 1000), False),
+        (Begun(0, 0, MAX_WAIT_MS), True),
+        (Begun(0, 0, MAX_WAIT_MS + 1), False),
+        (Begun(0, 0, MAX_PERIOD_MS), False),
+        (Begun(0, 1, 1000), False),
     ],
 )
 def test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it(

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, LogLevel, capturedLogs
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, limits_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
@@ -31,8 +31,8 @@ fleet: {redis: {url: 'redis://127.0.0.1:1/1'}}
 realtime: {max_sessions: 9}
 """
 THREE_HUNDRED: Final = limits(max_in_flight=300)
-FLIGHT: Final = b"mgw:key:alice:under-way"
-SESSIONS: Final = b"mgw:sessions:under-way"
+FLIGHT: Final = b"mgw:alice:under-way"
+SESSIONS: Final = b"mgw:realtime/sessions:under-way"
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Host:
     reactor: MemoryReactorClock = field(default_factory=MemoryReactorClock)
     limits: Limits = THREE_HUNDRED
     fleet: Fleet = field(init=False)
-    counts: SharedCounts[str] = field(init=False)
+    counts: SharedCounts[tuple[str, ...]] = field(init=False)
     slots: list[Permit] = field(default_factory=list)
     found: list[Permit | LimitReached] = field(default_factory=list)
     heard: list[Any] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Host:
         self.redis.deliver()
 
     def acquire(self) -> Any:  # Any: a Deferred, or what it would fire with
-        begun = self.counts.begin(HOLDER, self.limits)
+        begun = self.counts.begin(self.limits, ONE_REQUEST)
         if isinstance(begun, Deferred):
             return begun.addCallback(self.found.append)
         self.found.append(begun)
@@ -83,7 +83,7 @@ class Host:
             self.redis.deliver()
 
     def ask_slot(self) -> Any:  # Any: as above
-        taken = self.counts.begin(SESSIONS_HOLDER, limits(max_sessions=9))
+        taken = self.counts.begin(limits_of(SESSIONS_HOLDER, {"max_sessions": 9}), ONE_REQUEST)
         if isinstance(taken, Deferred):
             return taken.addCallback(self.keep)
         return self.keep(taken)

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.clients.client import ClientRegistry
-from mgw.clients.limits import NOTHING, LimitReached, Permit, Taken
+from mgw.clients.limits import NOTHING, LimitReached, Permit, Taken, limits_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.realtime.sessions import SESSIONS, Sessions
@@ -19,7 +19,7 @@ from tests.memory.web.test_admission import reload, upstream_heads
 from tests.memory.web.test_named_keys import CHAT, MESSAGES, ask, body, retry_after
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
-from tests.support.counting import LateCounts, limits
+from tests.support.counting import LateCounts, reached
 from tests.support.exchanges import JSON
 from tests.support.in_memory.measure import collector_off
 from tests.support.memory_sessions import FIRST_MESSAGE, REALTIME, RESPONSES, SessionHarness, closing
@@ -34,8 +34,8 @@ edge_auth:
     - {name: alice, key: edge, max_in_flight: 1}
 """
 TEXT = THREE_FAMILIES + SHARED
-REACHED = LimitReached("requests_per_minute", 7, 12.5)
-FULL = LimitReached("max_sessions", 3, 1.0)
+REACHED = reached("requests_per_minute", 7, 12.5)
+FULL = reached("max_sessions", 3, 1.0, SESSIONS)
 USAGE = b'{"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}'
 NEW_AND_KNOWN = pytest.mark.usefixtures("heads")
 
@@ -366,5 +366,5 @@ def test_a_session_by_message_has_its_101_with_its_slot() -> None:
 def test_a_reload_tells_the_slots() -> None:
     harness, _, slots = session()
     reload(harness, f"{TEXT}realtime: {{max_sessions: 5}}\n")
-    assert slots.used == [(SESSIONS, limits(max_sessions=most)) for most in (3, 5)]
+    assert slots.used == [(SESSIONS, limits_of(SESSIONS, {"max_sessions": most})) for most in (3, 5)]
     assert harness.server.sessions.max_sessions == 5

@@ -19,7 +19,6 @@ from mgw.clients.limits import Taken
 from mgw.workers import channel as channel_module
 from mgw.workers.channel import ChannelError
 from mgw.workers.messages import (
-    AcquirePermit,
     ChannelMessage,
     Done,
     Drain,
@@ -30,6 +29,7 @@ from mgw.workers.messages import (
     Rows,
     SessionNews,
     StateQuestion,
+    TokenQuestion,
 )
 from tests.support.deferreds import result_of
 from tests.support.fleet import ChannelPair, RecordingHandler, open_channel
@@ -84,7 +84,7 @@ def test_what_is_told_arrives_in_order_both_ways(pair: ChannelPair) -> None:
 def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths: list[int]) -> None:
     sender, transport = open_channel(RecordingHandler(), Clock())
     for text in told:
-        sender.tell(AcquirePermit(text))
+        sender.tell(TokenQuestion(text, None))
     stream, handler = transport.take(), RecordingHandler()
     receiver, _ = open_channel(handler, Clock())
     turn = 0
@@ -92,13 +92,13 @@ def test_any_cut_of_the_stream_gives_the_same_messages(told: list[str], lengths:
         length = lengths[turn % len(lengths)]
         receiver.dataReceived(stream[:length])
         stream, turn = stream[length:], turn + 1
-    assert handler.told == [AcquirePermit(text) for text in told]
+    assert handler.told == [TokenQuestion(text, None) for text in told]
 
 
 def test_each_question_gets_its_own_answer_whenever_that_comes(pair: ChannelPair, clock: Clock) -> None:
     later: Deferred[ChannelMessage] = Deferred()
-    pair.theirs.answer = lambda question: later if isinstance(question, AcquirePermit) else Done()
-    slow, quick = pair.near.ask(AcquirePermit("c"), 5), pair.near.ask(StateQuestion(), 5)
+    pair.theirs.answer = lambda question: later if isinstance(question, TokenQuestion) else Done()
+    slow, quick = pair.near.ask(TokenQuestion("c", None), 5), pair.near.ask(StateQuestion(), 5)
     pair.pump()
     assert result_of(quick) == Done()
     later.callback(PermitGranted(7))
@@ -109,7 +109,7 @@ def test_each_question_gets_its_own_answer_whenever_that_comes(pair: ChannelPair
 
 def test_both_ends_may_ask_at_the_same_time(pair: ChannelPair) -> None:
     pair.ours.answer, pair.theirs.answer = lambda _: PermitGranted(1), lambda _: PermitGranted(2)
-    near, far = pair.near.ask(AcquirePermit("a"), 5), pair.far.ask(AcquirePermit("b"), 5)
+    near, far = pair.near.ask(TokenQuestion("a", None), 5), pair.far.ask(TokenQuestion("b", None), 5)
     pair.pump()
     assert (result_of(near), result_of(far)) == (PermitGranted(2), PermitGranted(1))
 
@@ -238,7 +238,7 @@ BROKEN = {
     "no msgpack": b"\xc1" + SECRET.encode(),
     "no envelope": msgspec.msgpack.encode(SECRET),
     "no such message": msgspec.msgpack.encode([0, 0, ["Unheard", SECRET]]),
-    "text that is none": msgspec.msgpack.encode([0, 0, ["AcquirePermit", "abc"]]).replace(b"abc", b"a\xffc"),
+    "text that is none": msgspec.msgpack.encode([0, 0, ["TokenQuestion", "abc"]]).replace(b"abc", b"a\xffc"),
     "too few fields": msgspec.msgpack.encode([0, 0, ["Drain"]]),
 }
 
@@ -269,8 +269,8 @@ def test_what_is_too_long_is_not_sent(
     pair: ChannelPair, monkeypatch: pytest.MonkeyPatch, logged: list[LogEvent]
 ) -> None:
     monkeypatch.setattr(channel_module, "MAX_FRAME_BYTES", 100)
-    pair.near.tell(AcquirePermit("c" * 200))
-    assert error_of(pair.near.ask(AcquirePermit("c" * 200), 5)) == "the question could not be sent"
+    pair.near.tell(TokenQuestion("c" * 200, None))
+    assert error_of(pair.near.ask(TokenQuestion("c" * 200, None), 5)) == "the question could not be sent"
     pair.theirs.answer = lambda _: LogText("info", 0.0, "t" * 200)
     answer = pair.near.ask(StateQuestion(), 5)
     pair.pump()

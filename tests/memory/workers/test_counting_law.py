@@ -9,7 +9,7 @@ from hypothesis import example, given
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.limit_store import LimitStore
 from mgw.identity.shared_counts import SharedCounts
@@ -78,7 +78,7 @@ class Workers:
             counts.use(HOLDER, rows)
 
     def begin(self, by: int, rows: Limits) -> Permit | LimitReached:
-        found = self.workers[by].begin(HOLDER, rows)
+        found = self.workers[by].begin(rows, ONE_REQUEST)
         assert isinstance(found, Deferred)
         return result_of(found)
 

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from mgw.clients.limits import NOTHING, Allowance, LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import NOTHING, ONE_REQUEST, Allowance, LimitReached, Limits, Permit, Taken, limits_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.realtime.sessions import SESSIONS
@@ -25,7 +25,7 @@ from mgw.workers.messages import (
     Ping,
     ReleasePermit,
 )
-from tests.support.counting import HOLDER, LateCounts, limits
+from tests.support.counting import HOLDER, LateCounts, limits, reached
 from tests.support.counting_law import BUDGET
 
 DONE = Taken()
@@ -111,7 +111,7 @@ class Fleet:
         return self.local.in_flight(self.holder)
 
     def begin(self, worker: int = 0) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
-        return self.counts[worker].begin(self.holder, self.limits)
+        return self.counts[worker].begin(self.limits, ONE_REQUEST)
 
     def acquire(self, worker: int = 0) -> Permit | LimitReached:
         found: Permit | LimitReached = result(self.begin(worker))
@@ -139,13 +139,13 @@ def result(found: object) -> Any:  # Any: what was asked for
 def test_workers_have_one_limit() -> None:
     fleet = Fleet()
     first, second = fleet.permit(0), fleet.permit(1)
-    assert fleet.acquire(0) == fleet.acquire(1) == LimitReached("max_in_flight", 2, 1.0)
+    assert fleet.acquire(0) == fleet.acquire(1) == reached("max_in_flight", 2, 1.0)
     fleet.release(first, 0)
     fleet.release(fleet.permit(1), 1)
     fleet.release(second, 1)
     assert fleet.in_flight == 0
-    assert fleet.local.refusals(HOLDER)["max_in_flight"] == 2
-    assert not fleet.counts[0].refusals(HOLDER)["max_in_flight"]
+    assert fleet.local.refusals()[HOLDER, "max_in_flight"] == 2
+    assert not fleet.counts[0].refusals()[HOLDER, "max_in_flight"]
 
 
 def test_tokens_and_refusals_are_told() -> None:
@@ -155,14 +155,14 @@ def test_tokens_and_refusals_are_told() -> None:
     fleet.release(fleet.permit(), taken=Taken(tokens=100))
     found = fleet.acquire(1)
     assert isinstance(found, LimitReached)
-    assert found.limit == "tokens_per_minute"
+    assert found.limit.name == "tokens_per_minute"
 
 
 def test_a_client_that_the_supervisor_does_not_know_is_limited_all_the_same() -> None:
     fleet = Fleet()
     fleet.local.use(HOLDER, ())  # its configuration has changed, and the workers' is about to
     permits = [fleet.permit(0), fleet.permit(1)]
-    assert fleet.acquire(0) == LimitReached("max_in_flight", 2, 1.0)
+    assert fleet.acquire(0) == reached("max_in_flight", 2, 1.0)
     for worker, permit in enumerate(permits):
         fleet.release(permit, worker)
     assert fleet.in_flight == 0
@@ -173,16 +173,15 @@ def test_limits_that_change_back_and_forth_leave_what_was_counted() -> None:
     other = limits(max_in_flight=9)
     for _ in range(2):
         fleet.release(fleet.permit(0), 0)
-        permit = result(fleet.counts[1].begin(HOLDER, other))  # a worker that was reloaded earlier
+        permit = result(fleet.counts[1].begin(other, ONE_REQUEST))  # a worker that was reloaded earlier
         fleet.release(permit, 1)
-    assert fleet.acquire(0) == LimitReached("requests_per_minute", 2, 60.0)
+    assert fleet.acquire(0) == reached("requests_per_minute", 2, 60.0)
 
 
 def test_a_question_without_limits_is_no_free_pass() -> None:
     fleet = Fleet()
-    answer = fleet.supervisor.acquire_permit("a", AcquirePermit("key:bob", (), 1))
+    answer = fleet.supervisor.acquire_permit("a", AcquirePermit((), ONE_REQUEST, 1))
     assert isinstance(answer, Failed)
-    assert fleet.local.in_flight("key:bob") == 0
 
 
 def test_what_a_dead_worker_had_is_free() -> None:
@@ -198,7 +197,7 @@ def test_what_a_dead_worker_had_is_free() -> None:
 
 
 def test_sessions_are_counted_for_all_workers() -> None:
-    fleet = Fleet(limits(max_sessions=3), SESSIONS)
+    fleet = Fleet(limits_of(SESSIONS, {"max_sessions": 3}), SESSIONS)
     assert [isinstance(fleet.acquire(worker), Permit) for worker in (0, 0, 1, 1)] == [True, True, True, False]
     fleet.supervisor.forget("a")
     assert fleet.in_flight == 1
@@ -207,7 +206,7 @@ def test_sessions_are_counted_for_all_workers() -> None:
 def test_two_workers_may_use_the_same_numbers() -> None:
     fleet = Fleet()
     for worker in ("a", "b"):
-        question = AcquirePermit(HOLDER, LIMITS, 1)
+        question = AcquirePermit(LIMITS, ONE_REQUEST, 1)
         assert fleet.supervisor.acquire_permit(worker, question) == PermitGranted(1)
     fleet.supervisor.release_permit("a", ReleasePermit(1, Taken()))
     fleet.supervisor.release_permit("a", ReleasePermit(1, Taken()))
@@ -224,10 +223,10 @@ def test_who_gets_no_answer_counts_by_itself_and_gives_back_what_comes_later() -
     fleet.clock.advance(ANSWER_SECONDS)
     permit = result(waiting)
     assert isinstance(permit, Permit)
-    reached = fleet.begin()  # at once, and half of two
-    assert reached == LimitReached("max_in_flight", 2, 1.0)
+    found = fleet.begin()  # at once, and half of two
+    assert found == reached("max_in_flight", 2, 1.0)
     fleet.release(permit)
-    assert counts.refusals(HOLDER)["max_in_flight"] == 1
+    assert counts.refusals()[HOLDER, "max_in_flight"] == 1
     wire.wake()
     assert fleet.in_flight == 0  # it has had the question, and that nobody wants the answer
     fleet.clock.advance(ANSWER_SECONDS)
@@ -265,7 +264,7 @@ def test_without_a_channel_each_worker_has_its_share() -> None:
 
 
 def test_without_an_answer_a_worker_keeps_to_its_share_with_what_it_has_under_way() -> None:
-    fleet = Fleet(limits(max_sessions=6), SESSIONS)
+    fleet = Fleet(limits_of(SESSIONS, {"max_sessions": 6}), SESSIONS)
     wire = fleet.wires[0]
     first, second = fleet.permit(), fleet.permit()
     wire.hangs = True
@@ -288,16 +287,16 @@ def test_without_an_answer_a_worker_keeps_to_its_share_with_what_it_has_under_wa
 
 
 def test_what_a_worker_has_admitted_alone_counts_for_all_once_it_has_ended() -> None:
-    fleet = Fleet((Allowance(BUDGET, 10),))
+    fleet = Fleet((Allowance(BUDGET, 10, HOLDER),))
     wire = fleet.wires[0]
     wire.hangs = True
     waiting = fleet.begin()
     fleet.clock.advance(ANSWER_SECONDS)
     fleet.release(result(waiting), taken=Taken(nanodollars=10))
     wire.wake()
-    reached = fleet.acquire(1)
-    assert isinstance(reached, LimitReached)
-    assert reached.limit == BUDGET.name
+    found = fleet.acquire(1)
+    assert isinstance(found, LimitReached)
+    assert found.limit == BUDGET
     assert fleet.in_flight == 0
 
 
@@ -322,7 +321,7 @@ def asked(answer: ChannelMessage | Deferred[ChannelMessage]) -> list[object]:
 
 def test_a_late_permit_is_answered_and_given_back_once(late: Late) -> None:
     supervisor, counts = late
-    answers = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit(LIMITS, ONE_REQUEST, 1)))
     assert not answers
     permit = Permit()
     counts.asked[0].callback(permit)
@@ -335,9 +334,9 @@ def test_a_late_permit_is_answered_and_given_back_once(late: Late) -> None:
 
 def test_a_late_limit_holds_nothing(late: Late) -> None:
     supervisor, counts = late
-    answers = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
-    counts.asked[0].callback(LimitReached("max_in_flight", 1, 1.0))
-    assert answers == [PermitDenied("max_in_flight", 1, 1.0)]
+    answers = asked(supervisor.acquire_permit("a", AcquirePermit(LIMITS, ONE_REQUEST, 1)))
+    counts.asked[0].callback(reached("max_in_flight", 1, 1.0))
+    assert answers == [PermitDenied(reached("max_in_flight", 1, 1.0))]
     supervisor.forget("a")
     assert counts.ended == []
 
@@ -345,7 +344,7 @@ def test_a_late_limit_holds_nothing(late: Late) -> None:
 @pytest.mark.parametrize("dies", [True, False])
 def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bool) -> None:
     supervisor, counts = late
-    answer = supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1))
+    answer = supervisor.acquire_permit("a", AcquirePermit(LIMITS, ONE_REQUEST, 1))
     if dies:
         supervisor.forget("a")
         assert isinstance(answer, Deferred)
@@ -364,7 +363,7 @@ def test_what_is_wanted_no_more_is_given_back_when_it_comes(late: Late, dies: bo
 
 def test_counts_that_fail_hold_nothing(late: Late) -> None:
     supervisor, counts = late
-    failure = asked(supervisor.acquire_permit("a", AcquirePermit(HOLDER, LIMITS, 1)))
+    failure = asked(supervisor.acquire_permit("a", AcquirePermit(LIMITS, ONE_REQUEST, 1)))
     counts.asked[0].errback(ValueError("broken"))
     assert len(failure) == 1
     supervisor.forget("a")

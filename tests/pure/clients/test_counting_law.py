@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from tests.support.counting import HOLDER
 from tests.support.counting_law import LATE_END, RUNS, YOUNG_LIMIT, Model, Now, Step, check
@@ -20,7 +20,7 @@ class Local:
         self.counts.use(HOLDER, rows)
 
     def begin(self, _: int, rows: Limits) -> Permit | LimitReached:
-        return self.counts.begin(HOLDER, rows)
+        return self.counts.begin(rows, ONE_REQUEST)
 
     def end(self, _: int, permit: Permit, taken: Taken) -> None:
         self.counts.end(permit, taken)

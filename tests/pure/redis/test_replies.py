@@ -150,7 +150,7 @@ LIMITS: Final[dict[str, tuple[Callable[[int], bool], int]]] = {
     ),
     "arrays within arrays": (lambda levels: not refuses([b"*1\r\n" * levels + b"_\r\n"]), MAX_DEPTH),
     "hosts": (lambda hosts: reads(read_beat, [1, hosts]), MAX_HOSTS),
-    "how long a limit stands": (lambda wait: reads(read_begun, [0, b"max_in_flight", wait]), MAX_PERIOD_MS),
+    "how long a limit stands": (lambda wait: reads(read_begun, [0, 1, wait, []]), MAX_PERIOD_MS),
     "how long an account rests": (lambda rest: reads(read_cooldowns, [b"a", b"%d" % rest]), MAX_REST_MS),
 }
 
@@ -162,9 +162,9 @@ def test_exactly_so_much_is_taken_and_one_more_is_not(name: str) -> None:
 
 
 def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
-    assert read_begun([1, b"1700000000000", 0]) == Begun(1, "1700000000000", 0)
-    assert read_begun([0, b"max_in_flight", 1000]) == Begun(0, "max_in_flight", 1000)
-    assert read_begun([-1, b"", 0]) == Begun(-1, "", 0)
+    assert read_begun([1, 0, 0, [b"1700000000000", b""]]) == Begun(1, 0, 0, ("1700000000000", ""))
+    assert read_begun([0, 2, 1000, []]) == Begun(0, 2, 1000)
+    assert read_begun([-1, 0, 0, []]) == Begun(-1, 0, 0)
     assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
     assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
     assert read_cooldowns([b"a", b"12", b"b", b"0"]) == [(b"a", 12), (b"b", 0)]
@@ -181,23 +181,16 @@ def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
             set(),
             [],
             [1],
-            [1, b""],
-            [1, b"", 0, 0],
-            [True, b"", 0],
-            [2, b"", 0],
-            [-2, b"", 0],
+            [1, 0, 0],
+            [1, 0, 0, [], 0],
+            [True, 0, 0, []],
+            [2, 0, 0, []],
+            [-2, 0, 0, []],
         ),
-        *(
-            [1, None, 0],
-            [1, "", 0],
-            [1, b"x", 0],
-            [1, b"", None],
-            [1, b"", 1.5],
-            [1, b"\xff", 0],
-            [b"1", b"", 0],
-        ),
-        *([0, b"max_in_flight", 0], [0, b"max_in_flight", -1], [0, b"max_in_flight", MAX_PERIOD_MS + 1]),
-        *([[1], b"", 0], [1, [b""], 0], [1, b"1" * 21, 0]),
+        *([1, None, 0, []], [1, b"0", 0, []], [1, -1, 0, []], [1, 0, None, []], [1, 0, 1.5, []]),
+        *([b"1", 0, 0, []], [1, 0, 0, b""], [1, 0, 0, [1]], [1, 0, 0, [b"x"]], [1, 0, 0, [b"\xff"]]),
+        *([0, 1, 0, []], [0, 1, -1, []], [0, 1, MAX_PERIOD_MS + 1, []]),
+        *([[1], 0, 0, []], [1, [0], 0, []], [1, 0, 0, [b"1" * 21]]),
     ],
     ids=repr,
 )
