@@ -132,6 +132,7 @@ setup(
         "service-identity>=26.1",
         "treq>=26.7,<27",
         "twisted>=26.10,<27",
+        "tzdata>=2026.1",  # time zones, where the system has none
         "werkzeug>=3.1,<4",  # the map of Klein, whose errors and converters have names there
         "wsproto>=1.3.2,<2",  # the simulator's end of a WebSocket, which shares no code with the gateway's
         "zstandard>=0.25,<1",

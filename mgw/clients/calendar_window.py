@@ -86,5 +86,7 @@ class CalendarWindow:
         period = self._total.period
         if not period.begins <= now < period.ends:  # over, or somebody has set the clock back
             row = self._row
-            self._total = self._store.find(row.holder, row.limit.name, period_of(row.limit.window, now))
+            self._total = self._store.find(
+                row.holder, row.limit.name, period_of(row.limit.window, now, row.zone)
+            )
         return self._total

@@ -1,14 +1,17 @@
 """Over which time a limit counts: none, any minute, or a period of the calendar.
 
-Periods are those of UTC.  A request belongs to the period in which it began, however late it ends.
+A day begins at the first instant of its local date, so some have 23 or 25 hours, and one may begin at 01:00.
+Where a clock that is set back returns to the day before, that day is over all the same.  A request belongs to
+the period in which it was admitted, however late it ends.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from math import inf
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -51,16 +54,23 @@ class Period(Struct, frozen=True):
 
 TOTAL: Final = Period("total", -inf, inf)
 """The one period of what never begins anew."""
+_DAY: Final = timedelta(days=1)
 
 
-def period_of(window: Window, unix_seconds: float) -> Period:
-    """Return the period of a calendar window to which a moment belongs."""
+def period_of(window: Window, unix_seconds: float, zone: str = "UTC") -> Period:
+    """Return the period of a calendar window to which a moment belongs.
+
+    :param zone: IANA name of the time zone.
+    :raises zoneinfo.ZoneInfoNotFoundError: the system does not know it.
+    """
     if window is Window.TOTAL:
         return TOTAL
-    moment = datetime.fromtimestamp(unix_seconds, UTC)
-    day = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    of_zone = ZoneInfo(zone)
+    day = datetime.fromtimestamp(unix_seconds, of_zone).date()
+    if _begin_of(day + _DAY, of_zone) <= unix_seconds:  # the clock was set back over midnight
+        day += _DAY
     if window is Window.DAY:
-        begins, ends, name = day, day + timedelta(days=1), f"{day:%Y-%m-%d}"
+        begins, ends, name = day, day + _DAY, f"{day:%Y-%m-%d}"
     elif window is Window.WEEK:
         begins = day - timedelta(days=day.weekday())
         ends, name = begins + timedelta(days=7), f"{begins:%G-W%V}"
@@ -68,4 +78,22 @@ def period_of(window: Window, unix_seconds: float) -> Period:
         assert window is Window.MONTH, "no other window is a period of the calendar"
         begins = day.replace(day=1)
         ends, name = (begins + timedelta(days=31)).replace(day=1), f"{begins:%Y-%m}"
-    return Period(name, begins.timestamp(), ends.timestamp())
+    return Period(name, _begin_of(begins, of_zone), _begin_of(ends, of_zone))
+
+
+def _begin_of(day: date, zone: ZoneInfo) -> float:
+    """Return the first instant of a date, or of the next one where a zone has left it out."""
+    midnight = datetime.combine(day, time(), zone)
+    latest = midnight.timestamp()
+    if datetime.fromtimestamp(latest, zone).replace(tzinfo=None) == midnight.replace(tzinfo=None):
+        return latest
+    # No clock shows this midnight.  PEP 495: with fold 0 a gap is read with the offset before it, with fold 1
+    # with the one after it; the clock is put forward somewhere between the two.
+    earliest = midnight.replace(fold=1).timestamp()
+    while latest - earliest > 1:
+        middle = (earliest + latest) // 2
+        if datetime.fromtimestamp(middle, zone).date() < day:
+            earliest = middle
+        else:
+            latest = middle
+    return latest
