@@ -82,11 +82,6 @@ class Allowance(Struct, frozen=True, array_like=True):
         return self.holder, self.limit.name, self.refuses
 
     @property
-    def warns(self) -> bool:
-        """Whether it can give warnings: at the whole those of a period do, others where a share is stated."""
-        return self.limit.window.is_calendar or bool(self.warn_at)
-
-    @property
     def holds(self) -> bool:
         """Whether a request counts from its beginning on."""
         return self.is_reserved or self.limit.unit in (Unit.REQUEST, Unit.IN_FLIGHT)
@@ -165,7 +160,7 @@ class RowState(Struct, frozen=True, array_like=True):
 
 
 Warnings = tuple[str, ...]
-"""A text ``HOLDER NAME SHARE`` for each share of a row that a request took it past (:func:`warning_of`)."""
+"""A text ``HOLDER NAME SHARE`` for each share of a row that a request took it past (:func:`warnings_of`)."""
 
 
 class Counts(Protocol):
@@ -208,7 +203,41 @@ class Counts(Protocol):
         """Return how many requests were refused, by the holder and the name of the row that was named."""
         ...
 
+    def state(self) -> list[RowState] | Awaitable[list[RowState]]:
+        """Return what is used of the rows longer than a minute: those in use, and others that were used."""
+        ...
 
-def warning_of(holder: str, name: str, share: int) -> str:
-    """Return the text of a warning; the share is in billionths."""
-    return f"{holder} {name} {share / WHOLE:.9f}".rstrip("0").rstrip(".")
+    def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:
+        """Set what is used of rows longer than a minute in their current period; what is held stays.
+
+        :param limit: the name of the row; ``None``: all rows of the holder.
+        :returns: whether there is such a row.
+        """
+        ...
+
+
+Shares = tuple[tuple[int, int], ...]
+"""The shares of a row that are warned of, in billionths, each with the amount from which on it is reached."""
+
+
+def shares_of(row: Allowance) -> Shares:
+    """Return the shares of a row at which warnings are given; empty: it gives none."""
+    if not row.warn_at and not row.limit.window.is_calendar:
+        return ()
+    return tuple([(share, -(-share * row.most // WHOLE)) for share in (*row.warn_at, WHOLE)])
+
+
+def share_reached(shares: Shares, amount: int) -> int:
+    """Return the largest of these shares that an amount reaches; 0: none."""
+    return max((share for share, least in shares if amount >= least), default=0)
+
+
+def warnings_of(row: Allowance, shares: Shares, warned: int, reached: int) -> Warnings:
+    """Return the warnings of the shares above one and up to another."""
+    return tuple(
+        [
+            f"{row.holder} {row.limit.name} {share / WHOLE:.9f}".rstrip("0").rstrip(".")
+            for share, _ in shares
+            if warned < share <= reached
+        ]
+    )

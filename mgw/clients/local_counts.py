@@ -1,6 +1,9 @@
 """Counts of this process alone: for each holder a tally, with a window for each of its rows.
 
 The rows of a request are looked up once for each tuple of them (a plan), so a request costs a loop over them.
+Rows of the calendar are decided by their store: where that is a file, a request waits for it.  Whatever else
+the request counts is counted meanwhile, and taken back where the store refuses it.
+
 Tallies of holders that nobody has said to be in use, such as clients that only a token names, are kept up to
 a number of them; those that were used last stay.
 """
@@ -8,77 +11,30 @@ a number of them; those that were used last stay.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from msgspec import Struct
+from mgw.clients.calendar_window import Change, NoStore, Reset, Total, TotalStore, end_of
+from mgw.clients.limits import (
+    ONE_REQUEST,
+    Allowance,
+    LimitReached,
+    Limits,
+    Permit,
+    RowState,
+    Taken,
+    Warnings,
+    share_reached,
+    warnings_of,
+)
+from mgw.clients.tally import Plan, Tally, plan_of
+from mgw.clients.window import BUSY_SECONDS
 
-from mgw.clients.calendar_window import CalendarWindow, NoStore, Total, TotalStore
-from mgw.clients.limits import AMOUNTS, Allowance, Amount, LimitReached, Limits, Permit, Taken, Unit, Warnings
-from mgw.clients.period import Period, Window
-from mgw.clients.window import SlidingWindow
-
-BUSY_SECONDS: Final = 1.0
-"""The seconds after which a holder may try again that has too many requests in flight."""
 MAX_IDLE_HOLDERS: Final = 10_000
 """How many holders are remembered whose rows are in use by nobody."""
 _FORGOTTEN_AT_ONCE: Final = 500
-
-
-class _Counted(Protocol):
-    """What was counted over some time."""
-
-    def use(self, row: Allowance) -> None: ...
-    def wait(self, now: float, most: int) -> float: ...
-    def hold(
-        self, now: float, amount: int
-    ) -> Any: ...  # Any: each has entries of its own, which it alone reads
-    def settle(self, now: float, entry: Any, held: int, amount: int) -> None: ...
-
-
-class Tally:
-    """What one holder has used.  Requests in flight are counted whether or not a row limits them."""
-
-    __slots__ = ("holder", "in_flight", "last_use", "users", "windows")
-
-    def __init__(self, holder: str) -> None:
-        self.holder = holder
-        self.in_flight = 0
-        self.last_use = 0
-        """The number of the last request that brought a row of it."""
-        self.users = 0
-        """How many of those whose limits are in use have rows of this holder."""
-        self.windows: dict[tuple[str, bool], _Counted] = {}
-        """By the name of the row, and whether it refuses."""
-
-
-class CountedRow(Struct, frozen=True, eq=False):
-    """A row with the window that counts for it."""
-
-    allowance: Allowance
-    window: _Counted
-    amount_of: Amount
-    holds: bool
-    """Whether a request counts from its beginning on."""
-    most: int
-    refuses: bool
-
-
-class Plan(Struct, eq=False):
-    """The rows of a request, and where they are counted."""
-
-    limits: Limits
-    tallies: tuple[Tally, ...]
-    """One for each holder."""
-    in_flight: tuple[tuple[Allowance, Tally], ...]
-    """The rows that limit what is in flight."""
-    rows: tuple[CountedRow, ...]
-    """All others."""
-    holding: tuple[tuple[int, CountedRow], ...]
-    """Those that have to know when a request began, with their places in :attr:`rows`."""
-    last_use: int = 0
-    """The number of the last request that had it."""
+_SOON: Final = 0.001
 
 
 class LocalPermit(Permit, eq=False):
@@ -86,13 +42,10 @@ class LocalPermit(Permit, eq=False):
 
     plan: Plan
     held: Taken
-    entries: list[Any]  # Any: as above
-    """What it holds in windows, by the places of the rows; ``None`` where it holds nothing."""
-
-    def period(self, place: int) -> Period | None:
-        """Return the period to which the request belongs, if the row at this place has periods."""
-        entry = self.entries[place]
-        return entry.period if isinstance(entry, Total) else None
+    entries: list[Any]  # Any: each window has entries of its own, which it alone reads
+    """What it holds in each row of a minute; ``None``: nothing."""
+    totals: list[Total]
+    """Those of the periods to which it belongs, by the places of the rows of the calendar."""
 
 
 class LocalCounts:
@@ -135,8 +88,7 @@ class LocalCounts:
         if limits:
             self._users[client] = limits
         for holder in {row.holder for row in limits}:
-            tally = self._tally(holder)
-            tally.users += 1
+            self._tally(holder).users += 1
             self._idle.pop(holder, None)
         for holder in {row.holder for row in before}:
             tally = self._tally(holder)
@@ -145,90 +97,163 @@ class LocalCounts:
                 self._idle[holder] = tally
         self._forget_plans()
 
-    def begin(self, limits: Limits, held: Taken) -> LocalPermit | LimitReached:
+    def begin(
+        self, limits: Limits, held: Taken
+    ) -> LocalPermit | LimitReached | Awaitable[LocalPermit | LimitReached]:
         """Count a request that begins, or say what stands against it longest."""
         plan = self._plans.get(limits) or self._plan(limits)
         plan.last_use = self._number = self._number + 1
-        now = self.clock() if plan.rows else 0.0
+        now = self.clock() if plan.counts_time else 0.0
         found: Allowance | None = None
         longest = 0.0
-        for flight, tally in plan.in_flight:
-            if tally.in_flight >= flight.most and longest < BUSY_SECONDS and flight.refuses:
-                found, longest = flight, BUSY_SECONDS
-        for row in plan.rows:
+        for flight in plan.flights:
+            if flight.tally.in_flight >= flight.most and found is None and flight.allowance.refuses:
+                found, longest = flight.allowance, BUSY_SECONDS
+        for row in plan.minutes:
             if row.refuses:
                 seconds = row.window.wait(now, row.most)
                 if seconds > longest:
                     found, longest = row.allowance, seconds
-        if found is None:
-            return self._hold(plan, held, now)
-        self.count_refusal(found)
-        resets = now + longest if found.limit.window.is_calendar else None
-        return LimitReached(found.holder, found.limit, found.most, longest, resets)
+        if found is not None:
+            return self._refuse(plan, now, found, longest)
+        permit = self._hold(plan, held, now)
+        return self._begin_periods(permit, now) if plan.periods else permit
 
     def admit(self, limits: Limits, held: Taken) -> LocalPermit:
         """Count a request that begins, whatever stands against it: somebody else has admitted it."""
         plan = self._plans.get(limits) or self._plan(limits)
-        return self._hold(plan, held, self.clock())
+        now = self.clock()
+        permit = self._hold(plan, held, now)
+        if plan.periods:
+            self._store.settle(_beginning(permit, now))
+        return permit
 
     def end(self, permit: Permit, taken: Taken) -> Warnings:
         """Count the end of a request, and what it came to."""
         assert isinstance(permit, LocalPermit), "it was counted here"
-        plan, before = permit.plan, permit.held
+        plan = permit.plan
+        now = self.clock() if plan.counts_time else 0.0
+        for row, entry in zip(plan.minutes, permit.entries, strict=True):
+            amount = row.amount_of(taken)
+            if (not amount) if row.is_request else (amount or entry):
+                row.window.settle(now, entry, amount)
+        warnings = self._settle_periods(permit, taken) if plan.periods else ()
+        if plan.warns:
+            warnings = _warnings_of_moments(plan, now) + warnings
         for tally in plan.tallies:
             tally.in_flight -= 1
-        now = self.clock() if plan.rows else 0.0
-        for row, entry in zip(plan.rows, permit.entries, strict=True):
-            amount = row.amount_of(taken)
-            held = row.amount_of(before) if row.holds else 0
-            if amount != held:
-                row.window.settle(now, entry, held, amount)
-        return ()
+        return warnings
 
     def add(self, limits: Limits, taken: Taken) -> None:
         """Count a request that was begun and has ended elsewhere."""
-        self.end(self.admit(limits, Taken()), taken)
+        self.end(self.admit(limits, ONE_REQUEST), taken)
+
+    def state(self) -> list[RowState] | Awaitable[list[RowState]]:
+        """Return what is used of the rows longer than a minute: those in use, and others that were used."""
+        now = self.clock()
+        self._plan_all()
+        return self._store.state(
+            [total for tally in self._tallies.values() for total in tally.totals(now)], now
+        )
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:
+        """Set what is used of rows longer than a minute in their current period; what is held stays."""
+        now = self.clock()
+        self._plan_all()
+        tally = self._tallies.get(holder)
+        totals = [] if tally is None else tally.totals(now)
+        return self._store.reset(
+            [total for total in totals if limit in (None, total.row.limit.name)],
+            Reset(holder, limit, amount, now),
+        )
 
     def count_refusal(self, row: Allowance | LimitReached) -> None:
         """Count a request that was not admitted."""
         self._refusals[row.holder, row.limit.name] += 1
 
+    def _refuse(self, plan: Plan, now: float, found: Allowance | None, longest: float) -> LimitReached:
+        """Name the row that stands longest against a request: this one, or one of the calendar."""
+        resets = None
+        for row in plan.periods:
+            total = row.window.current(now)
+            seconds = max(total.period.ends - now, _SOON)
+            if row.most is not None and total.used + total.held >= row.most and seconds > longest:
+                found, longest, resets = row.allowance, seconds, end_of(total.period)
+        assert found is not None, "something stands against it"
+        self.count_refusal(found)
+        return LimitReached(found.holder, found.limit, found.most, longest, resets)
+
     def _hold(self, plan: Plan, held: Taken, now: float) -> LocalPermit:
-        entries: list[Any] = [None] * len(plan.rows)  # Any: as above
-        for place, row in plan.holding:
-            entries[place] = row.window.hold(now, row.amount_of(held) if row.holds else 0)
+        """Count a request that begins, but for rows of the calendar."""
+        entries: list[Any] = []  # Any: as above
+        for row in plan.minutes:
+            if row.is_request or row.is_reserved:
+                entries.append(row.window.hold(now, row.amount_of(held)))
+            else:
+                entries.append(None)
         for tally in plan.tallies:
             tally.in_flight += 1
-        return LocalPermit(plan, held, entries)
+        return LocalPermit(plan, held, entries, [])
+
+    def _begin_periods(
+        self, permit: LocalPermit, now: float
+    ) -> LocalPermit | LimitReached | Awaitable[LocalPermit | LimitReached]:
+        """Count a request in rows of the calendar as well, or take back where it is counted already."""
+
+        def on_decision(full: Total | None) -> LocalPermit | LimitReached:
+            if full is None:
+                return permit
+            self._take_back(permit)
+            seconds = max(full.period.ends - now, _SOON)
+            self.count_refusal(full.row)
+            return LimitReached(full.row.holder, full.row.limit, full.row.most, seconds, end_of(full.period))
+
+        return self._store.begin(_beginning(permit, now), on_decision)
+
+    def _take_back(self, permit: LocalPermit) -> None:
+        now = self.clock()
+        for row, entry in zip(permit.plan.minutes, permit.entries, strict=True):
+            row.window.settle(now, entry, 0)
+        for tally in permit.plan.tallies:
+            tally.in_flight -= 1
+
+    def _settle_periods(self, permit: LocalPermit, taken: Taken) -> Warnings:
+        changes, warnings = list[Change](), Warnings()
+        for row, total in zip(permit.plan.periods, permit.totals, strict=True):
+            amount, held = row.amount_of(taken), row.amount_of(permit.held)
+            if row.is_request:
+                change = Change(total, amount - held, 0)
+            else:
+                change = Change(total, amount, -held if row.is_reserved else 0)
+            used = total.used + change.used
+            reached = share_reached(row.shares, used) if used >= row.first_share else 0
+            if reached > total.warned:
+                warnings += warnings_of(row.allowance, row.shares, total.warned, reached)
+                total.warned = reached
+            elif not change.used and not change.held:
+                continue
+            changes.append(change)
+        if changes:
+            self._store.settle(changes)
+        return warnings
+
+    def _plan_all(self) -> None:
+        """Look up all rows that are in use, so that their holders have windows for them."""
+        for limits in self._users.values():
+            if limits not in self._plans:
+                self._plan(limits)
 
     def _plan(self, limits: Limits) -> Plan:
         """Look up the rows of a request, and remember where they are counted."""
-        tallies = {row.holder: self._tally(row.holder) for row in limits}
-        in_flight, rows = [], []
-        for row in limits:
-            if row.limit.window is Window.NONE:
-                in_flight.append((row, tallies[row.holder]))
-            else:
-                window = self._window(row, tallies[row.holder])
-                rows.append(
-                    CountedRow(row, window, AMOUNTS[row.limit.unit], row.holds, row.most, row.refuses)
-                )
-        holding = [
-            (place, row)
-            for place, row in enumerate(rows)
-            if row.holds or row.allowance.limit.window.is_calendar
-        ]
         if len(self._idle) > MAX_IDLE_HOLDERS or len(self._plans) >= 2 * MAX_IDLE_HOLDERS:
-            self._forget(tallies)
-        self._plans[limits] = plan = Plan(
-            limits, tuple(tallies.values()), tuple(in_flight), tuple(rows), tuple(holding)
-        )
+            self._forget()
+        self._plans[limits] = plan = plan_of(limits, self._tally, self._store)
         return plan
 
-    def _forget(self, kept: Mapping[str, Tally]) -> None:
+    def _forget(self) -> None:
         """Forget the holders that were used least recently, but for those with something in flight."""
         self._forget_plans()
-        idle = [tally for tally in self._idle.values() if not tally.in_flight and tally.holder not in kept]
+        idle = [tally for tally in self._idle.values() if not tally.in_flight]
         idle.sort(key=attrgetter("last_use"))
         for tally in idle[: max(0, len(self._idle) - MAX_IDLE_HOLDERS + _FORGOTTEN_AT_ONCE)]:
             del self._idle[tally.holder], self._tallies[tally.holder]
@@ -245,15 +270,34 @@ class LocalCounts:
             self._tallies[holder] = self._idle[holder] = tally = Tally(holder)
         return tally
 
-    def _window(self, row: Allowance, tally: Tally) -> _Counted:
-        """Return what counts for a row: the same as before, where there was one."""
-        limit, place = row.limit, (row.limit.name, row.refuses)
-        window = tally.windows.get(place)
-        if window is None:
-            if limit.window is Window.MINUTE:
-                window = SlidingWindow(row.most, counts_single=limit.unit is Unit.REQUEST)
-            else:
-                window = CalendarWindow(row, self._store)
-            tally.windows[place] = window
-        window.use(row)
-        return window
+
+def _beginning(permit: LocalPermit, now: float) -> list[Change]:
+    """Return what a request counts in rows of the calendar from its beginning on."""
+    changes = []
+    for row in permit.plan.periods:
+        amount, total = row.amount_of(permit.held), row.window.current(now)
+        permit.totals.append(total)
+        if row.is_request:
+            changes.append(Change(total, amount, 0, row.most))
+        else:
+            changes.append(Change(total, 0, amount if row.is_reserved else 0, row.most))
+    return changes
+
+
+def _warnings_of_moments(plan: Plan, now: float) -> Warnings:
+    """Return the warnings of rows without periods.
+
+    What is in flight includes the request that ends.  A share warns again only after the row was below it.
+    """
+    warnings = Warnings()
+    for row in plan.minutes:
+        if row.shares:
+            warned, reached = row.window.reached(now)
+            warnings += warnings_of(row.allowance, row.shares, warned, reached)
+    for flight in plan.flights:
+        if flight.shares:
+            place, number = (flight.allowance.limit.name, flight.allowance.refuses), flight.tally.in_flight
+            warned, reached = flight.tally.warned.get(place, 0), share_reached(flight.shares, number)
+            warnings += warnings_of(flight.allowance, flight.shares, warned, reached)
+            flight.tally.warned[place] = share_reached(flight.shares, number - 1)
+    return warnings

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mgw.clients.limits import Allowance
+from mgw.clients.limits import Allowance, Shares, Unit, share_reached, shares_of
 
 SECONDS: Final = 60.0
 MAX_EXACT: Final = 6000
 """Up to this limit each addition of a single unit has its own entry."""
+BUSY_SECONDS: Final = 1.0
+"""The seconds after which a holder may try again that has too much in progress."""
 SHARED_SECONDS: Final = 0.01
 """How far apart the additions of one entry are at most, beyond that: so there are some 6000 entries."""
 
@@ -32,61 +34,85 @@ class Entry:
 
 
 class SlidingWindow:
-    """What was added in the last 60 seconds.
+    """What was added in the last 60 seconds, and what requests in progress hold.
 
-    :param most: there is room while the sum is below it.
-    :param counts_single: all additions are of 1, and only where there is room.
+    :param row: there is room while the sum of both is below what it allows.
     """
 
-    __slots__ = ("_counts_single", "_entries", "_is_exact", "_total")
+    __slots__ = ("_counts_single", "_entries", "_held", "_is_exact", "_shares", "_total", "_warned")
 
-    def __init__(self, most: int, *, counts_single: bool) -> None:
-        self._counts_single = counts_single
-        self._is_exact = counts_single and most <= MAX_EXACT
+    def __init__(self, row: Allowance) -> None:
+        self._counts_single = row.limit.unit is Unit.REQUEST
+        """Whether all additions are of 1, and only where there is room."""
+        self._is_exact = False
+        self._shares: Shares = ()
         self._total = 0
+        self._held = 0
+        self._warned = 0
+        """The largest share that was reached and warned of, and that the sum has not been below since."""
         self._entries: deque[Entry] = deque()
+        self.use(row)
+
+    def use(self, row: Allowance) -> None:
+        """Count for a row that may allow another amount than before."""
+        self._is_exact = self._counts_single and row.most <= MAX_EXACT
+        self._shares = shares_of(row)
 
     @property
     def entries(self) -> int:
         """How many entries it keeps."""
         return len(self._entries)
 
-    def use(self, row: Allowance) -> None:
-        """Count for a row that may allow another amount than before."""
-        self._is_exact = self._counts_single and row.most <= MAX_EXACT
-
     def wait(self, now: float, most: int) -> float:
         """Return how many seconds pass until there is room, if nothing is added; 0: there is some."""
         self._expire(now)
-        excess = self._total - most
+        excess = self._total + self._held - most
         if excess < 0:
             return 0.0
         for entry in self._entries:
             excess -= entry.amount
             if excess < 0:
                 return entry.expires - now
-        return 0.0
+        return BUSY_SECONDS  # what requests in progress hold is enough to fill it
 
-    def hold(self, now: float, amount: int) -> Entry:
-        """Count what a request holds from its beginning on."""
-        return self.add(now, amount)
+    def hold(self, now: float, amount: int) -> Entry | int:
+        """Count what a request holds: a request itself from now on, an estimate until it is settled."""
+        if self._counts_single:
+            return self.add(now, amount)
+        self._held += amount
+        return amount
 
-    def settle(self, now: float, entry: Entry | None, held: int, amount: int) -> None:
+    def settle(self, now: float, held: Entry | int | None, amount: int) -> None:
         """Count what a request came to in place of what it held.
 
-        :param entry: what :meth:`hold` has returned; ``None``: it held nothing.
+        :param held: what :meth:`hold` has returned; ``None``: it held nothing.
         """
-        if entry is None:
+        if isinstance(held, Entry):
+            if not amount:
+                self.take_back(held, 1)
+            return
+        if held is not None:
+            self._held -= held
+        if amount:
             self.add(now, amount)
-        elif self._counts_single:  # a request belongs to the moment at which it began
-            self.take_back(entry, held - amount)
-        else:
-            self.take_back(entry, held)
-            self.add(now, amount)
+
+    def reached(self, now: float) -> tuple[int, int]:
+        """Return the share that was warned of and the one that is reached now, which is warned of then."""
+        self._expire(now)
+        warned, reached = self._warned, share_reached(self._shares, self._total)
+        self._warned = reached
+        return warned, reached
+
+    def _fall(self, now: float) -> None:
+        """Warn again of shares that the sum has fallen below."""
+        self._expire(now)
+        self._warned = min(self._warned, share_reached(self._shares, self._total))
 
     def add(self, now: float, amount: int) -> Entry:
         """Count something, and return the entry that holds it."""
         self._expire(now)
+        if self._shares:
+            self._fall(now)
         entries = self._entries
         few = len(entries) < 2 * MAX_EXACT  # those taken back may linger
         exact = self._is_exact and few

@@ -1,113 +1,65 @@
-"""An SQLite file with the totals of calendar periods: what counts against a month outlives a process.
+"""The totals of calendar periods in an SQLite file: what counts against a month outlives a process.
 
-A total is read when somebody is first counted in a period; that is one look-up by key, which does not wait,
-and only for holders of such a limit.  Additions are written in a thread, all that have come meanwhile in one
-transaction, each as an addition to the total in the file: two processes that take turns at a restart lose
-nothing of one another.  While the file cannot be used, counting goes on in memory, and what is to be written
-waits; each write answers what the file says, so a total that could not be read is known from then on.
+A request that begins waits for the commit of what it counts; all that have come meanwhile are in one
+transaction, with the ends of others (:mod:`mgw.identity.limit_file`).  The event loop never waits for it.
+While the file cannot be used, or is slow, counting goes on in memory from what was known, and what is to be
+written waits.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from mgw.clients.calendar_window import Total
+from mgw.clients.calendar_window import (
+    Change,
+    Changes,
+    Reset,
+    Total,
+    add_changes,
+    state_of,
+    total_without_room,
+)
+from mgw.clients.limits import Allowance, RowState
 from mgw.clients.period import Period
 from mgw.config.file_faults import shown_path
+from mgw.identity.limit_file import Batch, LimitFile, Sum, Written
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 
-WRITE_SECONDS: Final = 2.0
-"""How long the thread waits for somebody who holds the file; the event loop does not wait at all."""
+COMMIT_SECONDS: Final = 2.0
+"""How long a request waits for a commit; from then on counting goes on in memory."""
+GATHER_SECONDS: Final = 0.05
+"""How long the ends of requests wait for others, or for one that begins, to be written with them."""
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 1.0
 """How long the process waits at its end for what is not written yet."""
-KEPT_SECONDS: Final = 40 * 86_400.0
-"""How long a total is kept after the end of its period."""
+_MAX_SHOWN: Final = 20
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS totals (
-  holder TEXT NOT NULL, name TEXT NOT NULL, period TEXT NOT NULL, ends REAL NOT NULL, used INTEGER NOT NULL,
-  PRIMARY KEY (holder, name, period)
-) WITHOUT ROWID
-"""
-_READ: Final = "SELECT used FROM totals WHERE holder = ? AND name = ? AND period = ?"
-_ADD: Final = """
-INSERT INTO totals (holder, name, period, ends, used) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (holder, name, period) DO UPDATE SET used = used + excluded.used
-RETURNING used
-"""
-_PURGE: Final = "DELETE FROM totals WHERE ends < ?"
-
+T = TypeVar("T")
 _log: Final = Logger()
 
 
-Amounts = Mapping[Total, int]
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A request that begins, whose totals the file decides."""
 
+    changes: Changes
+    answer: Deferred[Total | None]
+    admitted: bool | None = None
+    """Whether it was admitted in memory; ``None``: the file decides."""
 
-def open_totals(path: str, seconds: float) -> sqlite3.Connection:
-    """Open the file, or make it for this user alone.
-
-    :param seconds: how long to wait for somebody who holds it.
-    :raises OSError: it cannot be made.
-    :raises sqlite3.Error: it cannot be used.
-    """
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    connection = sqlite3.connect(path, timeout=seconds, isolation_level=None)
-    try:
-        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", _SCHEMA):
-            connection.execute(statement)
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class _Writer:
-    """The connection of the thread that writes."""
-
-    path: str
-    connection: sqlite3.Connection | None = None
-
-    def write(self, amounts: Amounts, now: float) -> Amounts:
-        """Add all of these, or none, and return what the totals are in the file."""
-        if self.connection is None:
-            self.connection = open_totals(self.path, WRITE_SECONDS)
-            self.connection.execute(_PURGE, (now - KEPT_SECONDS,))
-        connection = self.connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = {total: _add(connection, total, amount) for total, amount in amounts.items()}
-            connection.execute("COMMIT")
-        except sqlite3.Error:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
-        return found
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-
-
-def _add(connection: sqlite3.Connection, total: Total, amount: int) -> int:
-    place = (total.holder, total.limit, total.period.name, total.period.ends)
-    return int(connection.execute(_ADD, (*place, amount)).fetchone()[0])
+    @property
+    def holds(self) -> bool:
+        """Whether it holds anything until its end."""
+        return any(change.held for change in self.changes)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -122,60 +74,105 @@ class LimitStore:
     path: str
     runner: SerialRunner
     clock: IReactorTime
-    _totals: WeakValueDictionary[tuple[str, str, str], Total] = field(default_factory=WeakValueDictionary)
-    """Those that a window, a request in progress or a write has, by holder, limit and period."""
-    _waiting: dict[Total, int] = field(default_factory=dict)
+    is_up: bool = True
+    """Whether what is counted is in the file when a request goes on."""
+    _totals: WeakValueDictionary[tuple[str, str, bool, str], Total] = field(
+        default_factory=WeakValueDictionary
+    )
+    """Those that a window, a request in progress or a write has, by their places in the file."""
+    _sums: dict[Total, Sum] = field(default_factory=dict)
     """What is not being written yet."""
-    _leaving: Amounts = field(default_factory=dict)
+    _asked: list[_Asked] = field(default_factory=list)
+    """Likewise."""
+    _requests: int = 0
+    """How many requests of this process hold something."""
+    _leaving: Batch | None = None
     """What is being written."""
-    _reader: sqlite3.Connection | None = None
-    _writer: _Writer = field(init=False)
-    _is_writing: bool = False
+    _leaving_asked: list[_Asked] = field(default_factory=list)
+    _file: LimitFile = field(init=False)
+    _is_busy: bool = False
+    """Whether the thread works, or is not to be asked again yet."""
+    _is_opened: bool = False
+    _gathering: IDelayedCall | None = None
+    _limit: IDelayedCall | None = None
     _retry: IDelayedCall | None = None
     _closed: Deferred[None] | None = None
     """Fires when everything is written, once that is waited for."""
     _reports: RateLimitedLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._writer = _Writer(self.path)
+        self._file = LimitFile(self.path)
         self._reports = RateLimitedLog(self.clock)
 
-    def find(self, holder: str, limit: str, period: Period) -> Total:
-        """Return the total of a period: 0 until the file can be read."""
-        place = (holder, limit, period.name)
+    def find(self, row: Allowance, period: Period) -> Total:
+        """Return the total of a period: 0 until the file was read."""
+        place = row.holder, row.limit.name, row.refuses, period.name
         total = self._totals.get(place)
         if total is None:
-            self._totals[place] = total = Total(holder, limit, period)
-            try:
-                total.used = self._read(place)
-            except (OSError, sqlite3.Error) as error:
-                self._report("read", error)
-                self.add(total, 0)  # the answer to which is the total
+            self._totals[place] = total = Total(row, period)
         return total
 
-    def add(self, total: Total, amount: int) -> None:
-        """Count something."""
-        total.used += amount
-        self._waiting[total] = self._waiting.get(total, 0) + amount
+    def begin(self, changes: Changes, then: Callable[[Total | None], T]) -> T | Deferred[T]:
+        """Count a request that begins, if all totals have room: with the next commit, or in memory."""
+        if not self.is_up or self._closed is not None:
+            full = total_without_room(changes)
+            if full is None:
+                self._count(changes)
+            return then(full)
+        asked = _Asked(changes, Deferred())
+        self._asked.append(asked)
         self._write()
+        return asked.answer.addCallback(then)
+
+    def settle(self, changes: Changes) -> None:
+        """Count the end of a request."""
+        add_changes(changes)
+        self._wait_for(changes)
+        held = sum(change.held for change in changes)
+        if held:
+            self._requests += 1 if held > 0 else -1
+        if not self._is_busy and self._gathering is None:
+            self._gathering = self.clock.callLater(GATHER_SECONDS, self._gathered)
+
+    def state(self, totals: Sequence[Total], now: float) -> Deferred[list[RowState]]:
+        """Return the state of these totals, and of others of periods that are not over."""
+        if not totals and not self._is_opened:
+            return succeed([])  # nobody has such a limit
+        return self._ask(partial(self._file.state, totals, now), lambda: list(map(state_of, totals)))
+
+    def reset(self, totals: Sequence[Total], reset: Reset) -> Deferred[bool]:
+        """Set what is used in the file; what waits to be written is added to that."""
+
+        def on_reset(found: bool) -> bool:  # noqa: FBT001  what was asked for
+            for total in totals:
+                waiting = self._sums.get(total, Sum())
+                total.used, total.warned, total.resets = reset.amount + waiting.used, 0, total.resets + 1
+            return found
+
+        return self._ask(partial(self._file.reset, totals, reset), lambda: False).addCallback(on_reset)
+
+    def release_lock(self) -> None:
+        """Let others find this process gone, as they do when it was killed."""
+        self._file.release_lock()
 
     def close(self) -> Deferred[None]:
         """Write what waits, within a second, and close the file."""
         self._closed = closed = Deferred[None]()
-        if self._reader is None and self._writer.connection is None and not self._is_writing:
-            closed.callback(None)  # nobody has such a limit
-            return closed
+        if not self._is_opened:
+            if not self._sums:
+                closed.callback(None)  # nobody has such a limit
+                return closed
+            self._write()
+        elif self._gathering is not None:
+            self._write()
         limit = self.clock.callLater(CLOSE_SECONDS, closed.callback, None)
 
         def on_closed(_: None) -> None:
-            for timer in (limit, self._retry):
+            for timer in (limit, self._retry, self._gathering, self._limit):
                 if timer is not None and timer.active():
                     timer.cancel()
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
             self.runner.stop()
-            lost = len({*self._waiting, *self._leaving})
+            lost = len({*self._sums, *(self._leaving.sums if self._leaving is not None else ())})
             if lost:
                 _log.error(
                     "{path}: what was added to {count} totals of limits could not be written",
@@ -186,54 +183,162 @@ class LimitStore:
         self._finish()
         return closed.addCallback(on_closed)
 
-    def _read(self, place: tuple[str, str, str]) -> int:
-        if self._reader is None:
-            self._reader = open_totals(self.path, 0.0)
-        row = self._reader.execute(_READ, place).fetchone()
-        return 0 if row is None else int(row[0])
+    # What is counted in memory
+
+    def _count(self, changes: Changes) -> None:
+        """Count a request that begins in memory, and write it when that is possible."""
+        add_changes(changes)
+        self._wait_for(changes)
+        self._requests += any(change.held for change in changes)
+
+    def _wait_for(self, changes: Changes, sign: int = 1) -> None:
+        sums = self._sums
+        for change in changes:
+            waiting = sums.get(change.total)
+            if waiting is None:
+                sums[change.total] = waiting = Sum()
+            waiting.used += sign * change.used
+            waiting.held += sign * change.held
+
+    def _decide(self, asked: list[_Asked]) -> list[tuple[_Asked, Total | None]]:
+        """Decide in memory on requests that wait for the file."""
+        decided = []
+        for each in asked:
+            full = total_without_room(each.changes)
+            each.admitted = full is None
+            if full is None:
+                add_changes(each.changes)
+                self._requests += each.holds
+            decided.append((each, full))
+        return decided
+
+    # What is written
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._write()
 
     def _write(self) -> None:
-        if self._is_writing or not self._waiting:
-            return
-        self._is_writing, self._leaving, self._waiting = True, self._waiting, {}
-        work = partial(self._writer.write, self._leaving, self.clock.seconds())
+        if not self._is_busy and (self._sums or self._asked):
+            self._begin_to_write()
+
+    def _begin_to_write(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._is_busy = self._is_opened = True
+        self._leaving_asked, self._asked = self._asked, []
+        changes = [asked.changes for asked in self._leaving_asked]
+        self._leaving, self._sums = Batch(self._sums, changes, self._requests), {}
+        self._limit = self.clock.callLater(COMMIT_SECONDS, self._on_late)
+        work = partial(self._file.write, self._leaving, self.clock.seconds())
         try:
             self.runner.run(work, self._on_written)
         except OSError as error:
             self._on_written(error)
 
-    def _on_written(self, result: Amounts | Exception) -> None:
+    def _on_late(self) -> None:
+        """A commit takes too long: nobody waits for it any more."""
+        self._down(f"a commit takes longer than {COMMIT_SECONDS:g} s")
+        waiting, self._asked = self._asked, []
+        decided = self._decide([*self._leaving_asked, *waiting])
+        for asked in waiting:
+            if asked.admitted:
+                self._wait_for(asked.changes)
+        for asked, full in decided:
+            asked.answer.callback(full)
+
+    def _on_written(self, result: Written | Exception) -> None:
+        if self._limit is not None and self._limit.active():
+            self._limit.cancel()
         if self._closed is not None and self._closed.called:
             return  # nobody has waited for it
-        amounts, self._leaving = self._leaving, {}
-        if not isinstance(result, Exception):
-            for total, used in result.items():
-                total.used = used + self._waiting.get(total, 0)
-            self._is_writing = False
-            self._write()
-            self._finish()
+        batch, self._leaving = self._leaving, None
+        asked, self._leaving_asked = self._leaving_asked, []
+        assert batch is not None, "it was written"
+        if isinstance(result, Exception):
+            self._on_failure(batch, asked, result)
             return
-        self._report("written", result)
-        for total, amount in amounts.items():
-            self._waiting[total] = self._waiting.get(total, 0) + amount
+        answers = list[tuple[_Asked, Total | None]]()
+        for each, full in zip(asked, result.full, strict=True):
+            if each.admitted is None:
+                self._requests += full is None and each.holds
+                answers.append((each, full))
+            elif each.admitted is not (full is None):  # memory has decided otherwise meanwhile
+                self._wait_for(each.changes, 1 if each.admitted else -1)
+        self._learn(result)
+        self.is_up, self._is_busy = True, False
+        for each, full in answers:
+            each.answer.callback(full)
+        self._write()
+        self._finish()
+
+    def _on_failure(self, batch: Batch, asked: list[_Asked], error: Exception) -> None:
+        self._down(str(error))
+        for total, added in batch.sums.items():
+            self._wait_for([Change(total, added.used, added.held)])
+        waiting, self._asked = self._asked, []
+        open_questions = [each for each in (*asked, *waiting) if each.admitted is None]
+        decided = self._decide(open_questions)
+        for each in (*asked, *waiting):
+            if each.admitted:
+                self._wait_for(each.changes)
         self._retry = self.clock.callLater(RETRY_SECONDS, self._try_again)
+        for each, full in decided:
+            each.answer.callback(full)
+
+    def _learn(self, written: Written) -> None:
+        """Know totals as they are in the file, with what is not written yet."""
+        nothing = Sum()
+        for total, found in written.totals.items():
+            waiting = self._sums.get(total, nothing)
+            total.used, total.held = max(0, found.used + waiting.used), found.held + waiting.held
+            is_reset = found.resets != total.resets
+            total.warned = found.warned if is_reset else max(total.warned, found.warned)
+            total.resets = found.resets
+        left = written.left
+        if left is not None:
+            amounts = [f"{holder} {name} {amount}" for holder, name, amount in left.amounts[:_MAX_SHOWN]]
+            _log.warn(
+                "{requests} requests of processes that are gone count in full with what they held: {amounts}",
+                requests=left.requests,
+                amounts=", ".join(amounts) + (" and others" if len(left.amounts) > _MAX_SHOWN else ""),
+            )
 
     def _try_again(self) -> None:
-        self._is_writing = False
-        self._write()
+        self._begin_to_write()  # also where there is nothing: to see whether it can be used
 
     def _finish(self) -> None:
         """Close the file where that is waited for and nothing is left to be written."""
         closed = self._closed
-        if closed is not None and not self._is_writing and not closed.called:
-            self._is_writing = True
-            self.runner.run(self._writer.close, lambda _: None if closed.called else closed.callback(None))
+        if closed is not None and not self._is_busy and not closed.called:
+            self._is_busy = True
+            self.runner.run(self._file.close, lambda _: None if closed.called else closed.callback(None))
 
-    def _report(self, done: str, error: Exception) -> None:
+    def _ask(self, work: Callable[[], T], instead: Callable[[], T]) -> Deferred[T]:
+        """Have the thread do something, or do something else where it cannot."""
+        answer: Deferred[T] = Deferred()
+        self._is_opened = True
+
+        def on_answer(found: T | Exception) -> None:
+            if isinstance(found, Exception):
+                self._report(str(found))
+            answer.callback(instead() if isinstance(found, Exception) else found)
+
+        try:
+            self.runner.run(work, on_answer)
+        except OSError as error:
+            on_answer(error)
+        return answer
+
+    def _down(self, reason: str) -> None:
+        self.is_up = False
+        self._report(reason)
+
+    def _report(self, reason: str) -> None:
         if self._reports.is_due():
             _log.error(
-                "{path} cannot be {done} ({reason}): limits of periods are counted in memory until it can",
+                "{path} cannot be used ({reason}): limits of periods are counted in memory until it can",
                 path=shown_path(self.path),
-                done=done,
-                reason=str(error),
+                reason=reason,
             )

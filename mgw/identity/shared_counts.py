@@ -7,14 +7,23 @@ hangs neither makes every request wait nor opens the gate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, Warnings, share_of_limits
+from mgw.clients.limits import (
+    ONE_REQUEST,
+    LimitReached,
+    Limits,
+    Permit,
+    RowState,
+    Taken,
+    Warnings,
+    share_of_limits,
+)
 from mgw.clients.local_counts import LocalCounts, LocalPermit
 
 T = TypeVar("T")
@@ -40,8 +49,8 @@ class SharedTallies(Protocol[T]):
         """
         ...
 
-    def end(self, permit: LocalPermit, ticket: T | None, taken: Taken) -> None:
-        """Tell of the end of a request.
+    def end(self, permit: LocalPermit, ticket: T | None, taken: Taken) -> Deferred[Warnings] | None:
+        """Tell of the end of a request, and return its warnings, if there may be any; never fails.
 
         :param permit: how it was counted here.
         :param ticket: ``None``: it was admitted here alone.
@@ -50,6 +59,14 @@ class SharedTallies(Protocol[T]):
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Tell of a request that has ended, and of whose beginning it was not told."""
+        ...
+
+    def state(self) -> Deferred[list[RowState]] | None:
+        """Return what is used of the rows longer than a minute; ``None``: it does not answer."""
+        ...
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> Deferred[bool] | None:
+        """Set what is used of rows longer than a minute; ``None``: it does not answer."""
         ...
 
 
@@ -79,12 +96,14 @@ class SharedCounts(Generic[T]):
             return self._begin_alone(limits, held)
         return asked.addCallback(self._on_answer, limits, held)
 
-    def end(self, permit: Permit, taken: Taken) -> Warnings:
+    def end(self, permit: Permit, taken: Taken) -> Warnings | Deferred[Warnings]:
         """Count the end of a request, and what it came to."""
         assert isinstance(permit, SharedPermit), "it was counted here"
-        self.local.end(permit.local, taken)
-        self.tallies.end(permit.local, permit.ticket, taken)
-        return ()
+        warnings = self.local.end(permit.local, taken)
+        asked = self.tallies.end(permit.local, permit.ticket, taken)
+        if asked is not None:
+            return asked
+        return warnings if permit.ticket is None else ()
 
     def add(self, limits: Limits, taken: Taken) -> None:
         """Count a request that was begun and has ended while this could not be asked."""
@@ -96,9 +115,17 @@ class SharedCounts(Generic[T]):
         """Return how many requests were not admitted, as far as nobody else counts that."""
         return self.local.refusals()
 
+    def state(self) -> list[RowState] | Awaitable[list[RowState]]:
+        """Return what is used of the rows longer than a minute, here where nobody else answers."""
+        return self.tallies.state() or self.local.state()
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:
+        """Set what is used of rows longer than a minute in their current period; what is held stays."""
+        return self.tallies.reset(holder, limit, amount) or self.local.reset(holder, limit, amount)
+
     def _on_answer(
         self, answer: T | LimitReached | None, limits: Limits, held: Taken
-    ) -> Permit | LimitReached:
+    ) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         if answer is None:
             return self._begin_alone(limits, held)
         if isinstance(answer, LimitReached):
@@ -107,8 +134,16 @@ class SharedCounts(Generic[T]):
             return answer
         return SharedPermit(self.local.admit(limits, held), answer)
 
-    def _begin_alone(self, limits: Limits, held: Taken) -> Permit | LimitReached:
+    def _begin_alone(
+        self, limits: Limits, held: Taken
+    ) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
         found = self.local.begin(share_of_limits(limits, self.tallies.parts), held)
+        if isinstance(found, LocalPermit | LimitReached):
+            return self._on_own(found, limits)
+        assert isinstance(found, Deferred), "counts of other processes answer with one"
+        return found.addCallback(self._on_own, limits)
+
+    def _on_own(self, found: LocalPermit | LimitReached, limits: Limits) -> Permit | LimitReached:
         if isinstance(found, LimitReached):
             most = next(row.most for row in limits if (row.holder, row.limit) == (found.holder, found.limit))
             return replace(found, most=most)

@@ -14,8 +14,8 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import AMOUNTS, Allowance, Limit, LimitReached, Limits, Taken, Unit
-from mgw.clients.local_counts import CountedRow, LocalCounts, LocalPermit
+from mgw.clients.limits import AMOUNTS, Allowance, Limit, LimitReached, Limits, RowState, Taken, Unit
+from mgw.clients.local_counts import LocalCounts, LocalPermit
 from mgw.clients.period import Period, Window, period_of
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
@@ -35,8 +35,7 @@ Place = tuple[str, Limit, Period | None]
 class _Row(Struct, frozen=True):
     """A row as Redis counts it."""
 
-    holder: str
-    limit: Limit
+    allowance: Allowance
     most: int
     """0: it refuses nothing."""
     held: int
@@ -54,16 +53,21 @@ class _Change(Struct, frozen=True):
 
 def _rows_of(limits: Limits, held: Taken) -> list[_Row]:
     """Return all rows that Redis counts: what each holder has in flight is one, where it has no limit too."""
-    rows, holders = list[_Row](), {row.holder: True for row in limits}
+    flights, minutes, periods = list[_Row](), list[_Row](), list[_Row]()
+    holders = {row.holder: True for row in limits}
     for row in limits:
         most = row.most if row.refuses else 0
-        if row.limit.window is not Window.NONE:
-            amount = AMOUNTS[row.limit.unit](held) if row.holds else 0
-            rows.append(_Row(row.holder, row.limit, most, amount, _width_of(row)))
-        elif most:
-            rows.append(_Row(row.holder, row.limit, most, int(holders[row.holder])))
-            holders[row.holder] = False
-    return rows + [_Row(holder, IN_FLIGHT, 0, 1) for holder, is_missing in holders.items() if is_missing]
+        if row.limit.window is Window.NONE:
+            if most:
+                flights.append(_Row(row, most, int(holders[row.holder])))
+                holders[row.holder] = False
+            continue
+        amount = AMOUNTS[row.limit.unit](held) if row.holds else 0
+        is_minute = row.limit.window is Window.MINUTE
+        (minutes if is_minute else periods).append(_Row(row, most, amount, _width_of(row)))
+    missing = [holder for holder, is_missing in holders.items() if is_missing]
+    flights += [_Row(Allowance(IN_FLIGHT, 0, holder), 0, 1) for holder in missing]
+    return [*flights, *minutes, *periods]
 
 
 @dataclass(slots=True, eq=False)
@@ -94,8 +98,8 @@ class RedisTallies:
         rows = _rows_of(limits, held)
         keys, arguments = [link.hosts_key], list[Argument]([link.host])
         for row in rows:
-            limit, period = row.limit, self._period(row.limit)
-            keys += self._keys(row.holder, limit, period)
+            limit, period = row.allowance.limit, self._period(row.allowance)
+            keys += self._keys(row.allowance.holder, limit, period)
             size = row.width if period is None else round(period.ends * 1000)
             arguments += [limit.window.value, row.most, row.held, size]
         return link.run(BEGIN, keys, *arguments).addCallbacks(self._on_begun, _trap, (rows,))
@@ -116,6 +120,14 @@ class RedisTallies:
             self._remember(changes)
         elif changes:
             self._change(changes)
+
+    def state(self) -> Deferred[list[RowState]] | None:
+        """Return what is used of the rows longer than a minute."""
+        return None
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> Deferred[bool] | None:
+        """Set what is used of rows longer than a minute in their current period."""
+        return None
 
     def went_down(self) -> None:
         """Redis is away from now on."""
@@ -143,15 +155,24 @@ class RedisTallies:
 
     def _changes(self, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken) -> list[_Change]:
         """Return what the end of a request adds to its rows, but for what is in flight."""
-        changes = []
-        for place, row in enumerate(permit.plan.rows):
-            limit = row.allowance.limit
-            where = row.allowance.holder, limit, permit.period(place) or self._period(limit)
-            bucket = ticket[place] if ticket else ""
-            changes += [
-                _Change(where, amount, bucket) for amount in _changes_of(row, permit, ticket, taken) if amount
-            ]
-        return changes
+        changes = list[_Change]()
+        for place, row in enumerate(permit.plan.minutes):
+            amount, held = row.amount_of(taken), row.amount_of(permit.held)
+            where: Place = (row.allowance.holder, row.allowance.limit, None)
+            if row.is_request:  # it counts when it begins, or not at all
+                if ticket is not None:
+                    changes.append(_Change(where, amount - held, ticket[place]))
+                continue
+            if ticket is not None and row.is_reserved:
+                changes.append(_Change(where, -held, ticket[place]))
+            changes.append(_Change(where, amount))
+        for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
+            allowance = period_row.allowance
+            holds = ticket is not None and allowance.holds
+            held = period_row.amount_of(permit.held) if holds else 0
+            where = allowance.holder, allowance.limit, total.period
+            changes.append(_Change(where, period_row.amount_of(taken) - held))
+        return [change for change in changes if change.amount]
 
     def _change(self, changes: Sequence[_Change]) -> None:
         keys, arguments = [self.link.hosts_key], list[Argument]([self.link.host])
@@ -188,24 +209,21 @@ class RedisTallies:
             return tuple(
                 bucket
                 for row, bucket in zip(rows, answer.buckets, strict=True)
-                if row.limit.window is not Window.NONE
+                if row.allowance.limit.window is Window.MINUTE
             )
-        row = rows[answer.row] if answer.row < len(rows) else None
-        if (
-            answer.admitted == 0
-            and row is not None
-            and row.most
-            and _is_possible(answer.milliseconds, row.limit)
-        ):
+        row = rows[answer.row].allowance if answer.row < len(rows) else None
+        if answer.admitted == 0 and row is not None and row.most and _is_possible(answer, row.limit):
             seconds = answer.milliseconds / 1000
             resets = self.local.clock() + seconds if row.limit.window.is_calendar else None
             return LimitReached(row.holder, row.limit, row.most, seconds, resets)
         self.link.fault(GIVEN_UP if answer.admitted < 0 else UNREADABLE)
         return None
 
-    def _period(self, limit: Limit) -> Period | None:
-        """Return the period of the moment, if a limit has periods."""
-        return period_of(limit.window, self.local.clock()) if limit.window.is_calendar else None
+    def _period(self, row: Allowance) -> Period | None:
+        """Return the period of the moment, if a row has periods."""
+        if not row.limit.window.is_calendar:
+            return None
+        return period_of(row.limit.window, self.local.clock(), row.zone)
 
     def _key(self, holder: str, name: str) -> str:
         return f"{self.link.prefix}{holder}:{name}"
@@ -222,23 +240,9 @@ class RedisTallies:
         return self._key(holder, name), self._key(holder, name)
 
 
-def _changes_of(
-    row: CountedRow, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken
-) -> tuple[int, ...]:
-    """Return what the end of a request adds to what Redis has counted since its beginning."""
-    amount, held = row.amount_of(taken), row.amount_of(permit.held) if row.holds else 0
-    is_request, is_minute = (
-        row.allowance.limit.unit is Unit.REQUEST,
-        row.allowance.limit.window is Window.MINUTE,
-    )
-    if ticket is None:  # a request of a minute counts when it begins, or not at all
-        return () if is_request and is_minute else (amount,)
-    return (-held, amount) if is_minute and not is_request else (amount - held,)
-
-
-def _is_possible(milliseconds: int, limit: Limit) -> bool:
+def _is_possible(answer: Begun, limit: Limit) -> bool:
     """Whether a limit can make anybody wait for so long."""
-    return milliseconds <= (MAX_PERIOD_MS if limit.window.is_calendar else MAX_WAIT_MS)
+    return answer.milliseconds <= (MAX_PERIOD_MS if limit.window.is_calendar else MAX_WAIT_MS)
 
 
 def _width_of(row: Allowance) -> int:

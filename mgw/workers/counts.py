@@ -12,14 +12,15 @@ holder: in the middle of a reload it may know other clients than the worker that
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken
+from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Warnings
 from mgw.clients.local_counts import LocalPermit
 from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
@@ -27,12 +28,14 @@ from mgw.workers.messages import (
     AddTaken,
     ChannelMessage,
     Failed,
+    LimitWarnings,
     PermitDenied,
     PermitGranted,
     Ping,
     ReleasePermit,
 )
 
+_log: Final = Logger()
 ANSWER_SECONDS: Final = 2.0
 """How long a worker waits for an answer."""
 
@@ -46,6 +49,8 @@ class _Held:
 
     worker: Hashable
     number: int
+    held: Taken
+    """What its rows count until it ends."""
     permit: Permit | None = None
     """``None``: whether the worker gets it is not known yet."""
     left: Taken | None = None
@@ -67,7 +72,7 @@ class SupervisorCounts:
         """Count what begins in a worker, unless a limit stands against it."""
         if not question.limits:
             return Failed("the question does not say which limits there are")
-        held = _Held(worker, question.permit)
+        held = _Held(worker, question.permit, question.held)
         self._held.setdefault(worker, {})[question.permit] = held
         found = self.counts.begin(question.limits, question.held)
         if isinstance(found, Permit | LimitReached):
@@ -75,26 +80,42 @@ class SupervisorCounts:
         assert isinstance(found, Deferred), "counts of other processes answer with one"
         return self._answer_later(held, found)
 
-    def release_permit(self, worker: Hashable, message: ReleasePermit) -> None:
-        """Count the end of it; nothing happens where it was not counted."""
+    def release_permit(
+        self, worker: Hashable, message: ReleasePermit
+    ) -> ChannelMessage | Deferred[ChannelMessage]:
+        """Count the end of it, and answer with its warnings; nothing happens where it was not counted."""
         held = self._held.get(worker, {}).pop(message.permit, None)
-        if held is not None:
-            self._leave(held, message.taken)
+        warnings = () if held is None else self._leave(held, message.taken)
+        if isinstance(warnings, Deferred):
+            return warnings.addCallback(LimitWarnings)
+        assert isinstance(warnings, tuple), "counts of other processes answer with a Deferred"
+        return LimitWarnings(warnings)
 
     def add_taken(self, message: AddTaken) -> None:
         """Count what a worker has admitted alone."""
         self.counts.add(message.limits, message.taken)
 
     def forget(self, worker: Hashable) -> None:
-        """Take back all that a worker has, which is gone; its requests count as ended, without tokens."""
+        """Take back all that a worker has, which is gone; what its requests hold counts in full."""
+        requests = tokens = nanodollars = 0
         for held in self._held.pop(worker, {}).values():
-            self._leave(held, Taken())
+            lost = held.held
+            _ = self._leave(held, lost)
+            requests += bool(lost.tokens or lost.nanodollars)
+            tokens, nanodollars = tokens + lost.tokens, nanodollars + lost.nanodollars
+        if requests:
+            _log.warn(
+                "{requests} requests of a worker that is gone count in full with what they held: "
+                "{tokens} tokens, {usd:.9f} USD",
+                requests=requests,
+                tokens=tokens,
+                usd=nanodollars / 10**9,
+            )
 
-    def _leave(self, held: _Held, taken: Taken) -> None:
+    def _leave(self, held: _Held, taken: Taken) -> Warnings | Awaitable[Warnings]:
         """The worker wants it no more."""
         held.left = taken
-        if held.permit is not None:
-            _ = self.counts.end(held.permit, taken)
+        return () if held.permit is None else self.counts.end(held.permit, taken)
 
     def _drop(self, held: _Held) -> None:
         """The worker gets nothing."""
@@ -157,17 +178,26 @@ class SupervisorTallies:
         self._number += 1
         return Deferred.fromCoroutine(self._ask(AcquirePermit(limits, held, self._number)))
 
-    def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> None:
-        """Say that it has ended, and what it came to."""
-        if ticket is not None:
-            self.channel.tell(ReleasePermit(ticket, taken))
-        else:
+    def end(self, permit: LocalPermit, ticket: int | None, taken: Taken) -> Deferred[Warnings] | None:
+        """Say that it has ended, and what it came to; ask where there may be warnings."""
+        if ticket is None:
             self.add(permit, taken)
+        elif permit.plan.may_warn and self.answers:
+            return Deferred.fromCoroutine(self._release(ReleasePermit(ticket, taken)))
+        else:
+            self.channel.tell(ReleasePermit(ticket, taken))
+        return None
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Say what a request came to that was admitted here alone; a slot of a session leaves nothing."""
-        if permit.plan.rows:
+        if permit.plan.counts_time:
             self.channel.tell(AddTaken(permit.plan.limits, taken))
+
+    def state(self) -> None:
+        """Return nothing: the supervisor's process answers operators."""
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> None:
+        """Set nothing, likewise."""
 
     async def _ask(self, question: AcquirePermit) -> int | LimitReached | None:
         try:
@@ -180,6 +210,13 @@ class SupervisorTallies:
         if isinstance(answer, PermitDenied):
             return answer.reached
         return question.permit if isinstance(answer, PermitGranted) else None
+
+    async def _release(self, message: ReleasePermit) -> Warnings:
+        try:
+            answer = await self.channel.ask(message, ANSWER_SECONDS)
+        except ChannelError:
+            return ()
+        return answer.warnings if isinstance(answer, LimitWarnings) else ()
 
     def _try_again(self) -> None:
         """See whether it answers by now."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mgw.clients.limits import LimitReached, Limits, Taken
+from mgw.clients.limits import LimitReached, Limits, Taken, Warnings
 
 
 class ChannelMessage(Struct, frozen=True, tag=True, array_like=True):
@@ -129,10 +129,19 @@ class PermitDenied(ChannelMessage, frozen=True):
 
 
 class ReleasePermit(ChannelMessage, frozen=True):
-    """A request or session that was counted has ended, or nobody waits for the permit any more."""
+    """A request or session that was counted has ended, or nobody waits for the permit any more.
+
+    Told, or where a row may give warnings, asked and answered with :class:`LimitWarnings`.
+    """
 
     permit: int
     taken: Taken
+
+
+class LimitWarnings(ChannelMessage, frozen=True):
+    """What the end of a request has caused."""
+
+    warnings: Warnings
 
 
 class AddTaken(ChannelMessage, frozen=True):
@@ -212,6 +221,7 @@ AnyMessage = (
     | PermitGranted
     | PermitDenied
     | ReleasePermit
+    | LimitWarnings
     | AddTaken
     | TokenQuestion
     | TokenAnswer

@@ -75,7 +75,7 @@ class WorkerConnection:
             case Rows():
                 parts.record_all(self._reader.read(message))
             case ReleasePermit():
-                parts.counts.release_permit(self, message)
+                _ = parts.counts.release_permit(self, message)
             case AddTaken():
                 parts.counts.add_taken(message)
             case LogText():
@@ -93,6 +93,8 @@ class WorkerConnection:
         match question:
             case AcquirePermit():
                 return parts.counts.acquire_permit(self, question)
+            case ReleasePermit():
+                return parts.counts.release_permit(self, question)
             case TokenQuestion():
                 return answer_token_question(question, parts.sources)
             case Ping():

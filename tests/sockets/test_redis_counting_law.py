@@ -24,11 +24,11 @@ from tests.support.counting_law import (
     LATE_END,
     RUNS_WITH_RESTARTS,
     YOUNG_LIMIT,
-    Model,
     Now,
     Step,
     check,
 )
+from tests.support.counting_model import Model
 from tests.support.deferreds import result_of
 from tests.support.laws import examples
 from tests.support.redis_clock import BEGUN, ClockedRedis

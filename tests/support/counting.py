@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from twisted.internet.defer import Deferred
 
@@ -13,6 +14,7 @@ from mgw.clients.limits import (
     LimitReached,
     Limits,
     Permit,
+    RowState,
     Taken,
     Warnings,
     limits_of,
@@ -20,6 +22,7 @@ from mgw.clients.limits import (
 from mgw.clients.local_counts import LocalCounts
 
 HOLDER = "alice"
+T = TypeVar("T")
 
 
 def limits(**most: int | None) -> Limits:
@@ -30,6 +33,21 @@ def limits(**most: int | None) -> Limits:
 def reached(name: str, most: int, seconds: float, holder: str = HOLDER) -> LimitReached:
     """Return what says that a row without periods stands against a request."""
     return LimitReached(holder, LIMITS_BY_NAME[name], most, seconds)
+
+
+def answer_of(found: T | Awaitable[T]) -> T:
+    """Return what counts have answered, at once or by a Deferred that has fired."""
+    if not isinstance(found, Deferred):
+        return cast(T, found)
+    answers = list[T]()
+    _ = found.addCallback(answers.append)
+    (answer,) = answers
+    return answer
+
+
+def decision_of(found: Permit | LimitReached | Awaitable[Permit | LimitReached]) -> Permit | LimitReached:
+    """Return what counts have decided, likewise."""
+    return cast(Permit | LimitReached, answer_of(found))
 
 
 class Counting:
@@ -54,7 +72,7 @@ class Counting:
     def acquire(self, now: float) -> Permit | LimitReached:
         """Begin a request."""
         self.now = now
-        return self.local.begin(self.limits, ONE_REQUEST)
+        return decision_of(self.local.begin(self.limits, ONE_REQUEST))
 
     def release(self, permit: Permit, now: float, tokens: int, *, refused: bool) -> None:
         """End a request."""
@@ -94,6 +112,14 @@ class LateCounts:
     def add(self, limits: Limits, taken: Taken) -> None:
         """Nobody has begun one elsewhere."""
         raise AssertionError((limits, taken))
+
+    def state(self) -> list[RowState]:
+        """Nothing is longer than a minute."""
+        return []
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> bool:
+        """Nothing is longer than a minute."""
+        raise AssertionError((holder, limit, amount))
 
     def refusals(self) -> Mapping[tuple[str, str], int]:
         """Nobody has counted any."""

@@ -1,13 +1,12 @@
 """One law for all counts: whatever begins and ends, and whatever a reload asks for, a plain model agrees.
 
-Moments are multiples of an eighth of a second: milliseconds for Redis, and floats that add up without error.
+Two clients, who are in one group, ask two processes or hosts.  Moments are multiples of an eighth of a
+second: milliseconds for Redis, and floats that add up without error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Final, Protocol
 
 from hypothesis import strategies as st
@@ -16,36 +15,48 @@ from msgspec import Struct
 from mgw.clients.limits import (
     LIMITS_BY_NAME,
     NOTHING,
+    WHOLE,
     Allowance,
-    Limit,
     LimitReached,
     Limits,
     Permit,
+    RowState,
     Taken,
     Unit,
+    Warnings,
 )
 from mgw.clients.period import Window
-from tests.support.counting import limits
+from tests.support.counting_model import CLIENTS, MINUTE, Model
 
 TICK: Final = 125
-MINUTE: Final = 60_000
 DAY: Final = 86_400_000
 BEGINNING: Final = 1_800_000_000_000 // DAY * DAY + DAY - 5 * MINUTE
-"""Shortly before a day ends."""
+"""Shortly before a day ends in UTC."""
 BUDGET: Final = LIMITS_BY_NAME["usd_per_day"]
 QUOTA: Final = LIMITS_BY_NAME["requests_per_day"]
+HOLDERS: Final = ("{client}", "group:research", "group:research/{client}", "gateway")
 
 
 class Begin(Struct, frozen=True):
-    """Somebody begins a request."""
+    """A client begins a request with one of the processes."""
 
     by: int
+    client: int
+    held: Taken = Taken(1, 1, 1)
 
 
 class End(Struct, frozen=True):
     """One of the requests under way ends."""
 
     which: int
+    taken: Taken
+
+
+class Add(Struct, frozen=True):
+    """A request is counted that has begun and ended elsewhere."""
+
+    by: int
+    client: int
     taken: Taken
 
 
@@ -56,84 +67,138 @@ class Wait(Struct, frozen=True):
 
 
 class Reload(Struct, frozen=True):
-    """Other limits hold from now on."""
+    """Other limits hold from now on; holders may have a place for the client."""
 
-    limits: Limits
+    rows: Limits
+
+
+class Set(Struct, frozen=True):
+    """Somebody sets what is used of all rows of a holder."""
+
+    holder: str
+    amount: int
 
 
 class Restart(Struct, frozen=True):
-    """Every process begins anew."""
+    """Every process is killed and begins anew."""
 
 
-Step = Begin | End | Wait | Reload | Restart
+Step = Begin | End | Add | Wait | Reload | Set | Restart
 
-KNOWN: Final = ("max_in_flight", "requests_per_minute", "tokens_per_minute")
-NAMES: Final = (*KNOWN, BUDGET.name, QUOTA.name)
+NAMES: Final = (
+    *("max_in_flight", "requests_per_minute", "tokens_per_minute", BUDGET.name, QUOTA.name),
+    *("tokens_per_day", "usd_per_week", "tokens_per_month", "usd_total"),
+)
+HELD: Final = st.builds(Taken, st.just(1), st.integers(0, 2), st.integers(0, 2))
 TAKEN: Final = st.builds(Taken, st.integers(0, 1), st.integers(0, 2), st.integers(0, 2))
 TIMES: Final = [TICK, MINUTE // 4, MINUTE, 3 * MINUTE, DAY]
 
 
-def rows_of(names: set[str], most: int) -> Limits:
-    """Return the limits of these names."""
-    return limits(**dict.fromkeys(names, most))
+def row_of(name: str, most: int, holder: str = "{client}", *, is_reserved: bool = False) -> Allowance:
+    """Return a row of each client, or of the holder."""
+    return Allowance(LIMITS_BY_NAME[name], most, holder, is_reserved)
 
 
-def _runs(pool: tuple[str, ...], *more: Step) -> st.SearchStrategy[list[Step]]:
-    """Return the runs with a limit or two, which are soon reached."""
-    reload = st.builds(
-        Reload, st.builds(rows_of, st.sets(st.sampled_from(pool), min_size=1), st.integers(1, 3))
+@st.composite
+def _rows(draw: st.DrawFn, pool: tuple[str, ...], zone: str, *, reserves_minutes: bool) -> Allowance:
+    limit = LIMITS_BY_NAME[draw(st.sampled_from(pool))]
+    can_reserve = limit.unit in (Unit.TOKEN, Unit.NANODOLLAR)
+    if limit.window is Window.MINUTE and not reserves_minutes:
+        can_reserve = False
+    is_calendar = limit.window.is_calendar
+    return Allowance(
+        limit,
+        draw(st.integers(1, 4)),
+        draw(st.sampled_from(HOLDERS)),
+        can_reserve and draw(st.booleans()),
+        draw(st.sampled_from([True, True, False])),
+        draw(st.sampled_from([(), (WHOLE // 2,), (WHOLE // 4, WHOLE // 2)])) if is_calendar else (),
+        zone,
     )
+
+
+@st.composite
+def _runs(draw: st.DrawFn, *more: Step, reserves_minutes: bool) -> list[Step]:
+    """Draw a run with a few limits, which are soon reached."""
+    pool = tuple(draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)))
+    row = _rows(pool, draw(st.sampled_from(["UTC", "Asia/Kolkata"])), reserves_minutes=reserves_minutes)
+    rows = st.lists(row, min_size=1, max_size=3, unique_by=lambda row: row.key)
+    reload = st.builds(Reload, rows.map(tuple))
+    one = st.integers(0, 1)
     step = st.one_of(
-        st.builds(Begin, st.integers(0, 1)),
+        *[st.builds(Begin, one, one, HELD)] * 2,
         st.builds(End, st.integers(0, 3), TAKEN),
+        st.builds(Add, one, one, TAKEN),
         st.builds(Wait, st.sampled_from(TIMES)),
+        st.builds(Set, st.sampled_from([*CLIENTS, *HOLDERS[1::2]]), st.integers(0, 3)),
         reload,
         *map(st.just, more),
     )
-    return st.tuples(reload, st.lists(step, min_size=8, max_size=25)).map(lambda run: [run[0], *run[1]])
+    return [draw(reload), *draw(st.lists(step, min_size=8, max_size=25))]
 
 
-POOLS: Final = st.sampled_from(list(combinations(NAMES, 2)))
-RUNS: Final = POOLS.flatmap(_runs)
+RUNS: Final = _runs(reserves_minutes=True)
 """Steps of which the first says what limits there are."""
-RUNS_WITH_RESTARTS: Final = POOLS.flatmap(lambda pool: _runs(pool, Restart()))
+RUNS_WITH_RESTARTS: Final = _runs(Restart(), reserves_minutes=False)
 
 
 YOUNG_LIMIT: Final[list[Step]] = [
-    Reload(rows_of({"max_in_flight"}, 9)),
-    Begin(0),
-    Begin(1),
-    Reload(rows_of({QUOTA.name}, 1)),
+    Reload((row_of("max_in_flight", 9),)),
+    Begin(0, 0),
+    Begin(1, 0),
+    Reload((row_of(QUOTA.name, 1),)),
     End(0, Taken()),
-    Begin(0),
+    Begin(0, 0),
     End(0, NOTHING),
-    Begin(0),
+    Begin(0, 0),
 ]
 """Requests that began before there was a limit take nothing of it, and give nothing back."""
 A_NEW_PROCESS: Final[list[Step]] = [
-    Reload(rows_of({BUDGET.name, QUOTA.name}, 3)),
-    Begin(0),
+    Reload((row_of(BUDGET.name, 3), row_of(QUOTA.name, 3))),
+    Begin(0, 0),
     End(0, Taken(1, 0, 2)),
-    Begin(1),
+    Begin(1, 0),
     Restart(),
-    Begin(0),
+    Begin(0, 0),
     End(0, Taken(1, 0, 1)),
     Restart(),
-    Begin(0),
+    Begin(0, 0),
     Wait(DAY),
-    Begin(0),
+    Begin(0, 0),
 ]
 """What was counted in a day is there in the next process, also of a request that did not end."""
 LATE_END: Final[list[Step]] = [
-    Reload(rows_of({BUDGET.name, QUOTA.name}, 2)),
-    Begin(0),
-    Begin(1),
+    Reload((row_of(BUDGET.name, 2), row_of(QUOTA.name, 2))),
+    Begin(0, 0),
+    Begin(1, 0),
     Wait(DAY),
     End(0, Taken(1, 0, 2)),
     End(0, NOTHING),
-    Begin(0),
+    Begin(0, 0),
 ]
 """Requests end on another day than that on which they began, to which they belong."""
+LOST_HOLDS: Final[list[Step]] = [
+    Reload((row_of(BUDGET.name, 3, "gateway", is_reserved=True),)),
+    Begin(0, 0, Taken(1, 0, 2)),
+    Begin(1, 1, Taken(1, 0, 1)),
+    Restart(),
+    Begin(0, 0, Taken(1, 0, 1)),
+    Set("gateway", 1),
+    Begin(0, 1, Taken(1, 0, 9)),
+    End(0, Taken(1, 0, 2)),
+    Begin(1, 0),
+]
+"""What requests held that were killed counts in full, until somebody sets it."""
+SHARED_ROW: Final[list[Step]] = [
+    Reload((row_of(QUOTA.name, 2, "group:research"), row_of("max_in_flight", 1))),
+    Begin(0, 0),
+    Begin(1, 0),
+    Begin(1, 1),
+    Begin(0, 1),
+    End(0, Taken()),
+    Begin(0, 0),
+]
+"""A row is shared by two clients; a refusal by another row counts nothing in it."""
 
 
 @dataclass
@@ -148,102 +213,35 @@ class Now:
 
 
 class Counter(Protocol):
-    """What is tried: the counts of one holder, which two may share."""
+    """What is tried: counts that two processes or hosts may share."""
 
-    def use(self, rows: Limits) -> None:
+    def use(self, client: str, rows: Limits) -> None:
         """Obey other limits."""
         ...
 
-    def begin(self, by: int, rows: Limits) -> Permit | LimitReached:
+    def begin(self, by: int, rows: Limits, held: Taken) -> Permit | LimitReached:
         """Begin a request."""
         ...
 
-    def end(self, by: int, permit: Permit, taken: Taken) -> None:
+    def end(self, by: int, permit: Permit, taken: Taken) -> Warnings:
         """End it."""
+        ...
+
+    def add(self, by: int, rows: Limits, taken: Taken) -> None:
+        """Count one that has begun and ended elsewhere."""
+        ...
+
+    def reset(self, holder: str, amount: int) -> None:
+        """Set what is used of all rows of a holder."""
+        ...
+
+    def state(self) -> list[RowState]:
+        """Return the state of the rows."""
         ...
 
     def restart(self) -> None:
         """Begin anew, in other processes."""
         ...
-
-
-@dataclass
-class _Request:
-    began: int
-    rows: Limits
-    """The limits that there were when it began."""
-
-
-@dataclass
-class Model:
-    """What counts should say.
-
-    :param grain: for how many milliseconds longer a unit may count in a minute: the width of its buckets.
-    :param keeps_minutes: whether a minute outlives a process.
-    """
-
-    grain: Callable[[Unit], int] = lambda _: 0
-    keeps_minutes: bool = False
-    rows: Limits = ()
-    under_way: list[_Request] = field(default_factory=list)
-    counted: list[tuple[str, int, int]] = field(default_factory=list)
-    """Additions: the limit, the moment and the amount."""
-
-    def reached(self, now: int) -> LimitReached | None:
-        """Return what stands longest against another request."""
-        found = None
-        for row in self.rows:
-            milliseconds = self._wait(row, now)
-            if milliseconds > (0 if found is None else found.seconds * 1000):
-                resets = (now + milliseconds) / 1000 if row.limit.window is Window.DAY else None
-                found = LimitReached(row.holder, row.limit, row.most, milliseconds / 1000, resets)
-        return found
-
-    def begin(self, now: int) -> None:
-        """Count a request that begins."""
-        self.under_way.append(_Request(now, self.rows))
-        self.counted += [(row.limit.name, now, 1) for row in self.rows if row.limit.unit is Unit.REQUEST]
-
-    def end(self, which: int, now: int, taken: Taken) -> None:
-        """Count the end of one."""
-        request = self.under_way.pop(which)
-        for row in request.rows:
-            name = row.limit.name
-            if row.limit.unit is Unit.REQUEST and not taken.requests:
-                self.counted.remove((name, request.began, 1))
-            elif row.limit.unit is Unit.TOKEN:
-                self.counted.append((name, now, taken.tokens))
-            elif row.limit.unit is Unit.NANODOLLAR:
-                self.counted.append((name, request.began, taken.nanodollars))
-
-    def restart(self) -> None:
-        """Forget what a process takes with it."""
-        self.under_way.clear()
-        if not self.keeps_minutes:
-            lasting = (BUDGET.name, QUOTA.name)
-            self.counted = [entry for entry in self.counted if entry[0] in lasting]
-
-    def _wait(self, row: Allowance, now: int) -> int:
-        if row.limit.window is Window.NONE:
-            return 1000 if len(self.under_way) >= row.most else 0
-        left = [
-            (self._ends(row.limit, moment), amount)
-            for name, moment, amount in self.counted
-            if name == row.limit.name and self._ends(row.limit, moment) > now
-        ]
-        total = sum(amount for _, amount in left)
-        for ends, amount in sorted([(now, 0), *left]):
-            total -= amount
-            if total < row.most:
-                return ends - now
-        raise AssertionError("at least one is allowed")
-
-    def _ends(self, limit: Limit, moment: int) -> int:
-        """Return until when an addition counts."""
-        if limit.window is Window.DAY:
-            return moment // DAY * DAY + DAY
-        grain = self.grain(limit.unit)
-        return (moment // grain * grain + grain if grain else moment) + MINUTE
 
 
 @dataclass
@@ -257,41 +255,66 @@ class Run:
 
     def take(self, step: Step) -> None:
         """Take a step, and compare what counts and model say of it."""
-        now, model = self.now.milliseconds, self.model
+        now, model, counter = self.now.milliseconds, self.model, self.counter
         match step:
             case Wait():
                 self.now.milliseconds += step.milliseconds
             case Reload():
-                model.rows = step.limits
-                self.counter.use(step.limits)
+                model.rows = step.rows
+                self._use()
             case Restart():
                 model.restart()
                 self.permits.clear()
-                self.counter.restart()
-                self.counter.use(model.rows)
+                counter.restart()
+                self._use()
             case Begin():
-                expected, found = model.reached(now), self.counter.begin(step.by, model.rows)
-                assert expected == (found if isinstance(found, LimitReached) else None)
-                if isinstance(found, Permit):
-                    model.begin(now)
-                    self.permits.append((step.by, found))
+                self._begin(step)
+            case Add():
+                model.add(step.client, now, step.taken)
+                counter.add(step.by, model.rows_of(step.client), step.taken)
+            case Set() if model.uses_all_rows_of(step.holder):
+                model.reset(step.holder, step.amount, now)
+                counter.reset(step.holder, step.amount)
             case End() if self.permits:
                 which = step.which % len(self.permits)
                 by, permit = self.permits.pop(which)
-                model.end(which, now, step.taken)
-                self.counter.end(by, permit, step.taken)
+                expected = model.end(which, now, step.taken)
+                assert sorted(counter.end(by, permit, step.taken)) == sorted(expected)
 
     def probe(self) -> None:
         """See whether a request would be admitted, and refuse it then: it never counted."""
         under_way = len(self.permits)
-        self.take(Begin(0))
+        self.take(Begin(0, 0))
         if len(self.permits) > under_way:
             self.take(End(under_way, NOTHING))
 
+    def compare(self) -> None:
+        """See whether the same is used and held."""
+        found = {
+            ((state.holder, state.limit.name, state.refuses), state.period): (state.used, state.reserved)
+            for state in self.counter.state()
+        }
+        for place, sums in self.model.state(self.now.milliseconds).items():
+            assert found.get(place, (0, 0)) == sums, place
+
+    def _use(self) -> None:
+        for client, name in enumerate(CLIENTS):
+            self.counter.use(name, self.model.rows_of(client))
+
+    def _begin(self, step: Begin) -> None:
+        now, model = self.now.milliseconds, self.model
+        expected = model.reached(step.client, now)
+        found = self.counter.begin(step.by, model.rows_of(step.client), step.held)
+        assert expected == (found if isinstance(found, LimitReached) else None)
+        if isinstance(found, Permit):
+            model.begin(step.client, step.held, now)
+            self.permits.append((step.by, found))
+
 
 def check(counter: Counter, model: Model, now: Now, steps: list[Step]) -> None:
-    """Take these steps; between any two, counts and model agree on whether a request may begin."""
+    """Take these steps; between any two, counts and model agree on what may begin and on what is used."""
     run = Run(counter, model, now)
     for step in steps:
         run.take(step)
         run.probe()
+        run.compare()

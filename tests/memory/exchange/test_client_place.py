@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import LimitReached, Limits, Permit, Taken, Warnings
+from mgw.clients.limits import LimitReached, Limits, Permit, RowState, Taken, Warnings
 from mgw.exchange.client_place import ClientPlace
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
@@ -33,6 +33,12 @@ class RecordingCounts:
         return ()
 
     def add(self, limits: Limits, taken: Taken) -> None:
+        raise AssertionError("no place does")
+
+    def state(self) -> list[RowState]:
+        raise AssertionError("no place does")
+
+    def reset(self, holder: str, limit: str | None, amount: int) -> bool:
         raise AssertionError("no place does")
 
     def refusals(self) -> Mapping[tuple[str, str], int]:

@@ -15,7 +15,7 @@ from mgw.redis.counts import RedisTallies
 from mgw.redis.link import RedisLink
 from mgw.redis.protocol import RedisError
 from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
-from tests.support.counting import HOLDER, limits, reached
+from tests.support.counting import HOLDER, answer_of, limits, reached
 from tests.support.counting_law import BUDGET
 
 
@@ -91,7 +91,7 @@ def test_a_period_that_is_over_is_not_remembered_until_redis_is_back() -> None:
     host.link.is_up = False
     for day in range(3):
         host.now = day * 86_400.0
-        permit = host.counts.begin(rows, ONE_REQUEST)
+        permit = answer_of(host.counts.begin(rows, ONE_REQUEST))
         assert isinstance(permit, Permit)
         host.counts.end(permit, Taken(nanodollars=9))
     host.link.is_up = True
@@ -112,10 +112,10 @@ def test_what_a_worker_has_admitted_alone_is_told_to_redis(is_up: bool) -> None:
 @pytest.mark.parametrize(
     ("answer", "is_possible"),
     [
-        (Begun(0, 0, MAX_WAIT_MS), True),
-        (Begun(0, 0, MAX_WAIT_MS + 1), False),
-        (Begun(0, 0, MAX_PERIOD_MS), False),
-        (Begun(0, 1, 1000), False),
+        (Begun(0, 1, MAX_WAIT_MS), True),
+        (Begun(0, 1, MAX_WAIT_MS + 1), False),
+        (Begun(0, 1, MAX_PERIOD_MS), False),
+        (Begun(0, 0, 1000), False),
     ],
 )
 def test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it(

@@ -93,7 +93,7 @@ def local(seconds: float, zone: str) -> datetime:
         ),
     ],
 )
-def test_a_period_begins_with_its_first_local_date(  # noqa: PLR0913  a table
+def test_a_period_begins_with_its_first_local_date(
     window: Window, moment: str, zone: str, name: str, begins: str, ends: str
 ) -> None:
     assert period_of(window, at(moment), zone) == Period(name, at(begins), at(ends))

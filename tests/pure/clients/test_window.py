@@ -8,11 +8,16 @@ from hypothesis import strategies as st
 
 from mgw.clients.limits import LimitReached, Permit
 from mgw.clients.window import MAX_EXACT, SECONDS, SHARED_SECONDS, SlidingWindow
-from tests.support.counting import Counting, reached
+from tests.support.counting import Counting, limits, reached
 
 TICKS = st.integers(0, 40 * 64)
 """Between two requests, in 64ths of a second: floats that add up without error."""
 MOST_ENTRIES = 3 * MAX_EXACT + 2
+
+
+def window_of(most: int) -> SlidingWindow:
+    """Return a window of requests."""
+    return SlidingWindow(*limits(requests_per_minute=most))
 
 
 def in_any_minute(times: list[float]) -> int:
@@ -34,7 +39,7 @@ def test_no_minute_holds_more_requests_than_the_limit(limit: int, steps: list[in
 def test_a_refused_request_is_told_the_soonest_moment_at_which_it_is_admitted(
     limit: int, steps: list[int]
 ) -> None:
-    window, now = SlidingWindow(limit, counts_single=True), 0.0
+    window, now = window_of(limit), 0.0
     for ticks in steps:
         now += ticks / 64
         seconds = window.wait(now, limit)
@@ -146,7 +151,7 @@ def test_a_refusal_after_a_minute_makes_no_room_for_another_request() -> None:
 
 @pytest.mark.parametrize(("seconds", "entries"), [(0.0, 1), (0.009, 1), (SHARED_SECONDS, 2), (0.011, 2)])
 def test_additions_share_an_entry_within_ten_milliseconds(seconds: float, entries: int) -> None:
-    window = SlidingWindow(MAX_EXACT + 1, counts_single=True)
+    window = window_of(MAX_EXACT + 1)
     window.add(0.0, 1)
     window.add(seconds, 1)
     assert window.entries == entries
@@ -154,7 +159,7 @@ def test_additions_share_an_entry_within_ten_milliseconds(seconds: float, entrie
 
 @pytest.mark.parametrize(("limit", "entries"), [(MAX_EXACT, 2), (MAX_EXACT + 1, 1)])
 def test_up_to_a_limit_each_addition_has_an_entry_of_its_own(limit: int, entries: int) -> None:
-    window = SlidingWindow(limit, counts_single=True)
+    window = window_of(limit)
     window.add(0.0, 1)
     window.add(0.0, 1)
     assert window.entries == entries
@@ -172,14 +177,14 @@ def test_the_longest_wait_of_several_limits_is_told() -> None:
 
 
 def test_a_window_of_millions_takes_the_memory_of_a_few_thousand_entries() -> None:
-    window = SlidingWindow(10**9, counts_single=True)
+    window = window_of(10**9)
     for number in range(90_000):
         window.add(number / 1000, 1)  # a thousand a second
     assert window.entries <= SECONDS / SHARED_SECONDS + 1
 
 
 def test_requests_that_are_taken_back_take_no_memory() -> None:
-    window = SlidingWindow(MAX_EXACT, counts_single=True)
+    window = window_of(MAX_EXACT)
     for number in range(100_000):
         first, second = window.add(number / 2000, 1), window.add(number / 2000, 1)
         window.take_back(first, 1)
@@ -189,7 +194,7 @@ def test_requests_that_are_taken_back_take_no_memory() -> None:
 
 
 def test_a_shared_entry_never_ceases_to_count_too_early() -> None:
-    window = SlidingWindow(MAX_EXACT + 1, counts_single=True)
+    window = window_of(MAX_EXACT + 1)
     window.add(0.0, MAX_EXACT)
     window.add(0.005, 1)
     assert window.wait(60.0, MAX_EXACT + 1) == pytest.approx(0.005)
@@ -197,7 +202,7 @@ def test_a_shared_entry_never_ceases_to_count_too_early() -> None:
 
 
 def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute() -> None:
-    window = SlidingWindow(1, counts_single=True)
+    window = window_of(1)
     window.add(10_000.0, 1)
     assert window.wait(500.0, 1) == SECONDS
     assert window.wait(560.0, 1) == 0
