@@ -11,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.clients.calendar_window import Changes, Reset, Total
-from mgw.clients.limits import LIMITS_BY_NAME, Limit, RowState
+from mgw.clients.limits import LIMITS_BY_NAME, Limit, RowState, Unit
 
 BUSY_SECONDS: Final = 2.0
 """How long the thread waits for somebody who holds the file."""
@@ -162,6 +162,7 @@ class LimitFile:
     """The file, for one process; every method may block."""
 
     path: str
+    connect: Callable[[str], sqlite3.Connection] = open_file
     process: str = field(default_factory=lambda: token_hex(8))
     """Names this process in the file; no other one ever has this name."""
     _connection: sqlite3.Connection | None = None
@@ -263,7 +264,7 @@ class LimitFile:
             self._lock = os.open(self._lock_path(self.process), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if self._connection is None:
-            self._connection = open_file(self.path)
+            self._connection = self.connect(self.path)
         return self._connection
 
     def _lock_path(self, process: str) -> str:
@@ -347,7 +348,9 @@ def _find(connection: sqlite3.Connection, found: dict[Total, Found], total: Tota
     if row is None:
         place = place_of(total)
         used, warned, resets = connection.execute(_READ, place).fetchone() or (0, 0, 0)
-        held = connection.execute(_READ_HELD, place).fetchone()[0] if total.row.is_reserved else 0
+        held = (
+            0 if total.row.limit.unit is Unit.REQUEST else connection.execute(_READ_HELD, place).fetchone()[0]
+        )
         found[total] = row = Found(used, held, warned, resets)
     return row
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from sqlite3 import Connection
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -30,7 +31,7 @@ from mgw.clients.calendar_window import (
 from mgw.clients.limits import Allowance, RowState
 from mgw.clients.period import Period
 from mgw.config.file_faults import shown_path
-from mgw.identity.limit_file import Batch, LimitFile, Sum, Written
+from mgw.identity.limit_file import Batch, LimitFile, Sum, Written, open_file
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 
@@ -74,6 +75,8 @@ class LimitStore:
     path: str
     runner: SerialRunner
     clock: IReactorTime
+    connect: Callable[[str], Connection] = open_file
+    """Opens the file."""
     is_up: bool = True
     """Whether what is counted is in the file when a request goes on."""
     _totals: WeakValueDictionary[tuple[str, str, bool, str], Total] = field(
@@ -101,7 +104,7 @@ class LimitStore:
     _reports: RateLimitedLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._file = LimitFile(self.path)
+        self._file = LimitFile(self.path, self.connect)
         self._reports = RateLimitedLog(self.clock)
 
     def find(self, row: Allowance, period: Period) -> Total:
