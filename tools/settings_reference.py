@@ -34,7 +34,13 @@ _BY_FAMILY: Final = MappingProxyType(
 """Mappings by family; the page explains the neutral spellings once."""
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 _LITERAL: Final = re.compile(r"\b(?:true|false)\b|urn:")
-_DESCRIBED_ELSEWHERE: Final = frozenset({("providers", "timeouts")})
+_DESCRIBED_ELSEWHERE: Final = frozenset(
+    {
+        ("providers", "timeouts"),
+        ("edge_auth", "keys", "limits"),
+        ("edge_auth", "groups", "limits"),
+    }
+)
 """Blocks of which the page says where else their settings are described."""
 
 _Path = tuple[str, ...]

@@ -15,7 +15,8 @@ from math import ceil, isinf
 from msgspec import Struct
 
 from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit, limits_of
-from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
+from mgw.config.edge_auth import EdgeAuthSettings, digest_of
+from mgw.config.key_settings import NamedKeySettings
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
 
@@ -134,7 +135,7 @@ def clients_of(settings: EdgeAuthSettings, counts: Counts | None = None) -> list
 def _named(key: NamedKeySettings, counts: Counts | None) -> Client:
     assert key.sha256 is not None, "a named key was given its digest"
     fits = None if key.models is None else _matcher(key.models)
-    limits = limits_of(key.name, key.limits)
+    limits = limits_of(key.name, key.older_limits)
     digest = bytes.fromhex(key.sha256.reveal())
     counted_by = counts if limits else None
     return Client(key.name, digest, key.key is not None, fits, limits, counted_by)

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.config.cloud_advice import cloud_advice
-from mgw.config.edge_auth import NamedKeySettings
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.near_names import near_name
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider

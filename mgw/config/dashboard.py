@@ -6,6 +6,7 @@ then starts without it, and says so.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from mgw import DISTRIBUTION
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import OnOff, Variable, WrittenKey
+from mgw.config.groups import GroupName, check_group_names
 from mgw.config.settings_base import NotInFile, Omittable, Settings, UniqueList, setting
 from mgw.nouns.secret import Secret
 
@@ -35,13 +37,18 @@ class DashboardSettings(Settings):
     keys: UniqueList[WrittenKey] = setting(
         "Keys that open only the dashboard",
         "Without any, the dashboard can be opened with the keys of ``edge_auth`` that have neither "
-        "``models`` nor limits if edge auth is on; without such keys, it is available only from "
-        "the same machine.",
+        "``models`` nor limits, and are in no group that has, if edge auth is on; without such keys, it "
+        "is available only from the same machine.",
         default=(),
     )
     """The keys, those of the environment included."""
     keys_env: Omittable[Variable] = setting(
         "Environment variable that contains more keys, separated by commas or white space"
+    )
+    groups: UniqueList[GroupName] = setting(
+        "Groups whose clients may use the dashboard with their gateway keys",
+        "If it is set, no other key of ``edge_auth`` opens the dashboard.",
+        default=(),
     )
     try_it: Omittable[OnOff] = setting(
         "Whether the dashboard has a page that sends a request to a model",
@@ -63,8 +70,14 @@ class DashboardSettings(Settings):
         return self.missing if self.enabled else OFF
 
 
-def settle_dashboard(dashboard: DashboardSettings, context: LoadContext) -> DashboardSettings:
-    """Fill in the keys of the environment, and what keeps the dashboard from being served."""
+def settle_dashboard(
+    dashboard: DashboardSettings, groups: Collection[str], context: LoadContext
+) -> DashboardSettings:
+    """Fill in the keys of the environment, and what keeps the dashboard from being served.
+
+    :param groups: the names of all groups of clients.
+    """
+    check_group_names(dashboard.groups, ("dashboard", "groups"), groups, context.report)
     keys: tuple[Secret, ...] = dashboard.keys
     if dashboard.keys_env is not None:
         keys += context.keys_from(dashboard.keys_env, ("dashboard", "keys_env"))

@@ -1,4 +1,4 @@
-"""The gateway keys: strings, or mappings with a name and permissions.
+"""Who may use the gateway: gateway keys, as strings or as mappings with a name, and groups of clients.
 
 Source: contract 3.22 to 3.25.  Of a named key the file may hold no more than the digest; a key that is known
 gets its digest here, so that whoever compares keys needs nothing else.
@@ -6,140 +6,40 @@ gets its digest here, so that whoever compares keys needs nothing else.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from typing import Annotated, Final
 
-from pydantic import ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic import GetJsonSchemaHandler
 from pydantic.annotated_handlers import GetCoreSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from mgw.config.checks import KEY, checked_key, text_like
+from mgw.config.checks import KEY, checked_key
 from mgw.config.environment import LoadContext
-from mgw.config.field_types import ModelPattern, NamedKey, OnOff, Variable
-from mgw.config.problems import LIMITS_OF_KEYS, Path
-from mgw.config.quoting import quote
+from mgw.config.field_types import AbsolutePath, AnswerTokens, OnOff, Variable
+from mgw.config.groups import GroupSettings, check_groups
+from mgw.config.key_settings import NamedKeySettings, check_key
+from mgw.config.limit_rows import LimitRowSettings, check_limit_rows
+from mgw.config.problems import Path
 from mgw.config.settings_base import (
-    Documentation,
+    EmptyIfNull,
     ListOf,
-    NotInFile,
     Omittable,
     Settings,
-    UniqueList,
-    check_with,
-    expect,
-    parse_with,
     setting,
     wrong_type,
     wrong_value,
 )
+from mgw.config.time_zones import DEFAULT_ZONE, TimeZone
 from mgw.nouns.secret import Secret
 
 _KEYS: Final[Path] = ("edge_auth", "keys")
+_LIMITS: Final[Path] = ("edge_auth", "limits")
 _ONE_OF: Final = ("key", "key_env", "sha256")
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{64}")
 _INSTEAD: Final = "to read the key from the environment, name its variable in keys_env"
-_LABELS: Final = frozenset({"none", "other"})
-"""What metrics say of requests without a named key."""
-
-
-def _checked_name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise ValueError(
-            "expected a name of at most 64 letters, digits, '.', '_' and '-' that does not begin with '.' "
-            f"or '-', found {quote(text)}"
-        )
-    if text in _LABELS:
-        raise ValueError(f"expected another name: metrics use {text} for requests without a named key")
-    return text
-
-
-def _digest(text: str) -> Secret:
-    if not _DIGEST.fullmatch(text):
-        raise ValueError(
-            "expected the 64 hex digits of the key's SHA-256 (of the key alone, without a line break)"
-        )
-    return Secret(text.lower())
-
-
-ClientName = Annotated[
-    str,
-    expect("the name of the key (in quotes if YAML would read it as a number)"),
-    check_with(_checked_name),
-    WithJsonSchema(text_like(_NAME.pattern) | {"not": {"enum": sorted(_LABELS)}}),
-]
-Digest = Annotated[
-    Secret,
-    parse_with(_digest, "the 64 hex digits of the key's SHA-256, in quotes", Secret),
-    WithJsonSchema(text_like(_DIGEST.pattern)),
-]
-Limit = Annotated[int, Field(gt=0, le=2**53), expect("a whole number above 0")]
-
-
-class NamedKeySettings(Settings):
-    """A key with a name, and what it may be used for."""
-
-    model_config = ConfigDict(json_schema_extra={"required": ["name"]})
-
-    position: NotInFile[int] = 0
-    """The key's position in the list of the file."""
-    name: ClientName = Field(
-        default=None,
-        validate_default=True,
-        json_schema_extra=Documentation(
-            "Name of the person or program that has the key",
-            "It is the ``client`` of usage events and metrics. Names are unique and have at most 64 "
-            "letters, digits, ``.``, ``_`` and ``-``.",
-        ),
-    )
-    key: Omittable[NamedKey] = setting(
-        "The key itself", "Exactly one of ``key``, ``key_env`` and ``sha256`` is required."
-    )
-    key_env: Omittable[Variable] = setting("Environment variable that contains the key")
-    sha256: Omittable[Digest] = setting(
-        "SHA-256 of the key as 64 hex digits, so that the file does not contain the key",
-        "Only for long random keys: short ones can be found from their digest. The log hides such "
-        "a key from its first use on.",
-    )
-    models: Omittable[UniqueList[ModelPattern]] = setting(
-        "Patterns for the models that the key may use",
-        "A model is allowed if a pattern matches its name in the request or the "
-        "``<provider>/<model>`` that it stands for. Requests for any other model return 404, and "
-        "model lists do not contain it. ``*`` matches any characters, ``?`` one character, "
-        "``[...]`` one of these. Case does not matter. An empty list allows no model. ``mgw "
-        "check`` warns about patterns that can match no model.",
-        shown="all models",
-    )
-    requests_per_minute: Omittable[Limit] = setting(
-        "Maximum number of requests in any 60 seconds",
-        "Beyond it, clients get 429 with ``Retry-After``. Requests that the gateway rejects do not count.",
-        shown="no limit",
-    )
-    tokens_per_minute: Omittable[Limit] = setting(
-        "Number of tokens (input and output) in any 60 seconds beyond which requests are rejected",
-        "Tokens count when they are known, at the end of a request, so requests in progress may "
-        "exceed the limit.",
-        shown="no limit",
-    )
-    max_in_flight: Omittable[Limit] = setting(
-        "Maximum number of concurrent requests; a realtime session counts as one",
-        "Beyond it, clients get 429 with ``Retry-After: 1``.",
-        shown="no limit",
-    )
-
-    @property
-    def limits(self) -> Mapping[str, int]:
-        """The limits on how much it may be used, by the names of their settings."""
-        found = {name: getattr(self, name) for name in LIMITS_OF_KEYS}
-        return {name: most for name, most in found.items() if most is not None}
-
-    @property
-    def is_restricted(self) -> bool:
-        """Whether it may do less than a key without a name: a limit, or only some models."""
-        return self.models is not None or bool(self.limits)
+GATEWAY: Final = "gateway"
+"""The name of the whole gateway where it has limits."""
 
 
 def _text_or_mapping(value: object, mapping: Callable[[object], object]) -> object:
@@ -190,6 +90,43 @@ class EdgeAuthSettings(Settings):
     keys_env: Omittable[Variable] = setting(
         "Environment variable that contains more keys, separated by commas or white space"
     )
+    keys_dir: Omittable[AbsolutePath] = setting(
+        "Directory of files, each of which is a named key",
+        "A file ``NAME.yaml`` contains ``sha256`` and, if needed, other settings of ``edge_auth.keys``, but "
+        "neither ``name`` nor the key itself. Changes take effect without a reload.",
+    )
+    timezone: TimeZone = setting(
+        "Time zone in which the days, weeks and months of limits begin",
+        "A name of the IANA time zone database such as ``Europe/Berlin``.",
+        default=DEFAULT_ZONE,
+        shown=f"``{DEFAULT_ZONE}``",
+    )
+    limits: ListOf[LimitRowSettings] = setting(
+        "Limits on what all clients use together, or with ``each``, separately",
+        "A request is rejected unless every row that applies to its client has room: those of its key, of "
+        "its groups and of the gateway. A list must not have two rows that count the same over the same "
+        "time, with the same ``each`` and ``action``.",
+        default=(),
+    )
+    groups: EmptyIfNull[dict[str, EmptyIfNull[GroupSettings]]] = setting(
+        "Groups of clients by name", "Names look like those of keys.", default={}
+    )
+    cut_revoked: OnOff = setting(
+        "Whether requests in progress end when their key expires, is disabled or is removed",
+        "If not, they may finish.",
+        default=False,
+    )
+    estimate_untold: OnOff = setting(
+        "Whether tokens are estimated if a provider does not report them",
+        "Only for clients with limits on tokens or money, which responses without usage would evade.",
+        default=True,
+    )
+    reserve_output_tokens: AnswerTokens = setting(
+        "Maximum number of output tokens that an estimate assumes before a request is sent",
+        "It applies to limits on money and to limits on tokens with ``count: before``, and takes the place "
+        "of a limit that the request does not state.",
+        default=4096,
+    )
 
     @property
     def named(self) -> tuple[NamedKeySettings, ...]:
@@ -207,10 +144,32 @@ class EdgeAuthSettings(Settings):
         return [key.sha256 for key in self.named if key.sha256 is not None]
 
     @property
+    def all_limits(self) -> Iterator[tuple[Path, LimitRowSettings]]:
+        """Every row of limits, with the path of its setting."""
+        for position, row in enumerate(self.limits):
+            yield (*_LIMITS, position), row
+        for name, group in self.groups.items():
+            for position, row in enumerate(group.limits):
+                yield ("edge_auth", "groups", name, "limits", position), row
+        for key in self.named:
+            for position, row in enumerate(key.limits):
+                yield (*_KEYS, key.position, "limits", position), row
+
+    def may_do_anything(self, key: Secret | NamedKeySettings) -> bool:
+        """Whether neither a key nor a group that it is in has ``models`` or limits."""
+        if isinstance(key, Secret):
+            return True
+        groups = [self.groups[name] for name in key.groups if name in self.groups]
+        return not key.is_restricted and all(group.models is None and not group.limits for group in groups)
+
+    @property
     def unrestricted(self) -> EdgeAuthSettings:
-        """The same without the keys that have ``models`` or limits."""
-        kept = [key for key in self.keys if isinstance(key, Secret) or not key.is_restricted]
-        return self.model_copy(update={"keys": tuple(kept)})
+        """The same without the keys that may do less than others."""
+        return self.keys_that(self.may_do_anything)
+
+    def keys_that(self, fit: Callable[[Secret | NamedKeySettings], bool]) -> EdgeAuthSettings:
+        """Return the same with those keys alone that fit."""
+        return self.model_copy(update={"keys": tuple(filter(fit, self.keys))})
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -226,6 +185,7 @@ def digest_of(key: Secret) -> str:
 
 def settle_edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeAuthSettings:
     """Fill in the keys of the environment and the digests of named ones, and note what does not fit."""
+    _check_rules(edge_auth, context)
     report, by_name = context.report, ("edge_auth", "keys_env")
     keys: list[Secret | NamedKeySettings] = []
     for position, key in enumerate(edge_auth.keys):
@@ -238,12 +198,36 @@ def settle_edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeA
         if any(Secret(digest_of(key)) in named for key in more):
             report.add(by_name, "one of these keys is also a named key in edge_auth.keys: keep only one")
         keys += more
-    excused = report.has_problem_below(_KEYS) or report.has_problem_below(by_name)
+    places = (_KEYS, by_name, ("edge_auth", "keys_dir"))
+    excused = edge_auth.keys_dir is not None or any(map(report.has_problem_below, places))
     if edge_auth.enabled and not keys and not excused:
-        report.add(("edge_auth", "enabled"), "edge auth requires a key: set edge_auth.keys or keys_env")
+        report.add(
+            ("edge_auth", "enabled"), "edge auth requires a key: set edge_auth.keys, keys_env or keys_dir"
+        )
     texts = dict.fromkeys(key for key in keys if isinstance(key, Secret))
     kept = [key for key in keys if isinstance(key, NamedKeySettings)]
     return edge_auth.model_copy(update={"keys": (*texts, *kept)})
+
+
+def _check_rules(edge_auth: EdgeAuthSettings, context: LoadContext) -> None:
+    """Note what is wrong with groups, limits, and what named keys may do."""
+    report = context.report
+    check_groups(edge_auth.groups, report)
+    check_limit_rows(edge_auth.limits, _LIMITS, report)
+    for position, key in enumerate(edge_auth.keys):
+        if isinstance(key, NamedKeySettings):
+            path = (*_KEYS, position)
+            check_key(key, path, edge_auth.groups, report)
+            if key.name == GATEWAY and edge_auth.limits:
+                what = f"limits of the gateway are shown under the name {GATEWAY}"
+                report.add((*path, "name"), f"expected another name: {what}")
+
+
+def check_budgets(edge_auth: EdgeAuthSettings, context: LoadContext) -> None:
+    """Note each limit on money, where there are no prices."""
+    for path, row in edge_auth.all_limits:
+        if row.usd is not None:
+            context.report.add((*path, "usd"), "requires prices: set prices.file or prices.rows")
 
 
 def _settle_named(key: NamedKeySettings, path: Path, context: LoadContext) -> NamedKeySettings:

@@ -152,3 +152,8 @@ def refresh_tokens_below(environ: Mapping[str, str]) -> str:
 def spool_below(environ: Mapping[str, str]) -> str:
     """Return the default of ``spool.dir``."""
     return posixpath.join(state_directory(environ), "spool")
+
+
+def limit_store_below(environ: Mapping[str, str]) -> str:
+    """Return the default of ``limit_store``."""
+    return posixpath.join(state_directory(environ), "limits.db")

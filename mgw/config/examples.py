@@ -19,6 +19,12 @@ _HEADERS: Final = "{X-Team: blue}"
 _REDIS: Final = "{url_env: REDIS_URL}"
 _CHAT_AND_IMAGES: Final = "{text: true, image_gen: true}"
 _NAMED_KEY: Final = "{name: alice, key_env: ALICE_KEY}"
+_GROUP: Final = '{models: ["claude-*"], tags: {team: nlp}}'
+_LIMIT: Final = "{tokens: 2000000, per: day}"
+_SHARES: Final = "[0.5, 0.8]"
+_TAGS: Final = "{team: nlp}"
+_GROUP_NAMES: Final = "[research]"
+_PREVIOUS: Final = f"{{sha256: '{'0' * 64}', expires: 2027-03-31}}"
 _PATTERNS: Final = '["claude-*", "gpt-5*"]'
 _ORIGINS: Final = '["https://app.example.com"]'
 _STATUSES: Final = "[429, 503]"
@@ -34,6 +40,14 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("dashboard",): "{keys_env: MGW_DASHBOARD_KEYS}",
         ("defaults",): "{openai_dialect: main}",
         ("edge_auth",): "{enabled: true, keys_env: MGW_EDGE_KEYS}",
+        ("edge_auth", "groups"): f"{{research: {_GROUP}}}",
+        ("edge_auth", "groups", ANY): _GROUP,
+        ("edge_auth", "groups", ANY, "limits", ANY): _LIMIT,
+        ("edge_auth", "groups", ANY, "tags"): _TAGS,
+        ("edge_auth", "keys", ANY, "limits", ANY): _LIMIT,
+        ("edge_auth", "keys", ANY, "previous"): _PREVIOUS,
+        ("edge_auth", "keys", ANY, "tags"): _TAGS,
+        ("edge_auth", "limits", ANY): _LIMIT,
         ("fleet",): f"{{redis: {_REDIS}}}",
         ("fleet", "redis"): _REDIS,
         ("health_checks",): "{enabled: true}",
@@ -82,8 +96,17 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("caching", "auto_breakpoints", "targets"): "[system, tools]",
         ("cors", "origins"): _ORIGINS,
         ("dashboard", "keys"): '["mgw-a-long-random-key"]',
+        ("dashboard", "groups"): _GROUP_NAMES,
+        ("edge_auth", "groups", ANY, "limits"): f"[{_LIMIT}]",
+        ("edge_auth", "groups", ANY, "limits", ANY, "warn"): _SHARES,
+        ("edge_auth", "groups", ANY, "models"): _PATTERNS,
         ("edge_auth", "keys"): f"[{_NAMED_KEY}]",
+        ("edge_auth", "keys", ANY, "groups"): _GROUP_NAMES,
+        ("edge_auth", "keys", ANY, "limits"): f"[{_LIMIT}]",
+        ("edge_auth", "keys", ANY, "limits", ANY, "warn"): _SHARES,
         ("edge_auth", "keys", ANY, "models"): _PATTERNS,
+        ("edge_auth", "limits"): f"[{_LIMIT}]",
+        ("edge_auth", "limits", ANY, "warn"): _SHARES,
         ("prices", "rows"): f"[{_PRICE}]",
         ("providers", ANY, "betas"): '["context-*"]',
         ("providers", ANY, "extra_fields"): "[top_k]",

@@ -13,13 +13,14 @@ from mgw.config.aws_hosts import regional_address
 from mgw.config.aws_settings import REGION_VARIABLES, AwsSettings
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.dashboard import settle_dashboard
-from mgw.config.edge_auth import settle_edge_auth
+from mgw.config.edge_auth import check_budgets, settle_edge_auth
 from mgw.config.environment import (
     CERT_VARIABLE,
     KEY_VARIABLE,
     LISTEN_VARIABLE,
     LoadContext,
     credential_store_below,
+    limit_store_below,
     spool_below,
 )
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
@@ -48,7 +49,7 @@ BlockT = TypeVar("BlockT", bound=Settings)
 _VOICES: Final = MappingProxyType(
     {spelling: family for spelling, family in FAMILY_SPELLINGS.items() if family in SPEAKING}
 )
-OF_CHAT: Final = ("stream_usage", "max_tokens_field")
+OF_CHAT: Final = ("stream_usage", "meter_streams", "max_tokens_field")
 """Settings of OpenAI's wire alone."""
 
 
@@ -58,13 +59,14 @@ def normalize(config: Config, context: LoadContext) -> Config:
     :raises ConfigError: with all that is wrong, what the report held before included.
     """
     listen = _listen(config.listen, context)
+    edge_auth = settle_edge_auth(config.edge_auth, context)
     found = {
         "listen": listen,
         "providers": _providers(config, context),
         "defaults": _defaults(config.defaults, context),
         "aliases": _aliases(config.aliases, context),
-        "edge_auth": settle_edge_auth(config.edge_auth, context),
-        "dashboard": settle_dashboard(config.dashboard, context),
+        "edge_auth": edge_auth,
+        "dashboard": settle_dashboard(config.dashboard, config.edge_auth.groups, context),
         "routes": _routes(config.routes, context),
         "hooks": settle_hooks(config.hooks, context),
         "fleet": settle_fleet(config.fleet, context),
@@ -73,9 +75,12 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "translation": _translation(config.translation, context),
         "profiles": _profiles(config.profiles, context),
         "credential_store": _credential_store(config, context),
+        "limit_store": _limit_store(config, context),
     }
     if config.prices is not None:
         check_prices(config.prices, context)
+    elif not context.report.has_problem_below(("prices",)):
+        check_budgets(edge_auth, context)
     context.report.raise_if_any()
     return config.model_copy(update=found)
 
@@ -89,6 +94,11 @@ def _spool(spool: SpoolSettings, context: LoadContext) -> SpoolSettings:
 def _credential_store(config: Config, context: LoadContext) -> str:
     stated = "credential_store" in set_keys(config)
     return config.credential_store if stated else credential_store_below(context.environ)
+
+
+def _limit_store(config: Config, context: LoadContext) -> str:
+    stated = "limit_store" in set_keys(config)
+    return config.limit_store if stated else limit_store_below(context.environ)
 
 
 def _profiles(
@@ -203,7 +213,8 @@ def _tls(tls: TlsSettings | None, listen: Listen | EndpointText, context: LoadCo
                 context.report.add(("tls", half), f"missing, TLS requires both files: set it or {variable}")
     if not cert_file or not key_file:
         return None
-    return TlsSettings.model_construct(cert_file=cert_file, key_file=key_file)
+    client_ca = None if tls is None else tls.client_ca
+    return TlsSettings.model_construct(cert_file=cert_file, key_file=key_file, client_ca=client_ca)
 
 
 def _translation(translation: TranslationSettings, context: LoadContext) -> TranslationSettings:

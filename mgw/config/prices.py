@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.environment import LoadContext
-from mgw.config.field_types import ModelPattern, Name, Text
+from mgw.config.field_types import ModelPattern, Name, OneOf, Text
 from mgw.config.problems import Path
 from mgw.config.settings_base import Documentation, ListOf, Omittable, Settings, set_keys, setting, wrong_type
 
@@ -80,6 +81,16 @@ class PriceFile(Settings):
     rows: ListOf[PriceRowSettings] | None = setting("The rows; the first one that fits a model counts")
 
 
+class Unpriced(StrEnum):
+    """What happens to requests whose cost nobody can know, of clients under a limit on money."""
+
+    REFUSE = "refuse"
+    ALLOW = "allow"
+
+
+UnpricedName = Annotated[Unpriced, OneOf()]
+
+
 class PricesSettings(Settings):
     """Prices of models, for ``cost_usd`` in usage events."""
 
@@ -91,6 +102,12 @@ class PricesSettings(Settings):
     )
     rows: ListOf[PriceRowSettings] = setting(
         "Prices by model; the first row that matches the model and the provider applies", default=()
+    )
+    unpriced: UnpricedName = setting(
+        "What happens to requests of clients under a limit on ``usd`` whose cost cannot be known",
+        "``refuse``: requests for a model without a price, and requests that start work whose cost no "
+        "response reports, get a 403. ``allow``: they cost what the response says, or nothing.",
+        default=Unpriced.REFUSE,
     )
 
 

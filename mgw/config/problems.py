@@ -71,8 +71,16 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
 LIMITS_OF_KEYS: Final = ("requests_per_minute", "tokens_per_minute", "max_in_flight")
 """The limits of a named key: each is a setting of its own, and a row of :mod:`mgw.clients.limits`."""
 
-OF_NAMED_KEYS: Final = frozenset({"name", "key", "key_env", "sha256", "models", *LIMITS_OF_KEYS})
-"""Settings below the secret place of edge keys; any other word there may be a key."""
+OF_NAMED_KEYS: Final = frozenset(
+    {
+        *("name", "key", "key_env", "sha256", "models", *LIMITS_OF_KEYS),
+        *("groups", "limits", "tags", "expires", "priority", "disabled", "previous"),
+    }
+)
+OF_LIMIT_ROWS: Final = frozenset(
+    {"requests", "tokens", "usd", "in_flight", "per", "count", "each", "action", "warn"}
+)
+"""Settings below the secret place of edge keys, as those of keys; any other word there may be a key."""
 
 _NEEDS_NO_QUOTES: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
@@ -103,7 +111,7 @@ def dotted_path(path: Path, *, names_setting: bool = False) -> str:
 
 
 def _is_secret(part: str | int) -> bool:
-    return isinstance(part, str) and part not in OF_NAMED_KEYS
+    return isinstance(part, str) and part not in OF_NAMED_KEYS and part not in OF_LIMIT_ROWS
 
 
 def _component(part: str | int) -> str:

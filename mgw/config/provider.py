@@ -227,6 +227,13 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
         f"Only for {_kinds(of_chat)}.",
         default=True,
     )
+    meter_streams: OnOff = setting(
+        "Whether chat streams that pass through ask the provider for usage as well",
+        "Requests without ``stream_options.include_usage`` get it, and the chunk that the provider adds is "
+        "removed from the response. Otherwise, the usage events of such streams have no token counts. Only "
+        f"for {_kinds(of_chat)}.",
+        default=False,
+    )
     own_max_tokens_field: Omittable[MaxTokensFieldName] = setting(
         "Name of the field that limits the output in translated chat requests",
         "Only for these kinds.",

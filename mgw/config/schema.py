@@ -21,7 +21,10 @@ from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, forms, keys_of
 from mgw.config.aws_settings import KEYS, PAIR, SECRET_KEYS
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
+from mgw.config.groups import HOLDER_NAME
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
+from mgw.config.limit_rows import AMOUNTS as LIMIT_AMOUNTS
+from mgw.config.limit_rows import Per
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, URN, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import VERTEX, has_no_address
@@ -54,6 +57,7 @@ def schema_text() -> str:
         "propertyNames": PROVIDER_NAME,
     } | providers["anyOf"][0]
     _names(settings["aliases"], NAME)
+    _names(schema["$defs"]["EdgeAuthSettings"]["properties"]["groups"], HOLDER_NAME)
     _names(schema["$defs"]["HeadersSettings"]["properties"]["set"], HEADER_NAME)
     oauth = schema["$defs"]["OAuthSettings"]["properties"]
     _names(oauth["extra"], {"not": {"enum": sorted(RESERVED_FIELDS)}})
@@ -330,6 +334,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 "then": {
                     "anyOf": [
                         {"required": ["keys_env"]},
+                        {"required": ["keys_dir"]},
                         {"properties": {"keys": {"minItems": 1}}, "required": ["keys"]},
                     ]
                 },
@@ -337,6 +342,16 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
         ],
         "NamedKeySettings": [
             {"oneOf": [{"required": [key]} for key in ("key", "key_env", "sha256")]},
+            {"properties": {"limits": {"items": {"properties": {"each": {"const": False}}}}}},
+        ],
+        "LimitRowSettings": [
+            {"oneOf": [{"required": [key]} for key in LIMIT_AMOUNTS]},
+            {"if": {"required": ["in_flight"]}, "then": _has_none(["per"]), "else": {"required": ["per"]}},
+            {
+                "if": {"required": ["usd"]},
+                "then": {"properties": {"per": {"not": {"const": Per.MINUTE}}}},
+            },
+            {"if": {"required": ["count"]}, "then": {"required": ["tokens"]}},
         ],
         "OAuthSettings": [
             _none_of_all(_in_a_form(name)) for name in ("client_id", "client_secret", "refresh_token")

@@ -15,6 +15,7 @@ from mgw.config.environment import (
     KEY_VARIABLE,
     LISTEN_VARIABLE,
     credential_store_below,
+    limit_store_below,
     spool_below,
 )
 from mgw.config.field_types import (
@@ -70,6 +71,11 @@ class TlsSettings(Settings):
     )
     key_file: Text = required(
         "PEM file with the private key of the certificate, without a passphrase", variable=KEY_VARIABLE
+    )
+    client_ca: Omittable[Text] = setting(
+        "PEM file with the authorities whose client certificates are accepted",
+        "If it is set, only clients with such a certificate can connect, whatever the path. The file is read "
+        "again on a reload, as the certificate is. The certificate does not replace a gateway key.",
     )
 
 
@@ -208,6 +214,12 @@ class Config(Settings):
     tls: TlsSettings | None = setting("HTTPS on the listener")
     edge_auth: EmptyIfNull[EdgeAuthSettings] = setting(
         "Who may use the gateway", default=defaults_of(EdgeAuthSettings)
+    )
+    limit_store: AbsolutePath = setting(
+        "File that stores what has been used of limits per day and longer (SQLite)",
+        "The state directory is described under ``spool.dir``.",
+        default=limit_store_below({}),
+        shown="``limits.db`` in the state directory",
     )
     dashboard: EmptyIfNull[DashboardSettings] = setting(
         "The dashboard for operators, at ``/ui`` and ``/v1/dashboard``",

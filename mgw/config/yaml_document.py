@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 import yaml
 
@@ -20,6 +20,19 @@ MAX_CHARACTERS: Final = 1024 * 1024
 MAX_VALUES: Final = 100_000
 """Texts, numbers, lists and mappings in a file; what an alias of YAML stands for counts with each use."""
 MAX_DEPTH: Final = 32
+
+
+class WrittenFloat(float):
+    """A number that a file states with a point, and its text: a float may not be able to hold all of it."""
+
+    written: str
+
+    def __new__(cls, number: float, written: str) -> Self:
+        """Keep both."""
+        made = super().__new__(cls, number)
+        made.written = written
+        return made
+
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 """What a file can say."""
@@ -215,7 +228,7 @@ def _typed_value(node: yaml.ScalarNode) -> bool | int | float | None:
         case "int":
             return int(constructor.construct_yaml_int(node))
         case "float":
-            return float(constructor.construct_yaml_float(node))
+            return WrittenFloat(constructor.construct_yaml_float(node), text)
     raise ValueError(text)
 
 

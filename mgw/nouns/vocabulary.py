@@ -164,6 +164,13 @@ class CallIds(StrEnum):
     """Nine letters and digits, as Mistral's chat templates demand."""
 
 
+class Priority(StrEnum):
+    """How urgent the requests of a client are, where requests wait; the most urgent first."""
+
+    INTERACTIVE = "interactive"
+    BATCH = "batch"
+
+
 class ThroughResponses(StrEnum):
     """When a request of another family's client reaches an OpenAI model through Responses (contract 11.9)."""
 

@@ -28,6 +28,7 @@ ENVIRON: Final = dict.fromkeys(
 NAMES: Final[dict[Path, str]] = {
     ("providers", ANY): "main",
     ("profiles", ANY): "example",
+    ("edge_auth", "groups", ANY): "research",
     ("translation", "voices", ANY): "gemini",
 }
 BESIDE: Final[dict[Path, dict[str, Any]]] = {
@@ -38,7 +39,10 @@ BESIDE: Final[dict[Path, dict[str, Any]]] = {
     ("providers", ANY, "oauth"): {"auth": "oauth2"},
     ("providers", ANY, "oauth", "extra"): {},
     ("providers", ANY, "pool"): {"auth": "oauth2"},
-    ("edge_auth", "keys", ANY, "models"): {"name": "alice", "key": "a-long-key"},
+    **{
+        (*above, "limits", ANY, "warn"): {"requests": 5, "per": "day"}
+        for above in (("edge_auth",), ("edge_auth", "groups", ANY), ("edge_auth", "keys", ANY))
+    },
     ("translation", "models", ANY, "efforts"): {"match": "a", "family": "openai"},
     ("translation", "models", ANY, "responses_efforts"): {"match": "a", "family": "openai"},
     ("hooks", "otlp", "headers"): {"endpoint": "http://127.0.0.1:4318"},
@@ -76,6 +80,7 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
     tree: dict[str, Any] = {
         "providers": {"main": {"kind": "openai", "api_key": "a-long-key"}},
         "profiles": {"example": {"file": "/etc/mgw/example.yaml"}},
+        "edge_auth": {"groups": {"research": {}}},
     }
     node: Any = tree
     for depth, step in enumerate(path[:-1], 1):
@@ -86,10 +91,10 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
             continue
         key = NAMES.get(here, str(step))
         following = path[depth]
-        nothing: Any = [] if following == ANY and here not in (("providers",), ("profiles",)) else {}
-        if here == ("translation", "voices"):
-            nothing = {}
+        nothing: Any = [] if following == ANY and (*here, ANY) not in NAMES else {}
         node = node.setdefault(key, nothing)
+    if path[:3] == ("edge_auth", "keys", ANY) and len(path) > 3:
+        tree["edge_auth"]["keys"][0].update(name="alice", key="a-long-key")
     if isinstance(node, list):
         node.append(value)
         return tree

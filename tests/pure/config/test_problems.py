@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.edge_auth import NamedKeySettings
+from mgw.config.key_settings import NamedKeySettings, PreviousKeySettings
+from mgw.config.limit_rows import LimitRowSettings
 from mgw.config.load import parse
 from mgw.config.problems import (
+    OF_LIMIT_ROWS,
     OF_NAMED_KEYS,
     ConfigError,
     Problem,
@@ -22,6 +24,8 @@ ONE = "providers: {main: {kind: openai}}\n"
 
 def test_every_setting_of_a_named_key_is_known_so_that_its_limits_hold_and_messages_name_it() -> None:
     assert set(file_settings(NamedKeySettings)) == OF_NAMED_KEYS, "a limit belongs in LIMITS_OF_KEYS"
+    assert set(file_settings(LimitRowSettings)) == OF_LIMIT_ROWS
+    assert set(file_settings(PreviousKeySettings)) <= OF_NAMED_KEYS
 
 
 def problems_of(text: str, **environ: str) -> tuple[Problem, ...]:

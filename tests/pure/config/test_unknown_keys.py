@@ -14,7 +14,6 @@ from mgw.config.unknown_keys import LITELLM, MOST_LISTED, places_of
 from tests.support.known_keys import fill_in_keys
 
 ONE = "providers: {main: {kind: openai}}\n"
-OF_KEYS = fill_in_keys("{keys of edge_auth.keys.0}")
 
 
 def said_of(text: str) -> list[str]:
@@ -28,11 +27,11 @@ def said_of(text: str) -> list[str]:
     [
         (
             "edge_auth: {keys: [{name: a, key: k, rpm: 5}]}",
-            f"edge_auth.keys.0.rpm: unknown key, did you mean requests_per_minute? (allowed: {OF_KEYS})",
+            "edge_auth.keys.0.rpm: unknown key, did you mean requests_per_minute?",
         ),
         (
             "edge_auth: {keys: [{name: a, key: k, model: []}]}",
-            f"edge_auth.keys.0.model: unknown key, did you mean models? (allowed: {OF_KEYS})",
+            "edge_auth.keys.0.model: unknown key, did you mean models?",
         ),
         (
             "hooks: {file: {}}",
