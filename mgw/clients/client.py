@@ -1,4 +1,4 @@
-"""A client with a gateway key: its name, its models, its limits.
+"""A client with a gateway key: its name, its groups, its models, its limits, and until when its key is valid.
 
 The clients of a configuration are made with it.  What they have used outlives it: :class:`ClientRegistry`
 belongs to the process and keeps the counts by the names of the keys.
@@ -7,22 +7,30 @@ belongs to the process and keeps the counts by the names of the keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from fnmatch import translate
 from functools import lru_cache
-from math import ceil, isinf
+from typing import Final
 
 from msgspec import Struct
 
-from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit, limits_of
+from mgw.clients.client_limits import OF_EACH, limits_of_client
+from mgw.clients.client_refusals import limit_refusal
+from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit
 from mgw.config.edge_auth import EdgeAuthSettings, digest_of
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.time_zones import zone_of
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
+from mgw.nouns.vocabulary import Priority
 
 _MODELS = "models/"
 _CLIMBS = re.compile(r"(?:.*[/\\])?\.\.?(?:[/\\].*)?", re.DOTALL).fullmatch
 """A name with a segment ``.`` or ``..``: a host that writes it into a path asks for another model."""
+_OTHER: Final = "other"
+"""What metrics call all clients without a named key."""
+
+Matcher = Callable[[str], object]
 
 
 class Client(Struct, eq=False, frozen=True):
@@ -34,11 +42,21 @@ class Client(Struct, eq=False, frozen=True):
     """The SHA-256 of its key."""
     is_known: bool = True
     """Whether the key itself is known, not its digest alone."""
-    fits: Callable[[str], object] | None = None
-    """Whether one of its patterns fits a model, in lower case; ``None``: it may use every one."""
+    fits: tuple[Matcher, ...] = ()
+    """Whether a pattern fits a model, in lower case: one for its own patterns, one for those of its groups.
+    It may use what each of them fits; without any, it may use every model."""
     limits: Limits = ()
+    """All rows that hold for it."""
     counts: Counts | None = None
     """What counts the use of its limits; ``None``: it has none."""
+    groups: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+    """Names and values that its usage events contain."""
+    priority: Priority = Priority.INTERACTIVE
+    expires: float | None = None
+    """The first moment at which its key is no longer valid, in Unix seconds; ``None``: there is none."""
+    zone: str = "UTC"
+    """The name of the time zone in which the periods of its limits begin."""
 
     def __repr__(self) -> str:  # the digest is worth a token of uploads
         return f"Client({self.name!r})"
@@ -49,16 +67,14 @@ class Client(Struct, eq=False, frozen=True):
         :param asked: the name that the request says.
         :param provider: of what it stands for, if that is known; ``model`` likewise.
         """
-        fits = self.fits
-        if fits is None:
+        if not self.fits:
             return True
         if _CLIMBS(asked) is not None:
             return False
-        if fits(asked.removeprefix(_MODELS).lower()):
-            return True
-        if provider is None or model is None:
-            return False
-        return bool(fits(f"{provider}/{model.removeprefix(_MODELS)}".lower()))
+        names = [asked.removeprefix(_MODELS).lower()]
+        if provider is not None and model is not None:
+            names.append(f"{provider}/{model.removeprefix(_MODELS)}".lower())
+        return all(any(map(fits, names)) for fits in self.fits)
 
     def check_model(self, asked: str, provider: str | None, model: str | None, param: str = "model") -> None:
         """Refuse a model that it may not use, which stands in ``param``.
@@ -72,21 +88,15 @@ class Client(Struct, eq=False, frozen=True):
     def begin(self) -> Permit | Awaitable[Permit | LimitReached] | None:
         """Count a request that begins; ``None``: there is nothing to count.
 
-        :raises GatewayError: ``CLIENT_LIMIT``, where it is one too many; nothing is counted then.
+        :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``, where it is one too many; then nothing is
+            counted.
         """
         if self.counts is None:
             return None
         found = self.counts.begin(self.limits, ONE_REQUEST)
         if isinstance(found, LimitReached):
-            raise limit_refusal(found)
+            raise limit_refusal(found, self.zone)
         return found
-
-
-def limit_refusal(reached: LimitReached) -> GatewayError:
-    """Return the refusal of a request that is one too many."""
-    message = f"this key has reached its limit: {reached.limit.name} is {reached.most}"
-    seconds = None if isinf(reached.seconds) else float(max(1, ceil(reached.seconds)))
-    return GatewayError(Reason.CLIENT_LIMIT, message, retry_after=seconds)
 
 
 class ClientRegistry:
@@ -101,10 +111,15 @@ class ClientRegistry:
         self._removed: Set[str] = frozenset()
         """Those that the latest configuration has no more: the next one may restore them."""
 
-    def clients_of(self, settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
-        """Return the clients of a configuration by the digests of their keys; its limits hold from now on."""
+    def clients_of(
+        self, settings: EdgeAuthSettings, further: Sequence[NamedKeySettings] = ()
+    ) -> Mapping[bytes, Client]:
+        """Return the clients of a configuration by the digests of their keys; its limits hold from now on.
+
+        :param further: keys that stand elsewhere.
+        """
         before, self._limited = self._limited, {}
-        clients = {client.digest: client for client in clients_of(settings, self._counts)}
+        clients = {client.digest: client for client in clients_of(settings, self._counts, further)}
         for client in clients.values():
             if client.limits:
                 self._limited[client.name] = client.limits
@@ -115,39 +130,85 @@ class ClientRegistry:
         return clients
 
     def refusals(self) -> list[tuple[str, str, int]]:
-        """Return each client and each limit that it has or had, and how often that stood against it."""
+        """Return each holder and each limit that it has, and how often that stood against a request.
+
+        Of what each client has separately, the holder is the client.
+        """
         counted = self._counts.refusals()
-        return [
-            (name, row.limit.name, counted.get((row.holder, row.limit.name), 0))
-            for name, limits in self._limited.items()
-            for row in limits
-        ]
+        found: dict[tuple[str, str], int] = {}
+        rows = {row.key: row for limits in self._limited.values() for row in limits if row.refuses}
+        for row in rows.values():
+            name, _, of = row.holder.partition(OF_EACH)
+            label = of or name
+            key = (_OTHER if label.startswith(DIGEST_PREFIX) else label, row.limit.name)
+            found[key] = found.get(key, 0) + counted.get((row.holder, row.limit.name), 0)
+        return [(name, limit, count) for (name, limit), count in found.items()]
 
 
-def clients_of(settings: EdgeAuthSettings, counts: Counts | None = None) -> list[Client]:
+def clients_of(
+    settings: EdgeAuthSettings, counts: Counts | None = None, further: Iterable[NamedKeySettings] = ()
+) -> list[Client]:
     """Return the clients of a configuration.
 
     :param counts: counts the use of their limits; ``None``: nobody does.
+    :param further: keys that stand elsewhere.
     """
-    return [_unnamed(key) if isinstance(key, Secret) else _named(key, counts) for key in settings.keys]
+    return [
+        _unnamed(key, settings, counts) if isinstance(key, Secret) else named_client(key, settings, counts)
+        for key in (*settings.keys, *further)
+    ]
 
 
-def _named(key: NamedKeySettings, counts: Counts | None) -> Client:
+def named_client(key: NamedKeySettings, settings: EdgeAuthSettings, counts: Counts | None) -> Client:
+    """Return the client of a key with a name."""
     assert key.sha256 is not None, "a named key was given its digest"
-    fits = None if key.models is None else _matcher(key.models)
-    limits = limits_of(key.name, key.older_limits)
-    digest = bytes.fromhex(key.sha256.reveal())
-    counted_by = counts if limits else None
-    return Client(key.name, digest, key.key is not None, fits, limits, counted_by)
+    limits = limits_of_client(key.name, key, settings)
+    groups = [settings.groups[name] for name in key.groups]
+    tags: dict[str, str] = {}
+    for stated in (*(group.tags for group in groups), key.tags):
+        tags |= stated
+    priorities = {group.priority for group in groups}
+    highest = next((priority for priority in Priority if priority in priorities), Priority.INTERACTIVE)
+    return Client(
+        name=key.name,
+        digest=bytes.fromhex(key.sha256.reveal()),
+        is_known=key.key is not None,
+        fits=_matchers(key, settings),
+        limits=limits,
+        counts=counts if limits else None,
+        groups=key.groups,
+        tags=tuple(tags.items()),
+        priority=key.priority or highest,
+        expires=None if key.expires is None else key.expires.ends(zone_of(settings.timezone)),
+        zone=settings.timezone,
+    )
 
 
-def _unnamed(key: Secret) -> Client:
+def _unnamed(key: Secret, settings: EdgeAuthSettings, counts: Counts | None) -> Client:
     digest = digest_of(key)
-    return Client(f"{DIGEST_PREFIX}{digest[:KEY_HASH_DIGITS]}", bytes.fromhex(digest))
+    name = f"{DIGEST_PREFIX}{digest[:KEY_HASH_DIGITS]}"
+    limits = limits_of_client(name, None, settings)
+    return Client(
+        name,
+        bytes.fromhex(digest),
+        limits=limits,
+        counts=counts if limits else None,
+        zone=settings.timezone,
+    )
+
+
+def _matchers(key: NamedKeySettings, settings: EdgeAuthSettings) -> tuple[Matcher, ...]:
+    """Return what has to fit a model: the key's own patterns, and those of its groups together."""
+    found = [] if key.models is None else [_matcher(key.models)]
+    groups = [settings.groups[name].models for name in key.groups]
+    of_groups = [models for models in groups if models is not None]
+    if groups and len(of_groups) == len(groups):
+        found.append(_matcher(tuple(dict.fromkeys(pattern for models in of_groups for pattern in models))))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8_192)
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+def _matcher(patterns: tuple[str, ...]) -> Matcher:
     """Return whether one of these patterns fits a text; a reload compiles them in a thread first."""
     if not patterns:
         return _never

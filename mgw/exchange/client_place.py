@@ -8,7 +8,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.client import limit_refusal
+from mgw.clients.client_refusals import limit_refusal
 from mgw.clients.limits import Counts, LimitReached, Permit, Taken
 from mgw.nouns.errors import GatewayError
 from mgw.usage.event import Outcome, SettledExchange
@@ -23,6 +23,8 @@ class ClientPlace(Struct, eq=False):
     pending: Deferred[Exception | None] | None = None
     """While it is not known whether they admit it, which nothing of it may be sent upstream before: fires
     with what stands against that.  Cancel it to wait no more."""
+    zone: str = "UTC"
+    """The name of the time zone in which the periods of the limits begin."""
     _outcome: Outcome | None = None
     """How the request ended; ``None`` until then."""
 
@@ -32,7 +34,7 @@ class ClientPlace(Struct, eq=False):
         """Wait for a permit.
 
         :param on_limit: called as soon as it turns out that the request is one too many, unless it has ended.
-        :raises GatewayError: ``CLIENT_LIMIT``, where that is known at once.
+        :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``, where that is known at once.
         """
         self.pending = pending = Deferred[Exception | None]()
 
@@ -49,7 +51,7 @@ class ClientPlace(Struct, eq=False):
     async def granted(self) -> None:
         """Wait until the limits have admitted the request.
 
-        :raises GatewayError: ``CLIENT_LIMIT``.
+        :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``.
         """
         error = None if self.pending is None else await self.pending
         if error is not None:
@@ -74,7 +76,7 @@ class ClientPlace(Struct, eq=False):
         pending = self.pending
         assert pending is not None, "somebody waits"
         if isinstance(found, LimitReached):
-            pending.callback(limit_refusal(found))
+            pending.callback(limit_refusal(found, self.zone))
             return
         self.pending, self.permit = None, found
         if self._outcome is not None:

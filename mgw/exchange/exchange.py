@@ -114,7 +114,8 @@ class Exchange(Struct, eq=False):
         """Count the request among those of its client; :attr:`place` says whether to wait for that.
 
         :param on_limit: as in :meth:`ClientPlace.wait`.
-        :raises GatewayError: ``CLIENT_LIMIT``, where it is known at once to be one too many.
+        :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``, where it is known at once to be one too
+            many.
         """
         client = self.client
         if client is None or client.counts is None:
@@ -124,7 +125,7 @@ class Exchange(Struct, eq=False):
             self.place = ClientPlace(client.counts, found)
         elif found is not None:
             assert isinstance(found, Deferred), "counts of other processes answer with one"
-            self.place = ClientPlace(client.counts)
+            self.place = ClientPlace(client.counts, zone=client.zone)
             self.place.wait(found, on_limit)
 
     def failed(self, error: Exception) -> None:
@@ -139,7 +140,7 @@ class Exchange(Struct, eq=False):
     @property
     def is_restricted(self) -> bool:
         """Whether the client may use some models only."""
-        return self.client is not None and self.client.fits is not None
+        return self.client is not None and bool(self.client.fits)
 
     @property
     def translated(self) -> bool:

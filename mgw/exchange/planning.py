@@ -74,7 +74,7 @@ def plan_known(
     is_known = request.is_uncoded and route.is_remembered and (findings is not None or memo.targets)
     if not is_known or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
-    if exchange.client is None or exchange.client.fits is None:
+    if exchange.client is None or not exchange.client.fits:
         found = find_model(body) if route.names_one_model else None
     else:
         opened = read_small_restricted(exchange, request, body)

@@ -109,7 +109,7 @@ def check_allowed(exchange: Exchange, target: Target) -> None:
     :raises GatewayError: ``UNKNOWN_MODEL``.
     """
     client, asked = exchange.client, target.asked_model
-    if client is not None and client.fits is not None and asked is not None:
+    if client is not None and client.fits and asked is not None:
         client.check_model(asked, target.provider.name, target.upstream_model)
 
 
@@ -138,7 +138,7 @@ def _upstream_names(
     new_at: dict[tuple[str | int, ...], str] = {}
     for path, nested in {**body.effective_models, **{other.path: other for other in body.others}}.items():
         kept, resolved = _resolve_name(resolver, nested.value)
-        if client is not None and client.fits is not None:
+        if client is not None and client.fits:
             provider, model = (target.provider, nested.value) if resolved is None else resolved
             client.check_model(nested.value, provider.name, model, nested.name)
         if nested.value.removeprefix(MODELS) == asked and target.upstream_model is not None:

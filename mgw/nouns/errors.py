@@ -31,6 +31,9 @@ class Reason(Enum):
     BODY_TOO_LARGE = ("body_too_large", 413)
     TOO_MANY_SESSIONS = ("too_many_sessions", 429)
     CLIENT_LIMIT = ("client_limit", 429)
+    CLIENT_BUDGET = ("client_budget", 429)
+    MODEL_NOT_PRICED = ("model_not_priced", 403)
+    ROUTE_NOT_PRICED = ("route_not_priced", 403)
     NOT_IMPLEMENTED = ("not_implemented", 501)
     NO_ACCOUNT = ("no_account", 429)
     INTERNAL = ("internal", 500)
@@ -45,6 +48,10 @@ class Reason(Enum):
         """The HTTP status of this refusal."""
         status: int = self.value[1]
         return status
+
+
+LIMIT_REASONS: Final = frozenset({Reason.CLIENT_LIMIT, Reason.CLIENT_BUDGET})
+"""Refusals of a request that is one too many for a limit."""
 
 
 class Cause(StrEnum):
@@ -100,6 +107,8 @@ class GatewayError(Exception):
     """What stands behind the message in the log and is none of the client's business, as an address."""
     provider_message: str | None = None
     """How the provider's own error says it, as it came; never shown as it is."""
+    is_final: bool = False
+    """Whether the client's SDK is told not to try again by itself."""
 
     def __init__(
         self,
@@ -122,6 +131,11 @@ class GatewayError(Exception):
     def because(self, cause: Cause, detail: str = "") -> Self:
         """Return this error with its cause and what the log adds."""
         self.cause, self.detail = cause, detail
+        return self
+
+    def finally_refused(self) -> Self:
+        """Return this error as one after which SDKs do not try again by themselves."""
+        self.is_final = True
         return self
 
     def quoting(self, provider_message: str | None) -> Self:

@@ -112,7 +112,7 @@ class Operations:
         """Return what is listed, as far as the client may use it."""
         generation, client = self.generation(), server_request.caller.client
         entries = await self._all_entries(generation, server_request, query)
-        if client is None or client.fits is None:
+        if client is None or not client.fits:
             return entries
         target_of = generation.catalog.target_of
         return [entry for entry in entries if client.may_use(entry.id, *target_of(entry.id))]

@@ -34,7 +34,7 @@ from mgw.exchange.offload import Offload
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import Caller, KnownHead
-from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
+from mgw.nouns.errors import CLIENT_CLOSED, LIMIT_REASONS, Cause, GatewayError, Reason, forget_frames
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.web.channel import GatewayChannel
@@ -275,7 +275,7 @@ class ServerRequest:
         """Respond with a refusal, and close the connection if more of the body may come."""
         if self._ended:
             return
-        is_limit = error.reason is Reason.CLIENT_LIMIT and self._work is None
+        is_limit = error.reason in LIMIT_REASONS and self._work is None
         has_body = is_limit and self.channel.skip_body()
         if is_limit and not has_body and self._awaits_body():
             self._limit = error

@@ -189,7 +189,7 @@ def send_refusal(
     :param wall: unix seconds, now.
     """
     headers: RawHeaders = [(b"X-Gateway-Request-Id", request_id.encode()), date_header(wall), NO_STORE]
-    if error.status in _FINAL:
+    if error.status in _FINAL or error.is_final:
         headers.append(_NO_RETRY)
     if error.retry_after is not None:
         headers.append((b"Retry-After", b"%d" % max(1, round(error.retry_after))))

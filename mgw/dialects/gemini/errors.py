@@ -51,6 +51,9 @@ _REASON_STATUSES: Final = MappingProxyType(
         Reason.BODY_TOO_LARGE: "INVALID_ARGUMENT",
         Reason.TOO_MANY_SESSIONS: "RESOURCE_EXHAUSTED",
         Reason.CLIENT_LIMIT: "RESOURCE_EXHAUSTED",
+        Reason.CLIENT_BUDGET: "RESOURCE_EXHAUSTED",
+        Reason.MODEL_NOT_PRICED: "PERMISSION_DENIED",
+        Reason.ROUTE_NOT_PRICED: "PERMISSION_DENIED",
         Reason.NOT_IMPLEMENTED: "UNIMPLEMENTED",
         Reason.NO_ACCOUNT: "RESOURCE_EXHAUSTED",
         Reason.INTERNAL: "INTERNAL",
@@ -70,11 +73,16 @@ class _ErrorInfo(Struct, frozen=True):
     domain: str
 
 
+class _RetryInfo(Struct, frozen=True):
+    type: str = field(name="@type")
+    retry_delay: str = field(name="retryDelay")
+
+
 class _Error(Struct, frozen=True):
     code: int
     message: str
     status: str
-    details: tuple[_ErrorInfo]
+    details: tuple[_ErrorInfo | _RetryInfo, ...]
 
 
 class _Envelope(Struct, frozen=True):
@@ -212,12 +220,12 @@ def _retry_after(details: list[Any]) -> float | None:  # Any: JSON
 def render_refusal(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
     """Return the body; ``code`` repeats the HTTP status."""
     reason: str = code_of(error) or error.reason.value[0]
-    details = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")
-    return _ENCODER.encode(
-        _Envelope(
-            _Error(error.status, make_encodable(error.message), _REASON_STATUSES[error.reason], (details,))
-        )
-    )
+    info = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")
+    details: tuple[_ErrorInfo | _RetryInfo, ...] = (info,)
+    if error.is_final and error.retry_after is not None:  # Gemini CLI takes more than 300 s as final
+        details += (_RetryInfo(_RETRY_INFO, f"{error.retry_after:.0f}s"),)
+    message, status = make_encodable(error.message), _REASON_STATUSES[error.reason]
+    return _ENCODER.encode(_Envelope(_Error(error.status, message, status, details)))
 
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - no id in this shape
