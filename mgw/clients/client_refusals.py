@@ -1,7 +1,7 @@
 """What is said to clients that may not go on: a limit is used up, or nobody can know what a request costs.
 
 A row of a day and longer is worth no retry: its refusal says so in a header that the vendors' SDKs obey, and
-names the moment at which the row begins anew.
+names the moment at which the row resets.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from math import ceil, isinf
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from mgw.clients.client_limits import is_own
 from mgw.clients.limits import LimitReached, Unit
+from mgw.config.time_zones import zone_of
 from mgw.nouns.errors import GatewayError, Reason
 
 _NANODOLLARS: Final = 10**9
@@ -49,15 +49,15 @@ def model_not_priced(model: str) -> GatewayError:
 
 def route_not_priced(path: str) -> GatewayError:
     """Return the refusal of a route that starts work whose cost no response reports, likewise."""
-    message = f"{path} starts work whose cost no response reports, and limits on usd apply to this key"
+    message = f"{path} starts work at a cost that no response reports, and limits on usd apply to this key"
     return GatewayError(Reason.ROUTE_NOT_PRICED, message)
 
 
 def _when(resets: float | None, zone: str) -> str:
-    if resets is None:
-        return "; it does not begin anew"
-    moment = datetime.fromtimestamp(resets, ZoneInfo(zone))
-    return f"; it begins anew at {moment.isoformat(timespec='seconds')}"
+    if resets is None or isinf(resets):
+        return "; it never resets"
+    moment = datetime.fromtimestamp(resets, zone_of(zone))
+    return f"; it resets at {moment.isoformat(timespec='seconds')}"
 
 
 def _dollars(nanodollars: int) -> str:

@@ -46,7 +46,7 @@ class DashboardSettings(Settings):
         "Environment variable that contains more keys, separated by commas or white space"
     )
     groups: UniqueList[GroupName] = setting(
-        "Groups whose clients may use the dashboard with their gateway keys",
+        "Groups of clients that may use the dashboard with their gateway keys",
         "If it is set, no other key of ``edge_auth`` opens the dashboard.",
         default=(),
     )

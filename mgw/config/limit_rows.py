@@ -133,7 +133,7 @@ class LimitRowSettings(Settings):
         "Time over which the row counts",
         "Required except for ``in_flight``, which has none. ``minute`` is any 60 seconds, and not possible "
         "for ``usd``. Days, weeks (from Monday) and months are those of the calendar in "
-        "``edge_auth.timezone``. ``total`` never begins anew.",
+        "``edge_auth.timezone``. ``total`` never resets.",
     )
     count: CountedName = setting(
         "Whether a request counts with an estimate of its tokens before it is sent to the provider",

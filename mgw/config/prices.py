@@ -104,9 +104,9 @@ class PricesSettings(Settings):
         "Prices by model; the first row that matches the model and the provider applies", default=()
     )
     unpriced: UnpricedName = setting(
-        "What happens to requests of clients under a limit on ``usd`` whose cost cannot be known",
-        "``refuse``: requests for a model without a price, and requests that start work whose cost no "
-        "response reports, get a 403. ``allow``: they cost what the response says, or nothing.",
+        "What happens to requests with an unknown cost if their client is under a limit on ``usd``",
+        "``refuse``: requests for a model without a price get a 403, and so do requests that start work at a "
+        "cost that no response reports. ``allow``: they cost what the response says, or nothing.",
         default=Unpriced.REFUSE,
     )
 

@@ -73,7 +73,7 @@ class TlsSettings(Settings):
         "PEM file with the private key of the certificate, without a passphrase", variable=KEY_VARIABLE
     )
     client_ca: Omittable[Text] = setting(
-        "PEM file with the authorities whose client certificates are accepted",
+        "PEM file with the authorities that issue the certificates of clients",
         "If it is set, only clients with such a certificate can connect, whatever the path. The file is read "
         "again on a reload, as the certificate is. The certificate does not replace a gateway key.",
     )

@@ -1,4 +1,4 @@
-"""What clients are told whose limits are used up: who shares the row, and when it begins anew."""
+"""What clients are told whose limits are used up: who shares the row, and when it resets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mgw.nouns.vocabulary import DialectName
 
 BERLIN = "Europe/Berlin"
 MIDNIGHT = 1795820400.0
-ANEW = "it begins anew at 2026-11-28T00:00:00+01:00"
+ANEW = "it resets at 2026-11-28T00:00:00+01:00"
 
 
 def reached(holder: str, name: str, most: int, seconds: float, resets: float | None = None) -> LimitReached:
@@ -72,15 +72,15 @@ def test_a_row_of_a_minute_or_in_flight_is_refused_as_ever(
             5.0,
         ),
         (
-            reached("gateway/alice", "usd_total", 20 * 10**9, inf),
+            reached("gateway/alice", "usd_total", 20 * 10**9, inf, inf),
             Reason.CLIENT_BUDGET,
-            "gateway/alice has reached its limit: usd_total is 20; it does not begin anew",
+            "gateway/alice has reached its limit: usd_total is 20; it never resets",
             None,
         ),
         (
             reached("alice", "requests_total", 5, inf),
             Reason.CLIENT_LIMIT,
-            "alice has reached its limit: requests_total is 5; it does not begin anew",
+            "alice has reached its limit: requests_total is 5; it never resets",
             None,
         ),
     ],
