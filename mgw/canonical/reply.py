@@ -31,6 +31,32 @@ class Billed(Struct, frozen=True, array_like=True):
     """How long the sound is that was transcribed."""
 
 
+class UsageParts(Struct, frozen=True, array_like=True):
+    """What an answer says of its tokens beside their numbers; ``None`` means unknown, never zero.
+
+    Audio and images in the input include those that were read from the cache.
+    """
+
+    cache_write_1h: int | None = None
+    """The part of ``cache_write`` that is kept for an hour."""
+    cache_write_12h: int | None = None
+    """The part of ``cache_write`` that is kept for twelve hours."""
+    audio_in: int | None = None
+    image_in: int | None = None
+    cached_audio: int | None = None
+    """The part of ``cache_read`` that is audio."""
+    cached_image: int | None = None
+    """The part of ``cache_read`` that is images."""
+    audio_out: int | None = None
+    image_out: int | None = None
+    searches: int | None = None
+    """How often the provider searched the web."""
+    service_tier: str | None = None
+    """The service tier that served the request, in the provider's own word."""
+    inference_geo: str | None = None
+    """Where the model ran, in the provider's own word."""
+
+
 class TokenUsage(Struct, frozen=True, array_like=True):
     """Token counts in the canonical convention; ``None`` means unknown, never zero.
 
@@ -45,6 +71,13 @@ class TokenUsage(Struct, frozen=True, array_like=True):
     reasoning: int | None = None
     billed: Billed | None = None
     """What else the answer says; ``None``: nothing."""
+    parts: UsageParts | None = None
+    """How the tokens divide, and who served them; ``None``: nothing is known of that."""
+
+    @property
+    def service_tier(self) -> str | None:
+        """The service tier that served the request; ``None``: unknown."""
+        return None if self.parts is None else self.parts.service_tier
 
 
 NO_USAGE = TokenUsage()

@@ -30,6 +30,7 @@ from msgspec import Meta, MsgspecError
 from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects.stream_end import StreamEnd
+from mgw.dialects.usage_parts import add_parts, merge_parts
 from mgw.wire.json_outline import shorten_piece
 from mgw.wire.media_types import is_event_stream, is_json
 from mgw.wire.sse import Event
@@ -84,6 +85,7 @@ def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         before.cache_write if now.cache_write is None else now.cache_write,
         reasoning,
         before.billed if now.billed is None else now.billed,
+        before.parts if now.parts is None else merge_parts(before.parts, now.parts),
     )
 
 
@@ -105,6 +107,7 @@ def add_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         add_counts(before.cache_write, now.cache_write),
         add_counts(before.reasoning, now.reasoning),
         now.billed if before.billed is None else _add_billed(before.billed, now.billed),
+        now.parts if before.parts is None else add_parts(before.parts, now.parts),
     )
 
 

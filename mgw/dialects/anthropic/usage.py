@@ -14,14 +14,16 @@ from typing import Final
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import TokenUsage
+from mgw.canonical.reply import TokenUsage, UsageParts
 from mgw.dialects.arguments import NOTHING
-from mgw.dialects.billing import CostFields, billed_in
+from mgw.dialects.billing import NO_VALUE, CostFields, billed_in
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_counts, add_outer_reasoning, merge_usage, meter_of
 from mgw.dialects.stream_end import StreamEnd
+from mgw.dialects.usage_parts import parts_of_words
 
 
 class _OutputDetails(Struct, frozen=True):
@@ -43,8 +45,16 @@ class _Usage(CostFields, frozen=True):
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
     cache_creation: Raw = NOTHING
-    """Read where its sum is missing."""
+    """Read where its sum is missing, or something was written."""
     output_tokens_details: _OutputDetails | None = None
+    server_tool_use: Raw = NO_VALUE
+    service_tier: Raw = NO_VALUE
+    speed: Raw = NO_VALUE
+    inference_geo: Raw = NO_VALUE
+
+
+class _ServerToolUse(Struct, frozen=True):
+    web_search_requests: Count | None = None
 
 
 class _Message(Struct, frozen=True):
@@ -62,7 +72,10 @@ class _Document(Struct, frozen=True):
 
 _USAGE_DECODER: Final = Decoder(_Usage, strict=False)
 _CREATION_DECODER: Final = Decoder(_CacheCreation, strict=False)
+_TOOL_USE_DECODER: Final = Decoder(_ServerToolUse, strict=False)
 _DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
+_FAST: Final = Raw(b'"fast"')
+"""The value of ``speed`` that has prices of its own; its requests have a service tier beside it."""
 
 
 def parse_usage(raw: Raw, before: TokenUsage) -> TokenUsage:
@@ -104,12 +117,19 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
 def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
     """Return what is known after ``usage``; each count in it replaces the earlier one."""
     cache_read = before.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
-    created = usage.cache_creation_input_tokens
-    if created is None and usage.cache_creation is not NOTHING:
-        created = _parse_creation(usage.cache_creation)
+    created, hour = usage.cache_creation_input_tokens, None
+    if created != 0 and usage.cache_creation is not NOTHING:
+        five_minutes, hour = _parse_creation(usage.cache_creation)
+        created = add_counts(five_minutes, hour) if created is None else created
     cache_write = before.cache_write if created is None else created
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
     thinking = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None
+    parts = None
+    if usage.service_tier or usage.inference_geo or usage.speed:
+        tier = usage.speed if usage.speed == _FAST else usage.service_tier
+        parts = parts_of_words(bytes(tier), bytes(usage.inference_geo))
+    if hour or usage.server_tool_use:
+        parts = _complete_parts(parts, usage.server_tool_use, hour)
     return merge_usage(
         before,
         TokenUsage(
@@ -119,16 +139,32 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
             cache_write,
             thinking,
             billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None,
+            parts,
         ),
     )
 
 
-def _parse_creation(raw: Raw) -> int | None:
+def _parse_creation(raw: Raw) -> tuple[int | None, int | None]:
+    """Return what was written to the cache for five minutes, and for an hour."""
     try:
         creation = _CREATION_DECODER.decode(raw)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None, None
+    return creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens
+
+
+def _complete_parts(words: UsageParts | None, tool_use: Raw, hour: int | None) -> UsageParts | None:
+    searches = _read_searches(tool_use) if tool_use else None
+    if not hour and searches is None:
+        return words
+    return replace(words or UsageParts(), cache_write_1h=hour, searches=searches)
+
+
+def _read_searches(raw: Raw) -> int | None:
+    try:
+        return _TOOL_USE_DECODER.decode(raw).web_search_requests
+    except (MsgspecError, UnicodeDecodeError, RecursionError):  # null is none, either
         return None
-    return add_counts(creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens)
 
 
 def _uncached(usage: TokenUsage) -> int | None:

@@ -9,6 +9,9 @@ missing where usage stands is unknown or zero, and counts as unknown.
 
 ``:predict`` has no counts; its images are counted, but for those that a filter has taken away.
 
+Each direction has a breakdown by modality; of these, audio and images may have prices of their own.  The tier
+that served a request is ``serviceTier`` of the Gemini API, and ``trafficType`` of Vertex.
+
 Sources: ``GenerateContentResponseUsageMetadata``, ``UsageMetadata`` (embeddings) and ``CountTokensResponse``
 of google-genai 3.4 and, for interactions, the ``Usage`` of its ``_gaos/types/interactions``.
 """
@@ -21,9 +24,10 @@ from typing import Final
 from msgspec import MsgspecError, Raw, Struct
 from msgspec import field as member
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage, UsageParts
 from mgw.dialects.billing import NO_VALUE, is_stated
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import (
@@ -43,6 +47,7 @@ from mgw.dialects.metering import (
     try_read_usage,
 )
 from mgw.dialects.stream_end import StreamEnd
+from mgw.dialects.usage_parts import count_kinds, parts_of_words
 from mgw.nouns.errors import GatewayError
 from mgw.wire.json_array import ElementReader
 from mgw.wire.media_types import is_event_stream, is_json
@@ -64,17 +69,35 @@ class _UsageMetadata(Struct, frozen=True, rename="camel"):
     """The last, as others of Google's responses name it."""
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
+    prompt_tokens_details: Raw = NO_VALUE
+    tool_use_prompt_tokens_details: Raw = NO_VALUE
+    cache_tokens_details: Raw = NO_VALUE
+    candidates_tokens_details: Raw = NO_VALUE
+    response_tokens_details: Raw = NO_VALUE
+    service_tier: Raw = NO_VALUE
+    traffic_type: Raw = NO_VALUE
+    """The service tier, as Vertex names it."""
 
     def to_usage(self, before: TokenUsage = NO_USAGE) -> TokenUsage:
         """Return the canonical form of what is known after it."""
         candidates = self.candidates_token_count
         candidates = self.response_token_count if candidates is None else candidates
         prompt = add_counts(self.prompt_token_count, self.tool_use_prompt_token_count)
+        details_in = self.prompt_tokens_details, self.tool_use_prompt_tokens_details
+        cached, output = (
+            self.cache_tokens_details,
+            self.candidates_tokens_details or self.response_tokens_details,
+        )
+        tier = self.service_tier or self.traffic_type
+        parts = parts_of_words(bytes(tier)) if tier else None
+        if details_in[0] or details_in[1] or output:
+            parts = _add_kinds(parts, details_in, cached, output)
         return TokenUsage(
             prompt,
             _add_thoughts(candidates, self.thoughts_token_count, before),
             cache_read=cap_count(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
+            parts=parts,
         )
 
 
@@ -84,16 +107,47 @@ class _InteractionUsage(Struct, frozen=True):
     total_output_tokens: Count | None = None
     total_thought_tokens: Count | None = None
     total_cached_tokens: Count | None = None
+    input_tokens_by_modality: Raw = NO_VALUE
+    tool_use_tokens_by_modality: Raw = NO_VALUE
+    cached_tokens_by_modality: Raw = NO_VALUE
+    output_tokens_by_modality: Raw = NO_VALUE
 
-    def to_usage(self, before: TokenUsage = NO_USAGE) -> TokenUsage:
+    def to_usage(self, before: TokenUsage = NO_USAGE, service_tier: Raw = NO_VALUE) -> TokenUsage:
         """Return the canonical form of what is known after it."""
         prompt = add_counts(self.total_input_tokens, self.total_tool_use_tokens)
+        details_in = self.input_tokens_by_modality, self.tool_use_tokens_by_modality
+        cached, output = self.cached_tokens_by_modality, self.output_tokens_by_modality
+        parts = parts_of_words(bytes(service_tier)) if service_tier else None
+        if details_in[0] or details_in[1] or output:
+            parts = _add_kinds(parts, details_in, cached, output)
         return TokenUsage(
             prompt,
             _add_thoughts(self.total_output_tokens, self.total_thought_tokens, before),
             cache_read=cap_count(self.total_cached_tokens, prompt),
             reasoning=self.total_thought_tokens,
+            parts=parts,
         )
+
+
+def _add_kinds(
+    words: UsageParts | None, prompt: tuple[Raw, Raw], cached: Raw, output: Raw
+) -> UsageParts | None:
+    """Return parts with the kinds of tokens, by the breakdowns of the prompt, the cached and the output."""
+    written = b"".join((*prompt, cached, output)).upper()  # enumerations have either case
+    if b"AUDIO" not in written and b"IMAGE" not in written:  # as in most
+        return words
+    audio_in, image_in = count_kinds(*prompt)
+    cached_audio, cached_image = count_kinds(cached)
+    audio_out, image_out = count_kinds(output)
+    return replace(
+        words or UsageParts(),
+        audio_in=audio_in,
+        image_in=image_in,
+        cached_audio=cached_audio,
+        cached_image=cached_image,
+        audio_out=audio_out,
+        image_out=image_out,
+    )
 
 
 def _add_thoughts(candidates: int | None, thoughts: int | None, before: TokenUsage) -> int | None:
@@ -107,16 +161,17 @@ def _add_thoughts(candidates: int | None, thoughts: int | None, before: TokenUsa
 
 class _Interaction(Struct, frozen=True):
     usage: _InteractionUsage | None = None
+    service_tier: Raw = NO_VALUE
 
 
 class _Metadata(Struct, frozen=True):
     total_usage: _InteractionUsage | None = None
 
 
-class _Document(Struct, frozen=True):
+class _Document(_Interaction, frozen=True):
+    """A response, an event of a stream, or an interaction."""
+
     usage_metadata: _UsageMetadata | None = member(default=None, name="usageMetadata")
-    usage: _InteractionUsage | None = None
-    """The usage of an interaction."""
     interaction: _Interaction | None = None
     """The interaction in an event of a stream; ``metadata`` may stand in every event."""
     metadata: _Metadata | None = None
@@ -222,10 +277,11 @@ def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
     found = _DOCUMENT_DECODER.decode(document)
     if found.usage_metadata is not None:
         return merge_usage(before, found.usage_metadata.to_usage(before))
-    usage = found.usage or (found.interaction.usage if found.interaction else None)
+    answer = found if found.interaction is None else found.interaction
+    usage = found.usage or answer.usage
     usage = usage or (found.metadata.total_usage if found.metadata else None)
     if usage is not None:
-        return merge_usage(before, usage.to_usage(before))
+        return merge_usage(before, usage.to_usage(before, answer.service_tier))
     billed = Billed(None, _count_images(found.predictions)) if found.predictions else None
     counts = TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count, billed=billed)
     return merge_usage(before, counts)

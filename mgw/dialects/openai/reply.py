@@ -78,6 +78,7 @@ class _Completion(Struct):
     model: Any = None
     choices: list[Choice] | None = None
     usage: Raw = NO_VALUE
+    service_tier: Raw = NO_VALUE
     error: Any = None
 
 
@@ -106,15 +107,16 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         tuple([_parse_candidate(choice, number, source.seed) for number, choice in enumerate(choices)]),
         completion.id if type(completion.id) is str else None,
         completion.model if type(completion.model) is str else None,
-        _parse_counts(body, completion.usage),
+        _parse_counts(body, completion),
     )
 
 
-def _parse_counts(body: bytes, usage: Raw) -> TokenUsage:
+def _parse_counts(body: bytes, completion: _Completion) -> TokenUsage:
     """Return the counts; they stand in ``usage``, or wherever else hosts put them."""
+    usage = completion.usage
     if usage is NO_VALUE or bytes(usage) == b"null":
         return try_read_usage(read_usage, body, NO_USAGE)
-    return try_read_usage(parse_usage, usage, NO_USAGE)
+    return parse_usage(usage, completion.service_tier)
 
 
 def no_reply(body: bytes, message: str) -> GatewayError:

@@ -4,12 +4,16 @@ Sources: the SDK's ``CompletionUsage`` (chat, completions), ``create_embedding_r
 ``ResponseUsage`` (responses; the names of images, transcriptions and decisions too),
 ``ResponseCompletedEvent`` and its neighbours (the stream of responses wraps the response),
 ``InputTokenCountResponse``.  The two vocabularies share no name, so one parser serves all: hosts that mix
-them exist.  OpenAI counts cached tokens and reasoning inside the totals, as the canonical convention does.
+them exist.  OpenAI counts cached tokens, kinds of tokens and reasoning inside the totals, as the canonical
+convention does.
 
 Hosts differ.  Groq puts the usage of a stream into ``x_groq`` of its last chunk, Moonshot in the last choice.
 xAI counts reasoning beside the completion, which the total gives away ("reasoning token consumption will be
 counted separately from completion_tokens, but will be counted in the total_tokens").  Cached tokens above the
 prompt, which some hosts report, are a mistake of theirs: they are part of it, so they are at most all of it.
+
+What an answer costs depends on two members beside its ``usage`` as well: ``service_tier``, the tier
+that served it, and ``output``, which has an item ``web_search_call`` for each search.
 
 Answers of images are counted by their elements (``ImagesResponse``, which alone has ``data`` without naming
 its ``object``).  Transcriptions tell the length of the sound in ``usage.seconds``
@@ -18,14 +22,14 @@ its ``object``).  Transcriptions tell the length of the sound in ``usage.seconds
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage, UsageParts
 from mgw.dialects.billing import (
     NO_VALUE,
     CostFields,
@@ -37,15 +41,41 @@ from mgw.dialects.billing import (
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
 from mgw.dialects.stream_end import StreamEnd
+from mgw.dialects.usage_parts import parts_of_words, parts_or_none, read_count, read_word
+
+D = TypeVar("D")
 
 
 class _PromptDetails(Struct, frozen=True):
     cached_tokens: Count | None = None
     cache_write_tokens: Count | None = None
+    audio_tokens: Any = None  # Any: here and below, a count that hosts may write as they please
+    image_tokens: Any = None
+    cached_tokens_details: Raw = NO_VALUE
+    """The kinds of tokens that were read from the cache, in realtime sessions."""
+    cache_write_tokens_details: Raw = NO_VALUE
+    """How long is kept what was written to the cache."""
 
 
 class _CompletionDetails(Struct, frozen=True):
     reasoning_tokens: Count | None = None
+    audio_tokens: Any = None
+    image_tokens: Any = None
+
+
+class _Kinds(Struct, frozen=True):
+    audio_tokens: Any = None
+    image_tokens: Any = None
+
+
+class _Lifetimes(Struct, frozen=True):
+    ttl_12h_tokens: Any = None
+
+
+class _Item(Struct, frozen=True):
+    """An item of a response."""
+
+    type: Any = None
 
 
 class _Usage(CostFields, frozen=True):
@@ -71,9 +101,16 @@ class _UsageHolder(Struct, frozen=True):
     usage: _Usage | None = None
 
 
-class _Document(Struct, frozen=True):
-    usage: _Usage | None = None
-    response: _UsageHolder | None = None
+class _Answer(_UsageHolder, frozen=True):
+    """What has a ``usage`` and says more of it beside: a completion, a response."""
+
+    service_tier: Raw = NO_VALUE
+    output: Raw = NO_VALUE
+    """The items of a response, which tell how often the web was searched."""
+
+
+class _Document(_Answer, frozen=True):
+    response: _Answer | None = None
     """The response in an event of a stream of responses."""
     x_groq: _UsageHolder | None = None
     choices: Raw = Raw()
@@ -95,6 +132,12 @@ _USAGE_DECODER: Final = Decoder(_Usage, strict=False)
 _DECODER: Final = Decoder(_Document, strict=False)  # some hosts write 12.0
 _CHOICES: Final = Decoder(list[_UsageHolder], strict=False)
 _IMAGES: Final = Decoder(list[_Image])
+_KINDS: Final = Decoder(_Kinds)
+_LIFETIMES: Final = Decoder(_Lifetimes)
+_ITEMS: Final = Decoder(list[_Item])
+_SEARCH: Final = b'"web_search_call"'
+_NO_KINDS: Final = _Kinds()
+_NO_LIFETIMES: Final = _Lifetimes()
 _NO_PROMPT_DETAILS: Final = _PromptDetails()
 _NO_COMPLETION_DETAILS: Final = _CompletionDetails()
 
@@ -109,7 +152,8 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
         or _usage_in_choices(found.choices)
     )
     if usage is not None:
-        counts = _convert(usage)
+        answer = found if found.response is None else found.response
+        counts = _convert(usage, answer.service_tier, answer.output)
     elif found.input_tokens is not None:
         counts = TokenUsage(found.input_tokens)
     elif found.duration or found.data:
@@ -121,10 +165,15 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     return counts if before is NO_USAGE else merge_usage(before, counts)
 
 
-def parse_usage(usage: bytes | Raw, before: TokenUsage) -> TokenUsage:
-    """Return what is known after a ``usage`` by itself."""
-    counts = _convert(_USAGE_DECODER.decode(usage))
-    return counts if before is NO_USAGE else merge_usage(before, counts)
+def parse_usage(usage: Raw, service_tier: Raw = NO_VALUE, output: Raw = NO_VALUE) -> TokenUsage:
+    """Return what a ``usage`` says that was read from its answer; what cannot be read says nothing.
+
+    :param service_tier: the member of the answer; ``output`` likewise.
+    """
+    try:
+        return _convert(_USAGE_DECODER.decode(usage), service_tier, output)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return NO_USAGE
 
 
 def _billed_beside(found: _Document) -> Billed:
@@ -152,7 +201,7 @@ def _usage_in_choices(choices: Raw) -> _Usage | None:
     return next((choice.usage for choice in _CHOICES.decode(choices) if choice.usage is not None), None)
 
 
-def _convert(usage: _Usage) -> TokenUsage:
+def _convert(usage: _Usage, service_tier: Raw = NO_VALUE, output: Raw = NO_VALUE) -> TokenUsage:
     details_in = (
         usage.prompt_tokens_details
         or usage.input_tokens_details
@@ -181,7 +230,60 @@ def _convert(usage: _Usage) -> TokenUsage:
     billed = billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None
     if usage.seconds:
         billed = fill_billed(billed, Billed(None, None, read_milliseconds(usage.seconds)))
-    return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed)
+    is_divided = (
+        details_in.audio_tokens
+        or details_in.image_tokens
+        or details_in.cache_write_tokens_details
+        or details_out.audio_tokens
+        or details_out.image_tokens
+        or (output and _SEARCH in bytes(output))
+    )
+    parts = None
+    if is_divided:
+        parts = _read_parts(details_in, details_out, service_tier, output)
+    elif service_tier:
+        parts = parts_of_words(bytes(service_tier))
+    return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed, parts)
+
+
+def _read_parts(
+    details_in: _PromptDetails, details_out: _CompletionDetails, service_tier: Raw, output: Raw
+) -> UsageParts | None:
+    cached, written = details_in.cached_tokens_details, details_in.cache_write_tokens_details
+    kinds = _read_details(_KINDS, cached) if cached else _NO_KINDS
+    lifetimes = _read_details(_LIFETIMES, written) if written else _NO_LIFETIMES
+    return parts_or_none(
+        UsageParts(
+            cache_write_12h=read_count(lifetimes.ttl_12h_tokens),
+            audio_in=read_count(details_in.audio_tokens),
+            image_in=read_count(details_in.image_tokens),
+            cached_audio=read_count(kinds.audio_tokens),
+            cached_image=read_count(kinds.image_tokens),
+            audio_out=read_count(details_out.audio_tokens),
+            image_out=read_count(details_out.image_tokens),
+            searches=_count_searches(bytes(output)),
+            service_tier=read_word(bytes(service_tier)) if service_tier else None,
+        )
+    )
+
+
+def _read_details(decoder: Decoder[D], details: Raw) -> D:
+    """Return what details say; those that cannot be read say nothing."""
+    try:
+        return decoder.decode(details)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return decoder.decode(b"{}")
+
+
+def _count_searches(output: bytes) -> int | None:
+    """Return how often the web was searched; ``None``: the items of the response do not say that."""
+    if _SEARCH not in output:  # as in most
+        return None
+    try:
+        items = _ITEMS.decode(output)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return sum(1 for item in items if item.type == "web_search_call")
 
 
 def _is_beside(usage: _Usage, tokens_in: int | None, tokens_out: int, reasoning: int) -> bool:
@@ -193,7 +295,7 @@ def _is_beside(usage: _Usage, tokens_in: int | None, tokens_out: int, reasoning:
 
 class _SessionEvent(Struct, frozen=True):
     type: str = ""
-    response: _UsageHolder | None = None
+    response: _Answer | None = None
 
 
 _SESSION_DECODER: Final = Decoder(_SessionEvent, strict=False)
@@ -210,8 +312,10 @@ def update_session_usage(message: bytes, before: TokenUsage) -> TokenUsage:
 
 def _read_session_event(message: bytes, before: TokenUsage) -> TokenUsage:
     event = _SESSION_DECODER.decode(message)
-    usage = _usage_in(event.response) if event.type in _ENDS_OF_RESPONSES else None
-    return before if usage is None else add_usage(before, _convert(usage))
+    answer = event.response if event.type in _ENDS_OF_RESPONSES else None
+    if answer is None or answer.usage is None:
+        return before
+    return add_usage(before, _convert(answer.usage, answer.service_tier, answer.output))
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:

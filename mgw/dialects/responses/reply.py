@@ -25,7 +25,6 @@ from mgw.canonical.conversation import (
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, ReplyEvent, StopReason
 from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.errors import parse_stream_error
 from mgw.dialects.openai.reply import collect_candidate, no_reply
 from mgw.dialects.openai.usage import parse_usage
@@ -69,7 +68,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         (collect_candidate(events),),
         response.id if type(response.id) is str else None,
         response.model if type(response.model) is str else None,
-        try_read_usage(parse_usage, response.usage, NO_USAGE),
+        parse_usage(response.usage, response.service_tier, response.output) if response.usage else NO_USAGE,
     )
 
 
@@ -100,6 +99,7 @@ class ProviderResponse(Struct):
     incomplete_details: Any = None
     output: Raw = NO_VALUE
     usage: Raw = NO_VALUE
+    service_tier: Raw = NO_VALUE
 
     @property
     def has_failed(self) -> bool:
