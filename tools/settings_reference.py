@@ -39,6 +39,8 @@ _DESCRIBED_ELSEWHERE: Final = frozenset(
         ("providers", "timeouts"),
         ("edge_auth", "keys", "limits"),
         ("edge_auth", "groups", "limits"),
+        ("prices", "rows", "tiers"),
+        ("prices", "rows", "service_tiers"),
     }
 )
 """Blocks of which the page says where else their settings are described."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import time
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -182,10 +183,11 @@ def read_or_tell(read: Callable[[], Config], command: str) -> Config | None:
     return None
 
 
-def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
+def warnings(config: Config, prices: PriceTable | None = None, wall: float | None = None) -> list[str]:
     """Return a sentence for each thing that will hurt, in the order of the settings.
 
     :param prices: what models cost; ``None``: nothing is said of that.
+    :param wall: Unix seconds; ``None``: now.
     """
     found = []
     auth = config.edge_auth
@@ -206,7 +208,7 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
         found += _of_base_url(provider)
     found += _of_public_url(config)
     if prices is not None:
-        found += _of_prices(config, prices)
+        found += _of_prices(config, prices, time() if wall is None else wall)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
         if size < config.max_body_bytes:
             found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
@@ -338,7 +340,7 @@ def _of_token_url(provider: Provider) -> list[str]:
     return [f"{where}: plain HTTP, so secrets and tokens travel in clear text"]
 
 
-def _of_prices(config: Config, prices: PriceTable) -> list[str]:
+def _of_prices(config: Config, prices: PriceTable, wall: float) -> list[str]:
     """Warn of models that the configuration names and that have no price, in one sentence per provider."""
     found = []
     targets: dict[str, list[str]] = {}
@@ -348,7 +350,7 @@ def _of_prices(config: Config, prices: PriceTable) -> list[str]:
             targets.setdefault(owner, []).append(model)
     for name, provider in config.providers.items():
         named = [*provider.models, *targets.get(name, ())]
-        missing = [model for model in dict.fromkeys(named) if prices.row(name, model) is None]
+        missing = [model for model in dict.fromkeys(named) if prices.row(name, model, wall) is None]
         if missing:
             models = ", ".join(redact(model) for model in missing[:_MOST_NAMED])
             more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""

@@ -51,8 +51,6 @@ class UsageParts(Struct, frozen=True, array_like=True):
     image_out: int | None = None
     searches: int | None = None
     """How often the provider searched the web."""
-    service_tier: str | None = None
-    """The service tier that served the request, in the provider's own word."""
     inference_geo: str | None = None
     """Where the model ran, in the provider's own word."""
 
@@ -72,12 +70,9 @@ class TokenUsage(Struct, frozen=True, array_like=True):
     billed: Billed | None = None
     """What else the answer says; ``None``: nothing."""
     parts: UsageParts | None = None
-    """How the tokens divide, and who served them; ``None``: nothing is known of that."""
-
-    @property
-    def service_tier(self) -> str | None:
-        """The service tier that served the request; ``None``: unknown."""
-        return None if self.parts is None else self.parts.service_tier
+    """How the tokens divide; ``None``: nothing is known of that."""
+    service_tier: str | None = None
+    """The service tier that served the request, in the provider's own word."""
 
 
 NO_USAGE = TokenUsage()

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from msgspec.structs import asdict
+
 from mgw import __version__
 from mgw.config.auths import AuthMode
 from mgw.config.provider import Provider
@@ -29,7 +31,7 @@ MAX_MODELS: Final = 1_000
 """How many entries of the catalog are shown."""
 MAX_COMPARISONS: Final = 100_000
 """The most comparisons of a model with a row in one answer, which take about a tenth of a second."""
-_NAMES: Final = ("match", "provider")
+_SECONDS_PER_DAY: Final = 86_400
 Price = dict[str, float]
 
 
@@ -45,15 +47,18 @@ class ModelPrices:
     _table: PriceTable | None = None
     _found: dict[tuple[str, str], Price | None] = field(default_factory=dict)
     _left: int = 0
+    _wall: float = 0.0
 
-    def begin(self, table: PriceTable | None) -> None:
+    def begin(self, table: PriceTable | None, wall: float) -> None:
         """Begin an answer.
 
         :param table: of the configuration in use; ``None``: it has no prices.
+        :param wall: Unix seconds; what was found on another day of UTC is forgotten.
         """
-        if table is not self._table:
+        if table is not self._table or wall // _SECONDS_PER_DAY != self._wall // _SECONDS_PER_DAY:
             self._table = table
             self._found = {}
+        self._wall = wall
         self._left = MAX_COMPARISONS
 
     def price(self, provider: str, model: str) -> Price | None:
@@ -66,8 +71,8 @@ class ModelPrices:
             return self._found.get(key)
         if self._left <= 0:
             return None
-        self._left -= len(table)
-        row = table.row(provider, model)
+        self._left -= table.patterns or 1
+        row = table.row(provider, model, self._wall)
         self._found[key] = None if row is None else _in_dollars(row)
         return self._found[key]
 
@@ -105,7 +110,7 @@ class Profiles:
         """Return everything."""
         generation = self.generation()
         config = generation.config
-        self._prices.begin(generation.prices)
+        self._prices.begin(generation.prices, self.wall())
         found: Json = {
             "service": "mgw",
             "version": __version__,
@@ -202,5 +207,5 @@ def _bare(url: str) -> str:
 
 
 def _in_dollars(row: PriceRow) -> Price:
-    prices = {name: getattr(row, name) for name in row.__struct_fields__ if name not in _NAMES}
+    prices = asdict(row.prices)
     return {name: price / NANODOLLARS for name, price in prices.items() if price is not None}

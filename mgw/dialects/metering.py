@@ -30,7 +30,7 @@ from msgspec import Meta, MsgspecError
 from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects.stream_end import StreamEnd
-from mgw.dialects.usage_parts import add_parts, merge_parts
+from mgw.dialects.usage_parts import add_parts, merge_parts, subtract_parts
 from mgw.wire.json_outline import shorten_piece
 from mgw.wire.media_types import is_event_stream, is_json
 from mgw.wire.sse import Event
@@ -86,6 +86,7 @@ def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         reasoning,
         before.billed if now.billed is None else now.billed,
         before.parts if now.parts is None else merge_parts(before.parts, now.parts),
+        before.service_tier if now.service_tier is None else now.service_tier,
     )
 
 
@@ -108,7 +109,28 @@ def add_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         add_counts(before.reasoning, now.reasoning),
         now.billed if before.billed is None else _add_billed(before.billed, now.billed),
         now.parts if before.parts is None else add_parts(before.parts, now.parts),
+        before.service_tier if now.service_tier is None else now.service_tier,
     )
+
+
+def subtract_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
+    """Return what came since ``before``, of counts that add up; words are the latest."""
+    if before is NO_USAGE:
+        return now
+    return TokenUsage(
+        _subtract(before.tokens_in, now.tokens_in),
+        _subtract(before.tokens_out, now.tokens_out),
+        _subtract(before.cache_read, now.cache_read),
+        _subtract(before.cache_write, now.cache_write),
+        _subtract(before.reasoning, now.reasoning),
+        None,
+        subtract_parts(before.parts, now.parts),
+        now.service_tier,
+    )
+
+
+def _subtract(before: int | None, now: int | None) -> int | None:
+    return now if now is None or before is None else now - before
 
 
 def _add_billed(before: Billed, now: Billed | None) -> Billed:

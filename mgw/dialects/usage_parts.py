@@ -58,14 +58,13 @@ def read_word(written: bytes) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def parts_of_words(service_tier: bytes, inference_geo: bytes = b"") -> UsageParts | None:
-    """Return the parts of most answers, which say nothing but these; the answers share them.
+def parts_of_place(inference_geo: bytes) -> UsageParts | None:
+    """Return the parts of most answers, which say nothing but where the model ran; the answers share them.
 
-    :param service_tier: JSON, or empty; ``inference_geo`` likewise.
+    :param inference_geo: as JSON.
     """
-    tier = read_word(service_tier) if service_tier else None
-    geo = read_word(inference_geo) if inference_geo else None
-    return None if tier is geo is None else UsageParts(service_tier=tier, inference_geo=geo)
+    place = read_word(inference_geo)
+    return None if place is None else UsageParts(inference_geo=place)
 
 
 def count_kinds(*breakdowns: Raw) -> tuple[Count, Count]:
@@ -105,6 +104,17 @@ def add_parts(before: UsageParts | None, now: UsageParts | None) -> UsageParts |
     if before is None or now is None:
         return before if now is None else now
     return UsageParts(*map(_add, _values(before), _values(now)))
+
+
+def subtract_parts(before: UsageParts | None, now: UsageParts | None) -> UsageParts | None:
+    """Return the parts that came since ``before``, of parts that add up."""
+    if before is None or now is None:
+        return now
+    return UsageParts(*map(_subtract, _values(before), _values(now)))
+
+
+def _subtract(before: Any, now: Any) -> Any:  # Any: as in _add
+    return now - before if isinstance(now, int) and isinstance(before, int) else now
 
 
 def _add(before: Any, now: Any) -> Any:  # Any: a count or a word, the same in both

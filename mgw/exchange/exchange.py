@@ -14,12 +14,13 @@ from msgspec import Struct, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.canonical.reply import NO_USAGE
+from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.clients.client import Client
 from mgw.clients.limits import Permit
 from mgw.credentials.provider import Credential
 from mgw.credentials.signed_again import Again
 from mgw.credentials.signing import Signing
+from mgw.dialects.metering import subtract_usage
 from mgw.dialects.refusal import word_of
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
@@ -35,6 +36,7 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, SessionCounts, SettledExchange, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
+from mgw.usage.prices import NO_CHARGE, SessionBill
 from mgw.usage.trace_context import TraceContext
 
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
@@ -89,6 +91,8 @@ class Exchange(Struct, eq=False):
     """The length of the text that is to be spoken."""
     session: SessionCounts | None = None
     """What went through a realtime session, once it is over."""
+    bill: SessionBill | None = None
+    """What the responses of the session cost so far, where a row of prices fits."""
     trace: TraceContext | None = None
     """The client's, where a sink of usage events asks for it."""
     error: str | None = None
@@ -223,6 +227,18 @@ class Exchange(Struct, eq=False):
             return None
         return format_error_message(said, self.secrets())
 
+    def bill_response(self, before: TokenUsage, now: TokenUsage) -> None:
+        """Put on the bill what a session has taken since its last response, where there are prices.
+
+        :param before: the counts of the session up to that one; ``now``: up to this one.
+        """
+        prices, target = self.generation.prices, self.target
+        model = None if target is None else target.upstream_model
+        if self.bill is None and prices is not None and target is not None and model is not None:
+            self.bill = prices.open_bill(target.provider.name, model, self.wall)
+        if self.bill is not None:
+            self.bill.add(subtract_usage(before, now))
+
     def secrets(self) -> list[Secret]:
         """Return what nothing that is recorded may repeat."""
         sent = self.credential
@@ -272,10 +288,10 @@ class Exchange(Struct, eq=False):
                 usage = received.handed_on.usage()
         memo = self.generation.memo
         labels = memo.labels_for(self.route, target, self.asked_model, self.key_hash, client)
-        cost = unpriced = None
+        charge = NO_CHARGE
         prices = self.generation.prices
         if prices is not None and self.route.metered:
-            cost, unpriced = prices.charge(labels, outcome, usage, self.session, self.characters)
+            charge = prices.charge(labels, outcome, usage, self)
         return SettledExchange(
             labels,
             self.request_id,
@@ -292,7 +308,9 @@ class Exchange(Struct, eq=False):
             received.error_message,
             self.upstream_request_id,
             self.session,
-            cost,
-            unpriced,
+            charge.nanodollars,
+            charge.unpriced,
             self.trace,
+            usage.service_tier,
+            charge.tier,
         )

@@ -116,7 +116,10 @@ class SessionTraffic:
     def _meter(self, messages: Sequence[Message]) -> None:
         marker = self.messages.error_marker
         for message in messages:
-            self._usage = self.messages.update_usage(message.payload, self._usage)
+            before = self._usage
+            self._usage = self.messages.update_usage(message.payload, before)
+            if self._usage is not before:
+                self.exchange.bill_response(before, self._usage)
             if marker is not None and marker in message.payload:
                 self._note_error(message.payload)
 

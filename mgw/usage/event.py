@@ -207,6 +207,13 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     upstream_request_id: Annotated[str | None, About(page="Upstream request ID")] = None
     """The provider's own id for the request, for support cases: its header ``x-request-id``, ``request-id``,
     ``x-goog-request-id``, ``apim-request-id``, ``x-ms-request-id`` or ``x-amzn-requestid``, if present."""
+    service_tier: Annotated[str | None, About(since="0.5.0", has_few_values=True)] = None
+    """The service tier that served the request, in the provider's own word, such as ``default``, ``flex``,
+    ``priority`` or ``ON_DEMAND``; ``fast`` for Anthropic's fast mode. Missing if the response does not
+    name it."""
+    price_tier: Annotated[str | None, About(since="0.5.0", is_ours=True, has_few_values=True)] = None
+    """The tier of the row of prices that ``cost_usd`` comes from, such as ``above 200000``, ``priority`` or
+    ``priority above 272000``. Missing if the prices of the row itself applied."""
 
 
 FIELDS: Final = table_of(UsageEvent)
@@ -251,6 +258,8 @@ class SettledExchange(Struct, frozen=True, gc=False):
     """Why there is no cost, where one was to be expected."""
     trace: TraceContext | None = None
     """Where a sink asks for it; the event does not have it."""
+    service_tier: str | None = None
+    price_tier: str | None = None
 
     def event(self) -> UsageEvent:
         """Return the usage event."""

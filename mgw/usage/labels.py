@@ -14,7 +14,7 @@ from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES
-from mgw.usage.price_row import LabelPrice
+from mgw.usage.tariff import LabelPrice
 
 MAX_SHARED_CHARS: Final = 256
 """Labels with a longer name of a model are kept for no other exchange."""

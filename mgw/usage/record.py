@@ -54,7 +54,7 @@ _PLACED: Final = (
     *("request_id", "time", "dialect", "tokens_in", "tokens_out", "cache_read_tokens"),
     *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
     *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
-    "upstream_request_id",
+    *("upstream_request_id", "service_tier", "price_tier"),
 )
 """The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
@@ -175,6 +175,8 @@ class _BlockEncoder:
                 settled.error,
                 settled.error_message,
                 settled.upstream_request_id,
+                settled.service_tier,
+                settled.price_tier,
             )
             for name, kind, read in further:
                 setattr(line, name, _json_value(kind, read(settled)))

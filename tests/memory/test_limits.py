@@ -487,6 +487,9 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.fleet.MAX_WORKERS": lambda count: is_configured(f"workers: {count}"),
     "mgw.config.listen.MAX_PORT": is_listened_on,
     "mgw.config.near_names.MAX_NAME": lambda size: near_name("n" * size, ["n" * (size - 1)]) is not None,
+    "mgw.config.prices.MAX_FACTOR": lambda factor: is_configured(
+        f"prices: {{rows: [{{model: m, input: 1, inference_geo: {{us: {factor}}}}}]}}"
+    ),
     "mgw.config.prices.MAX_PRICE": lambda price: is_configured(
         f"prices: {{rows: [{{model: m, input: {price}, output: {price}}}]}}"
     ),

@@ -74,6 +74,7 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
             wanted.cache_read_tokens,
             wanted.cache_write_tokens,
             wanted.reasoning_tokens,
+            service_tier=wanted.service_tier,
         ),
         stream=wanted.stream,
         attempts=wanted.attempts,
@@ -83,6 +84,8 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         upstream_request_id=wanted.upstream_request_id,
         session=None if session == NO_SESSION else session,
         cost=None if wanted.cost_usd is None else nanodollars_of(wanted.cost_usd),
+        service_tier=wanted.service_tier,
+        price_tier=wanted.price_tier,
     )
 
 

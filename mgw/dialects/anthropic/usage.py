@@ -23,7 +23,7 @@ from mgw.dialects.billing import NO_VALUE, CostFields, billed_in
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_counts, add_outer_reasoning, merge_usage, meter_of
 from mgw.dialects.stream_end import StreamEnd
-from mgw.dialects.usage_parts import parts_of_words
+from mgw.dialects.usage_parts import parts_of_place, read_word
 
 
 class _OutputDetails(Struct, frozen=True):
@@ -124,10 +124,8 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
     cache_write = before.cache_write if created is None else created
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
     thinking = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None
-    parts = None
-    if usage.service_tier or usage.inference_geo or usage.speed:
-        tier = usage.speed if usage.speed == _FAST else usage.service_tier
-        parts = parts_of_words(bytes(tier), bytes(usage.inference_geo))
+    tier = usage.speed if usage.speed == _FAST else usage.service_tier
+    parts = parts_of_place(bytes(usage.inference_geo)) if usage.inference_geo else None
     if hour or usage.server_tool_use:
         parts = _complete_parts(parts, usage.server_tool_use, hour)
     return merge_usage(
@@ -140,6 +138,7 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
             thinking,
             billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None,
             parts,
+            read_word(bytes(tier)) if tier else None,
         ),
     )
 
@@ -153,11 +152,11 @@ def _parse_creation(raw: Raw) -> tuple[int | None, int | None]:
     return creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens
 
 
-def _complete_parts(words: UsageParts | None, tool_use: Raw, hour: int | None) -> UsageParts | None:
+def _complete_parts(place: UsageParts | None, tool_use: Raw, hour: int | None) -> UsageParts | None:
     searches = _read_searches(tool_use) if tool_use else None
     if not hour and searches is None:
-        return words
-    return replace(words or UsageParts(), cache_write_1h=hour, searches=searches)
+        return place
+    return replace(place or UsageParts(), cache_write_1h=hour, searches=searches)
 
 
 def _read_searches(raw: Raw) -> int | None:

@@ -24,7 +24,6 @@ from typing import Final
 from msgspec import MsgspecError, Raw, Struct
 from msgspec import field as member
 from msgspec.json import Decoder
-from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage, UsageParts
@@ -47,7 +46,7 @@ from mgw.dialects.metering import (
     try_read_usage,
 )
 from mgw.dialects.stream_end import StreamEnd
-from mgw.dialects.usage_parts import count_kinds, parts_of_words
+from mgw.dialects.usage_parts import count_kinds, parts_or_none, read_word
 from mgw.nouns.errors import GatewayError
 from mgw.wire.json_array import ElementReader
 from mgw.wire.media_types import is_event_stream, is_json
@@ -89,15 +88,14 @@ class _UsageMetadata(Struct, frozen=True, rename="camel"):
             self.candidates_tokens_details or self.response_tokens_details,
         )
         tier = self.service_tier or self.traffic_type
-        parts = parts_of_words(bytes(tier)) if tier else None
-        if details_in[0] or details_in[1] or output:
-            parts = _add_kinds(parts, details_in, cached, output)
+        parts = _read_kinds(details_in, cached, output) if details_in[0] or details_in[1] or output else None
         return TokenUsage(
             prompt,
             _add_thoughts(candidates, self.thoughts_token_count, before),
             cache_read=cap_count(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
             parts=parts,
+            service_tier=read_word(bytes(tier)) if tier else None,
         )
 
 
@@ -117,36 +115,34 @@ class _InteractionUsage(Struct, frozen=True):
         prompt = add_counts(self.total_input_tokens, self.total_tool_use_tokens)
         details_in = self.input_tokens_by_modality, self.tool_use_tokens_by_modality
         cached, output = self.cached_tokens_by_modality, self.output_tokens_by_modality
-        parts = parts_of_words(bytes(service_tier)) if service_tier else None
-        if details_in[0] or details_in[1] or output:
-            parts = _add_kinds(parts, details_in, cached, output)
+        parts = _read_kinds(details_in, cached, output) if details_in[0] or details_in[1] or output else None
         return TokenUsage(
             prompt,
             _add_thoughts(self.total_output_tokens, self.total_thought_tokens, before),
             cache_read=cap_count(self.total_cached_tokens, prompt),
             reasoning=self.total_thought_tokens,
             parts=parts,
+            service_tier=read_word(bytes(service_tier)) if service_tier else None,
         )
 
 
-def _add_kinds(
-    words: UsageParts | None, prompt: tuple[Raw, Raw], cached: Raw, output: Raw
-) -> UsageParts | None:
-    """Return parts with the kinds of tokens, by the breakdowns of the prompt, the cached and the output."""
+def _read_kinds(prompt: tuple[Raw, Raw], cached: Raw, output: Raw) -> UsageParts | None:
+    """Return the kinds of tokens by the breakdowns of the prompt, the cached and the output."""
     written = b"".join((*prompt, cached, output)).upper()  # enumerations have either case
     if b"AUDIO" not in written and b"IMAGE" not in written:  # as in most
-        return words
+        return None
     audio_in, image_in = count_kinds(*prompt)
     cached_audio, cached_image = count_kinds(cached)
     audio_out, image_out = count_kinds(output)
-    return replace(
-        words or UsageParts(),
-        audio_in=audio_in,
-        image_in=image_in,
-        cached_audio=cached_audio,
-        cached_image=cached_image,
-        audio_out=audio_out,
-        image_out=image_out,
+    return parts_or_none(
+        UsageParts(
+            audio_in=audio_in,
+            image_in=image_in,
+            cached_audio=cached_audio,
+            cached_image=cached_image,
+            audio_out=audio_out,
+            image_out=image_out,
+        )
     )
 
 

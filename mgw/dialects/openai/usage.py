@@ -41,7 +41,7 @@ from mgw.dialects.billing import (
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
 from mgw.dialects.stream_end import StreamEnd
-from mgw.dialects.usage_parts import parts_of_words, parts_or_none, read_count, read_word
+from mgw.dialects.usage_parts import parts_or_none, read_count, read_word
 
 D = TypeVar("D")
 
@@ -238,16 +238,13 @@ def _convert(usage: _Usage, service_tier: Raw = NO_VALUE, output: Raw = NO_VALUE
         or details_out.image_tokens
         or (output and _SEARCH in bytes(output))
     )
-    parts = None
-    if is_divided:
-        parts = _read_parts(details_in, details_out, service_tier, output)
-    elif service_tier:
-        parts = parts_of_words(bytes(service_tier))
-    return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed, parts)
+    parts = _read_parts(details_in, details_out, output) if is_divided else None
+    tier = read_word(bytes(service_tier)) if service_tier else None
+    return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed, parts, tier)
 
 
 def _read_parts(
-    details_in: _PromptDetails, details_out: _CompletionDetails, service_tier: Raw, output: Raw
+    details_in: _PromptDetails, details_out: _CompletionDetails, output: Raw
 ) -> UsageParts | None:
     cached, written = details_in.cached_tokens_details, details_in.cache_write_tokens_details
     kinds = _read_details(_KINDS, cached) if cached else _NO_KINDS
@@ -262,7 +259,6 @@ def _read_parts(
             audio_out=read_count(details_out.audio_tokens),
             image_out=read_count(details_out.image_tokens),
             searches=_count_searches(bytes(output)),
-            service_tier=read_word(bytes(service_tier)) if service_tier else None,
         )
     )
 

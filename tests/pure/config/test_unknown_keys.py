@@ -146,7 +146,7 @@ def test_a_long_list_of_allowed_keys_is_left_out_beside_the_one_that_was_meant()
 def test_a_file_of_prices_knows_the_words_of_other_price_lists() -> None:
     with pytest.raises(ConfigError) as refusal:
         parse_prices("rows: [{model: a, prompt: 1, output: 2}]\n", "prices.yaml", ())
-    assert "rows.0.prompt: unknown key, did you mean input? (allowed: model," in str(refusal.value)
+    assert "rows.0.prompt: unknown key, did you mean input?" in str(refusal.value)
 
 
 def test_a_profile_has_its_own_keys() -> None:

@@ -57,9 +57,11 @@ def kinds(**counts: int) -> list[Json]:
 OF_CHAT: Final = {"prompt_tokens": 100, "completion_tokens": 50}
 OF_RESPONSES: Final = {"input_tokens": 100, "output_tokens": 50}
 SEARCH: Final = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search"}}
-CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
+Said = UsageParts | str | tuple[UsageParts, str] | None
+"""Parts, a service tier, both or neither."""
+CASES: Final[dict[str, tuple[DialectName, Json, Said]]] = {
     "chat, nothing": (CHAT, completion(OF_CHAT), None),
-    "chat, a tier": (CHAT, completion(OF_CHAT, service_tier="flex"), UsageParts(service_tier="flex")),
+    "chat, a tier": (CHAT, completion(OF_CHAT, service_tier="flex"), "flex"),
     "chat, a tier that is null": (CHAT, completion(OF_CHAT, service_tier=None), None),
     "chat, a tier that is no text": (CHAT, completion(OF_CHAT, service_tier={"a": 1}), None),
     "chat, a tier that is too long": (CHAT, completion(OF_CHAT, service_tier="x" * 80), None),
@@ -74,7 +76,7 @@ CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
             },
             service_tier="default",
         ),
-        UsageParts(audio_in=40, image_in=7, audio_out=30, service_tier="default"),
+        (UsageParts(audio_in=40, image_in=7, audio_out=30), "default"),
     ),
     "chat, no kinds": (
         CHAT,
@@ -91,7 +93,7 @@ CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
     "responses, a tier and searches": (
         RESPONSES,
         response(OF_RESPONSES, SEARCH, SEARCH, service_tier="priority"),
-        UsageParts(searches=2, service_tier="priority"),
+        (UsageParts(searches=2), "priority"),
     ),
     "responses, a cache of twelve hours": (
         RESPONSES,
@@ -110,17 +112,17 @@ CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
     "messages, a tier and a place": (
         MESSAGES,
         message(service_tier="priority", inference_geo="us", server_tool_use=None),
-        UsageParts(service_tier="priority", inference_geo="us"),
+        (UsageParts(inference_geo="us"), "priority"),
     ),
     "messages, fast": (
         MESSAGES,
         message(service_tier="standard", speed="fast"),
-        UsageParts(service_tier="fast"),
+        "fast",
     ),
     "messages, not fast": (
         MESSAGES,
         message(service_tier="standard", speed="standard"),
-        UsageParts(service_tier="standard"),
+        "standard",
     ),
     "messages, a cache of an hour": (
         MESSAGES,
@@ -136,11 +138,11 @@ CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
         UsageParts(searches=3),
     ),
     "gemini, text alone": (GEMINI, candidate(promptTokensDetails=kinds(TEXT=100)), None),
-    "gemini, a tier": (GEMINI, candidate(serviceTier="priority"), UsageParts(service_tier="priority")),
+    "gemini, a tier": (GEMINI, candidate(serviceTier="priority"), "priority"),
     "gemini, Vertex": (
         GEMINI,
         candidate(trafficType="ON_DEMAND_FLEX"),
-        UsageParts(service_tier="ON_DEMAND_FLEX"),
+        "ON_DEMAND_FLEX",
     ),
     "gemini, kinds": (
         GEMINI,
@@ -160,7 +162,7 @@ CASES: Final[dict[str, tuple[DialectName, Json, UsageParts | None]]] = {
         ),
         UsageParts(audio_in=85),
     ),
-    "gemini, odd kinds": (GEMINI, candidate(promptTokensDetails={"AUDIO": 1}), UsageParts()),
+    "gemini, odd kinds": (GEMINI, candidate(promptTokensDetails={"AUDIO": 1}), None),
 }
 
 
@@ -196,14 +198,14 @@ def event(document: Json) -> bytes:
     return line + b"data: %b\n\n" % json.dumps(document).encode()
 
 
-def nothing_as_none(usage: TokenUsage) -> UsageParts | None:
-    return None if usage.parts == UsageParts() else usage.parts
+def said_by(usage: TokenUsage) -> Said:
+    if usage.service_tier is None or usage.parts is None:
+        return usage.service_tier or usage.parts
+    return usage.parts, usage.service_tier
 
 
-@pytest.mark.parametrize(("name", "document", "parts"), CASES.values(), ids=CASES)
-def test_each_way_of_reading_finds_the_same_parts(
-    name: DialectName, document: Json, parts: UsageParts | None
-) -> None:
+@pytest.mark.parametrize(("name", "document", "said"), CASES.values(), ids=CASES)
+def test_each_way_of_reading_finds_the_same_parts(name: DialectName, document: Json, said: Said) -> None:
     body, stream = json.dumps(document).encode(), written(name, document)
     dialect = dialect_of(name)
     provider = dialect.provider
@@ -218,10 +220,9 @@ def test_each_way_of_reading_finds_the_same_parts(
     reader = provider.stream_reader("s")
     events: list[ReplyEvent] = [*reader.feed(stream), *reader.finish()]
     counted = [one.usage for one in events if isinstance(one, Counted)]
-    expected = None if parts == UsageParts() else parts
     for usage in (whole, passed.usage, translated, reader.usage, *counted[-1:]):
         assert (usage.tokens_in, usage.tokens_out) == (whole.tokens_in, whole.tokens_out)
-        assert nothing_as_none(usage) == expected
+        assert said_by(usage) == said
 
 
 INTERACTION: Final = {
@@ -242,7 +243,7 @@ INTERACTION: Final = {
 )
 def test_an_interaction_tells_its_parts(document: Json) -> None:
     usage = dialect_of(GEMINI).read_usage(json.dumps(document).encode(), NO_USAGE)
-    assert usage.parts == UsageParts(audio_in=60, audio_out=50, service_tier="flex")
+    assert said_by(usage) == (UsageParts(audio_in=60, audio_out=50), "flex")
 
 
 def test_the_responses_of_a_session_add_up() -> None:
@@ -274,7 +275,7 @@ def test_the_turns_of_a_live_session_add_up() -> None:
     }
     said = json.dumps({"serverContent": {"turnComplete": True}, "usageMetadata": usage}).encode()
     twice = update_live(said, update_live(said, NO_USAGE))
-    assert twice.parts == UsageParts(audio_in=180, audio_out=100, service_tier="ON_DEMAND")
+    assert said_by(twice) == (UsageParts(audio_in=180, audio_out=100), "ON_DEMAND")
 
 
 def test_the_service_tier_of_a_duplex_is_the_last_one() -> None:
@@ -282,37 +283,39 @@ def test_the_service_tier_of_a_duplex_is_the_last_one() -> None:
     for tier in ("priority", "default"):
         done = {"type": "response.completed", "response": response(OF_RESPONSES, SEARCH, service_tier=tier)}
         usage = update_realtime(json.dumps(done).encode(), usage)
-    assert usage.parts == UsageParts(searches=2, service_tier="default")
+    assert said_by(usage) == (UsageParts(searches=2), "default")
 
 
 def test_an_answer_without_parts_keeps_nothing() -> None:
     assert dialect_of(CHAT).read_usage(json.dumps(completion(OF_CHAT)).encode(), NO_USAGE).parts is None
 
 
-def test_answers_that_name_nothing_but_their_tier_share_it() -> None:
+def test_answers_share_the_name_of_their_tier() -> None:
     body = json.dumps(completion(OF_CHAT, service_tier="default")).encode()
     one, other = (dialect_of(CHAT).read_usage(body, NO_USAGE) for _ in range(2))
-    assert one.parts is not None
-    assert one.parts is other.parts
+    assert one.service_tier is not None
+    assert one.service_tier is other.service_tier
+    assert one.parts is other.parts is None
 
 
 COUNTS = st.none() | st.integers(0, 1000)
 WORDS = st.none() | st.sampled_from(["flex", "priority"])
 PARTS = st.none() | st.builds(
-    UsageParts, *[COUNTS] * (len(UsageParts.__struct_fields__) - 2), service_tier=WORDS, inference_geo=WORDS
+    UsageParts, *[COUNTS] * (len(UsageParts.__struct_fields__) - 1), inference_geo=WORDS
 )
+USAGES = st.builds(TokenUsage, parts=PARTS, service_tier=WORDS)
 
 
-@given(before=PARTS, now=PARTS)
-def test_what_is_said_later_replaces_and_what_is_added_adds(
-    before: UsageParts | None, now: UsageParts | None
-) -> None:
-    merged = merge_usage(TokenUsage(1, parts=before), TokenUsage(2, parts=now)).parts or UsageParts()
-    added = add_usage(TokenUsage(1, parts=before), TokenUsage(2, parts=now)).parts or UsageParts()
+@given(before=USAGES, now=USAGES)
+def test_what_is_said_later_replaces_and_what_is_added_adds(before: TokenUsage, now: TokenUsage) -> None:
+    merged, added = merge_usage(before, now), add_usage(before, now)
+    last = before.service_tier if now.service_tier is None else now.service_tier
+    assert merged.service_tier == added.service_tier == last
     for name in UsageParts.__struct_fields__:
-        old, new = getattr(before, name, None), getattr(now, name, None)
+        old, new, is_now, is_sum = (
+            getattr(usage.parts, name, None) for usage in (before, now, merged, added)
+        )
         last = old if new is None else new
-        assert getattr(merged, name) == last
-        known = [value for value in (old, new) if value is not None]
-        numbers = [value for value in known if isinstance(value, int)]
-        assert getattr(added, name) == (sum(numbers) if numbers else last)
+        assert is_now == last
+        numbers = [value for value in (old, new) if isinstance(value, int)]
+        assert is_sum == (sum(numbers) if numbers else last)

@@ -23,6 +23,7 @@ from mgw.usage.prices import PriceTable
 from mgw.usage.record import encode
 from mgw.usage.usage_sums import SUMS, sum_expression, time_value
 from mgw.usage.usage_table import COLUMNS, UsageTable
+from tests.support.prices import Measures
 from tests.support.usage import event, settled_as
 
 ALL = frozenset(COLUMNS)
@@ -83,8 +84,11 @@ def test_what_has_no_price_is_what_the_price_table_says_of_it(
     for number, each in enumerate(events):
         settled, cost = settled_as(each), None
         if metered[each.route]:  # else nobody asks the table, as the exchange does not
-            cost, why = PRICES.charge(settled.labels, each.status, settled.usage, settled.session, None)
-            unpriced += why is not None
+            charge = PRICES.charge(
+                settled.labels, each.status, settled.usage, Measures(session=settled.session)
+            )
+            cost = charge.nanodollars
+            unpriced += charge.unpriced is not None
         kept.append(
             replace(each, request_id=str(number), cost_usd=None if cost is None else cost / NANODOLLARS)
         )
@@ -137,8 +141,8 @@ def test_a_session_is_unpriced_however_it_ended(table: UsageTable, status: Outco
         stream=None,
     )
     settled = settled_as(session)
-    _, why = PRICES.charge(settled.labels, status, settled.usage, settled.session, None)
-    assert why is Unpriced.PRICE
+    charge = PRICES.charge(settled.labels, status, settled.usage, Measures(session=settled.session))
+    assert charge.unpriced is Unpriced.PRICE
     assert sums_of([session], table)["unpriced"] == 1
 
 

@@ -16,8 +16,10 @@ from mgw.config.prices import PriceRowSettings
 from mgw.nouns.vocabulary import Modality
 from mgw.usage.event import Outcome, SessionCounts
 from mgw.usage.labels import ExchangeLabels
-from mgw.usage.price_row import UNITS, PriceRow, Quantities, Unpriced, round_to_nanodollars
-from mgw.usage.prices import PriceTable
+from mgw.usage.price_row import Prices, Quantities, Unpriced
+from mgw.usage.prices import Charge, PriceTable
+from mgw.usage.tariff import UNITS, Rates, Tariff, cost_of_medium, round_to_nanodollars
+from tests.support.prices import Measures
 
 DOLLARS = st.decimals(0, 1000, places=9)
 COUNTS = st.integers(0, 2**53)
@@ -45,7 +47,8 @@ def charge(
     session: SessionCounts | None = None,
     characters: int | None = None,
 ) -> tuple[int | None, Unpriced | None]:
-    return prices.charge(labels(modality), outcome, usage, session, characters)
+    found = prices.charge(labels(modality), outcome, usage, Measures(0.0, session, characters))
+    return found.nanodollars, found.unpriced
 
 
 def usage_of(parts: tuple[int, int, int, int, int]) -> TokenUsage:
@@ -76,11 +79,15 @@ def test_a_total_is_the_sum_of_its_parts_rounded_once(
 def test_two_requests_cost_what_their_tokens_cost_together(
     prices: dict[str, float], one: tuple[int, int, int, int, int], other: tuple[int, int, int, int, int]
 ) -> None:
-    priced = PriceTable([row(**prices)]).row("main", "m")
+    priced = PriceTable([row(**prices)]).row("main", "m", 0.0)
     assert priced is not None
+    tariff = Tariff.of(priced)
     summed = [sum(pair) for pair in zip(one, other, strict=True)]
     both = usage_of((summed[0], summed[1], summed[2], summed[3], summed[4]))
-    costs = [priced.exact_cost(TEXT, Quantities(usage)) for usage in (usage_of(one), usage_of(other), both)]
+    costs = [
+        tariff.cost_of_answer(usage, Rates.of(priced.prices))
+        for usage in (usage_of(one), usage_of(other), both)
+    ]
     assert None not in costs
     assert costs[0] + costs[1] == costs[2]  # type: ignore[operator]  # as was asserted
 
@@ -96,21 +103,13 @@ def test_each_medium_costs_its_number_times_its_price(
     tokens: int, images: int, characters: int, milliseconds: int, price: Decimal
 ) -> None:
     nanodollars = int(price.scaleb(9))
-    priced = PriceRow(
-        "*",
-        None,
-        None,
-        None,
-        per_image=nanodollars,
-        per_minute=nanodollars,
-        per_million_characters=nanodollars,
-    )
+    priced = Prices(per_image=nanodollars, per_minute=nanodollars, per_million_characters=nanodollars)
     taken = Quantities(TokenUsage(tokens, tokens), milliseconds, images, characters)
-    assert priced.exact_cost(Modality.IMAGE_GEN, taken) == images * nanodollars * UNITS
-    assert priced.exact_cost(Modality.AUDIO_SPEECH, taken) == characters * nanodollars * 3
+    assert cost_of_medium(priced, Modality.IMAGE_GEN, taken) == images * nanodollars * UNITS
+    assert cost_of_medium(priced, Modality.AUDIO_SPEECH, taken) == characters * nanodollars * UNITS // 10**6
     minutes = Fraction(milliseconds, 60_000)
     for modality in (Modality.AUDIO_TRANSCRIBE, Modality.REALTIME):
-        assert priced.exact_cost(modality, taken) == minutes * nanodollars * UNITS
+        assert cost_of_medium(priced, modality, taken) == minutes * nanodollars * UNITS
 
 
 def test_a_sum_of_events_is_what_their_tokens_cost() -> None:
@@ -283,12 +282,13 @@ def test_a_session_is_charged_however_it_ended(outcome: Outcome) -> None:
 def test_what_asks_no_model_has_no_cost() -> None:
     prices = table(**TOKENS)
     for one in (labels(Modality.PLATFORM), labels(provider=None)):
-        assert prices.charge(one, Outcome.OK, TokenUsage(5, 1), None, None) == (None, None)
+        assert prices.charge(one, Outcome.OK, TokenUsage(5, 1), Measures()) == Charge()
 
 
 def test_a_model_without_a_name_fits_no_row() -> None:
     unnamed = labels(upstream_model=None)
-    assert table(**TOKENS).charge(unnamed, Outcome.OK, TokenUsage(5, 1), None, None) == (None, Unpriced.PRICE)
+    found = table(**TOKENS).charge(unnamed, Outcome.OK, TokenUsage(5, 1), Measures())
+    assert found == Charge(unpriced=Unpriced.PRICE)
 
 
 def test_the_first_row_that_fits_counts() -> None:
@@ -301,7 +301,7 @@ def test_the_first_row_that_fits_counts() -> None:
         ]
     )
     found = [
-        prices.row(*asked)
+        prices.row(*asked, 0.0)
         for asked in (
             ("main", "gpt-5-mini-2026"),
             ("other", "gpt-5"),
@@ -310,16 +310,22 @@ def test_the_first_row_that_fits_counts() -> None:
             ("main", "openai/gpt-5"),
         )
     ]
-    assert [one and one.input for one in found] == [1 * 10**9, 2 * 10**9, 3 * 10**9, 3 * 10**9, 4 * 10**9]
-    assert PriceTable([row("gpt-5*", input=1, provider="other")]).row("main", "gpt-5") is None
+    assert [one and one.prices.input for one in found] == [
+        1 * 10**9,
+        2 * 10**9,
+        3 * 10**9,
+        3 * 10**9,
+        4 * 10**9,
+    ]
+    assert PriceTable([row("gpt-5*", input=1, provider="other")]).row("main", "gpt-5", 0.0) is None
 
 
 def test_labels_keep_their_row_until_another_table_asks() -> None:
     first, second = table(input=1, output=1), table(input=2, output=2)
     shared, usage = labels(), TokenUsage(1, 0)
-    assert first.charge(shared, Outcome.OK, usage, None, None) == (1000, None)
+    assert first.charge(shared, Outcome.OK, usage, Measures()) == Charge(1000)
     kept = shared.price
-    assert first.charge(shared, Outcome.OK, usage, None, None) == (1000, None)
+    assert first.charge(shared, Outcome.OK, usage, Measures()) == Charge(1000)
     assert shared.price is kept
-    assert second.charge(shared, Outcome.OK, usage, None, None) == (2000, None)
-    assert first.charge(shared, Outcome.OK, replace(usage, tokens_in=2), None, None) == (2000, None)
+    assert second.charge(shared, Outcome.OK, usage, Measures()) == Charge(2000)
+    assert first.charge(shared, Outcome.OK, replace(usage, tokens_in=2), Measures()) == Charge(2000)

@@ -34,4 +34,6 @@ export const EVENT_NAMES = {
   error: "Error",
   error_message: "Error message",
   upstream_request_id: "Upstream request ID",
+  service_tier: "Service tier",
+  price_tier: "Price tier",
 };

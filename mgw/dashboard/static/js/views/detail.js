@@ -56,6 +56,8 @@ const GROUPS = [
     ["cache_write_tokens", whole],
     ["tokens_out", whole],
     ["reasoning_tokens", whole],
+    ["service_tier", String],
+    ["price_tier", String],
     ["cost_usd", (value) => h("span", { title: `$${value}` }, dollars(value))],
   ]],
   ["Session traffic", [
