@@ -223,15 +223,16 @@ class Provider(AuthSettings, _Hosts):  # the settings of the last base come firs
     )
     stream_usage: OnOff = setting(
         "Whether translated chat streams ask the provider for usage (``stream_options.include_usage``)",
-        "If off, their usage events have no token counts. Requests that pass through are never changed. "
+        "If off, their usage events have no token counts. For streams that pass through, see "
+        "``meter_streams``. "
         f"Only for {_kinds(of_chat)}.",
         default=True,
     )
     meter_streams: OnOff = setting(
-        "Whether chat streams that pass through ask the provider for usage as well",
-        "Requests without ``stream_options.include_usage`` get it, and the chunk that the provider adds is "
-        "removed from the response. Otherwise, the usage events of such streams have no token counts. Only "
-        f"for {_kinds(of_chat)}.",
+        "Whether chat streams that pass through ask the provider for usage "
+        "(``stream_options.include_usage``), where the client does not ask for it",
+        "The chunk that the provider then adds for the usage, which has no choices, is taken out again. "
+        f"Other chunks pass as they come, also if they have ``usage: null``. Only for {_kinds(of_chat)}.",
         default=False,
     )
     own_max_tokens_field: Omittable[MaxTokensFieldName] = setting(

@@ -214,13 +214,16 @@ def test_a_chat_provider_has_what_is_usual_for_its_kind(kind: Kind, field: MaxTo
 @pytest.mark.parametrize("kind", ["openai", "openai_compat", "alpha", "alpha_compat"])
 @pytest.mark.parametrize("field", MaxTokensField)
 def test_a_chat_provider_has_what_is_stated(kind: str, field: MaxTokensField) -> None:
-    provider = provider_of(f"kind: {kind}, stream_usage: false, max_tokens_field: {field}")
-    assert (provider.stream_usage, provider.max_tokens_field) == (False, field)
+    provider = provider_of(
+        f"kind: {kind}, stream_usage: false, meter_streams: true, max_tokens_field: {field}"
+    )
+    assert (provider.stream_usage, provider.meter_streams, provider.max_tokens_field) == (False, True, field)
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "gemini", "beta", "gamma"])
 @pytest.mark.parametrize(
-    "setting", ["stream_usage: true", "stream_usage: false", "max_tokens_field: max_tokens"]
+    "setting",
+    ["stream_usage: true", "stream_usage: false", "meter_streams: true", "max_tokens_field: max_tokens"],
 )
 def test_settings_of_chat_are_refused_for_other_families(kind: str, setting: str) -> None:
     key = setting.partition(":")[0]
