@@ -31,6 +31,7 @@ from mgw.nouns.errors import GatewayError
 from mgw.nouns.kinds import KINDS
 from mgw.nouns.model_row import ModelRow
 from mgw.nouns.vocabulary import ChatTemplate, DialectName, Family, Kind
+from mgw.wire.json_spans import Edit
 from mgw.wire.nested_strings import JsonPath
 
 JSON: Final = b"application/json"
@@ -321,6 +322,32 @@ class Rewriting(Struct, frozen=True):
     """Puts texts in front of the system prompt."""
 
 
+class ChunkRemover(Protocol):
+    """Takes something out of a stream, however that is cut; all other bytes pass as they come."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an event has begun that has not ended."""
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what passes, the same object where nothing has to be looked at."""
+        ...
+
+    def finish(self) -> bytes:
+        """Return what is left at the end."""
+        ...
+
+
+class AskedUsage(Struct, frozen=True):
+    """How a stream is asked for its usage that would not have it."""
+
+    find_edits: Callable[[bytes], list[Edit]]
+    """The edits by which a request asks for it; none, where it asks already or is for no stream."""
+    remover: Callable[[], ChunkRemover]
+    """Makes what takes out of the stream what was not asked for by the client."""
+
+
 class Dialect(Struct, frozen=True):
     """All that one dialect brings."""
 
@@ -351,3 +378,5 @@ class Dialect(Struct, frozen=True):
     """Finds what the gateway has added to a history (contract 5.4); ``None``: it has no place for any."""
     rewriting: Rewriting | None = None
     """What profiles may change in its requests; ``None``: nothing."""
+    asked_usage: AskedUsage | None = None
+    """How its streams are asked for usage; ``None``: they have it."""

@@ -16,6 +16,7 @@ from msgspec.json import encode
 from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
 from mgw.bodies.spliced import SplicedBody
 from mgw.dialects import dialect_of
+from mgw.dialects.dialect import AskedUsage
 from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
@@ -286,6 +287,17 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
     changed = RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
     changed.names_others = opened.names_others
     return changed
+
+
+async def ask_for_usage(exchange: Exchange, opened: RequestBody, asked: AskedUsage) -> bool:
+    """Have a stream tell its usage (contract 5.8); return whether the client has not asked for that."""
+    body = opened.decoded
+    if body is None:
+        return False
+    find = partial(asked.find_edits, body)
+    edits = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
+    opened.edits += edits
+    return bool(edits)
 
 
 async def transform(

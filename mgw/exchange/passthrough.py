@@ -19,12 +19,13 @@ from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.dialects import client_side_of, dialect_of
-from mgw.dialects.dialect import Dialect, Meter
+from mgw.dialects.dialect import ChunkRemover, Dialect, Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, meter_whole
 from mgw.dialects.stream_end import StreamEnd
 from mgw.exchange.answering_model import AnsweringModel
 from mgw.exchange.held_events import HeldEventsFilter, hold_events, is_array
+from mgw.exchange.metered_stream import MeteredStreamFilter, without_lines_of_bytes
 from mgw.exchange.passing_filters import (
     MAX_ERROR_BYTES,
     ErrorFilter,
@@ -34,6 +35,7 @@ from mgw.exchange.passing_filters import (
 )
 from mgw.exchange.received import Fault
 from mgw.exchange.refusals import RefusalMeter, complete_refusal, write_stream_error
+from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
@@ -99,6 +101,8 @@ class Passthrough(Struct, eq=False):
     """What the client may hear before an answer, where the provider sends no signs of life."""
     estimate: Estimate | None = None
     """What answers a count that the model does not make."""
+    remover: Callable[[], ChunkRemover] | None = None
+    """Makes what takes out of a stream that which the client has not asked for."""
     _credential: Credential | None = None
 
     def __repr__(self) -> str:  # the body stays out
@@ -164,25 +168,19 @@ class Passthrough(Struct, eq=False):
             lines = rewritten
         if head.status >= _FIRST_ERROR_STATUS:
             reason, lines = self._without_secrets(reason, lines)
+        length = head.content_length
+        is_readable_stream = stream and head.status < _FIRST_ERROR_STATUS and not is_encoded(head)
+        if self.remover is not None and is_readable_stream:
+            lines, length = without_lines_of_bytes(lines), None
         is_proved = head.is_proved and lines is head.relayed_lines
-        is_good_stream = stream and head.status < _FIRST_ERROR_STATUS
-        holds = is_good_stream and (may_try_again or unframed) and not is_encoded(head)
+        holds = is_readable_stream and (may_try_again or unframed)
         body = None if holds else response.take_whole()
         if body is not None:
             body, usage, fault = self._meter_whole(head, body, stream=stream)
-            length = head.content_length
             return WholeResponse(head.status, reason, lines, length, body, stream, usage, fault, is_proved)
-        streaming = StreamingResponse(
-            head.status,
-            reason,
-            _NO_PAIRS,
-            self.filter(head, stream=stream, unframed=unframed),
-            stream,
-            self.keepalive_seconds,
-            lines=lines,
-            content_length=head.content_length,
-            is_proved=is_proved,
-        )
+        body_filter = self._body_filter(head, stream=stream, unframed=unframed)
+        shown = head.status, reason, _NO_PAIRS, body_filter, stream, self.keepalive_seconds
+        streaming = StreamingResponse(*shown, lines=lines, content_length=length, is_proved=is_proved)
         return self._held(streaming, head, retries=may_try_again, unframed=unframed) if holds else streaming
 
     def _held(
@@ -233,7 +231,7 @@ class Passthrough(Struct, eq=False):
     ) -> tuple[bytes, TokenUsage, Fault | None]:
         """Return a whole body as the client gets it, what it took, and what it says went wrong."""
         if stream or head.status >= _FIRST_ERROR_STATUS or head.content_encoding is not None:
-            body_filter = self.filter(head, stream=stream)
+            body_filter = self._body_filter(head, stream=stream)
             body = body_filter.feed(body) + body_filter.finish()
             return body, body_filter.usage(), body_filter.fault()
         if self.answering is not None:
@@ -242,6 +240,13 @@ class Passthrough(Struct, eq=False):
             return body, NO_USAGE, None
         read = dialect_of(self.route.dialect).read_usage
         return body, meter_whole(head.content_type or b"", read, body), None
+
+    def _body_filter(self, head: ResponseHead, *, stream: bool, unframed: bool = False) -> BodyFilter:
+        """Return the filter for the response's body, and for what is taken out of it."""
+        found = self.filter(head, stream=stream, unframed=unframed)
+        if self.remover is None or not stream or head.status >= _FIRST_ERROR_STATUS or is_encoded(head):
+            return found
+        return MeteredStreamFilter(found, self.remover())
 
     def filter(self, head: ResponseHead, *, stream: bool, unframed: bool = False) -> PassthroughFilter:
         """Return the filter for the response's body."""

@@ -22,6 +22,7 @@ from mgw.exchange.body import (
     COPIED_BYTES,
     LIST_MARKER,
     RequestBody,
+    ask_for_usage,
     decode_body,
     find_nested_models,
     find_other_models,
@@ -239,7 +240,8 @@ async def _passthrough(
     rewrites = exchange.generation.rewrites
     if rewrites and target.provider.name in rewrites and _is_rewritable(route):
         return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
-    if keep and route.is_remembered and not body.encoded and wire.is_plain:
+    asked = dialect_of(route.dialect).asked_usage if target.provider.meter_streams else None
+    if keep and route.is_remembered and not body.encoded and wire.is_plain and asked is None:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         await find_other_models(exchange, target, body)
@@ -263,8 +265,11 @@ async def _passthrough(
         body = await _request_audio(exchange, request, body)
     rewrite = partial(_rewrite, exchange, request, target, body)
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
+    is_asked = asked is not None and await ask_for_usage(exchange, body, asked)
     rewriter = url_rewriter_for(exchange, request, target)
     plan = _passthrough_of(exchange, request, target, body, rewriter=rewriter)
+    if asked is not None and is_asked:
+        plan.readable, plan.remover = True, asked.remover
     await _put_on_wire(exchange, plan)
     return plan
 

@@ -6,7 +6,6 @@ stream is restored once it is whole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from mgw.credentials.signing import Signing
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.chunk_lane import EventLookers
+from mgw.exchange.metered_stream import OF_BYTES, without_lines_of_bytes
 from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.received import Fault
 from mgw.exchange.relay import BodyFilter
@@ -41,11 +41,6 @@ from mgw.wire.headers import response_headers
 from mgw.wire.media_types import is_event_stream
 
 _FIRST_OTHER_STATUS: Final = 300
-_OF_BYTES: Final = frozenset({b"content-length", b"etag", b"digest", b"content-digest", b"content-md5"})
-"""Headers that speak of the very bytes of a body."""
-_LINES_OF_BYTES: Final = re.compile(
-    rb"^(?:%b):[^\r\n]*\r\n" % b"|".join(sorted(_OF_BYTES)), re.IGNORECASE | re.MULTILINE
-)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -170,7 +165,7 @@ class RenamedPassthrough:
             return replace(
                 found,
                 body_filter=RestoredFilter(found.body_filter, stream),
-                lines=None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines),
+                lines=None if found.lines is None else without_lines_of_bytes(found.lines),
                 content_length=None,
                 is_proved=False,
                 early_failure=early,
@@ -185,12 +180,12 @@ class RenamedPassthrough:
             body = restore_answer(self.places, whole.body, self.names)
         if body == whole.body:
             return whole
-        lines = b"%bContent-Length: %d\r\n" % (_LINES_OF_BYTES.sub(b"", whole.lines), len(body))
+        lines = b"%bContent-Length: %d\r\n" % (without_lines_of_bytes(whole.lines), len(body))
         return replace(whole, body=body, lines=lines, content_length=len(body), is_proved=False)
 
     def _complete(self, head: ResponseHead, streaming: StreamingResponse, body: bytes) -> FullResponse:
         body_filter = streaming.body_filter
         restored = restore_answer(self.places, body, self.names)
         restored = body_filter.feed(restored) + body_filter.finish()
-        headers = [pair for pair in response_headers(head.headers) if pair[0].lower() not in _OF_BYTES]
+        headers = [pair for pair in response_headers(head.headers) if pair[0].lower() not in OF_BYTES]
         return FullResponse(head.status, headers, restored, body_filter.usage())

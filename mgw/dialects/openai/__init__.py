@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.dialects.dialect import (
+    AskedUsage,
     ClientOperation,
     ClientSide,
     Dialect,
@@ -23,6 +24,7 @@ from mgw.dialects.openai.errors import (
     render_error,
     render_refusal,
 )
+from mgw.dialects.openai.extra_chunk import ExtraChunk, find_usage_edits
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, prepend_system, render_request
 from mgw.dialects.openai.stream_events import STREAM_EVENTS
@@ -67,6 +69,7 @@ CHAT: Final = Dialect(
     PROVIDER,
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
+    asked_usage=AskedUsage(find_usage_edits, ExtraChunk),
 )
 """Chat completions and completions."""
 _RESPONSE_PLACES: Final = (
@@ -105,6 +108,7 @@ OTHERS: Final = replace(
     provider=None,
     find_tagged=None,
     rewriting=None,
+    asked_usage=None,
     session=replace(SESSION, repeat_marker=b'"session.update"'),
 )
 """Everything else: embeddings, media, platform."""

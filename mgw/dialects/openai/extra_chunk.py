@@ -45,6 +45,7 @@ class _Chunk(Struct):
 
 _decode_options: Final = Decoder(_Options).decode
 _decode_chunk: Final = Decoder(_Chunk).decode
+_decode_any: Final = Decoder().decode
 
 
 def find_usage_edits(body: bytes) -> list[Edit]:
@@ -119,9 +120,9 @@ class ExtraChunk:
     def feed(self, data: bytes) -> bytes:
         """Return what passes."""
         held = self._held
-        if not (held or self._is_passing or self._skips_lf) and data.endswith(b"\n\n"):
-            if _NO_CHOICES.search(data) is None:
-                return data
+        is_open = bool(held) or self._is_passing or self._skips_lf
+        if not is_open and data.endswith(b"\n\n") and _NO_CHOICES.search(data) is None:
+            return data
         if self._skips_lf and data:
             self._skips_lf = False
             data = data.removeprefix(b"\n")
@@ -141,14 +142,18 @@ class ExtraChunk:
         return b"".join(out)
 
     def finish(self) -> bytes:
-        """Return what is left at the end of the stream, where the last event may lack its blank line."""
+        """Return what is left at the end of the stream, where the last event may lack its blank line.
+
+        Of a chunk without choices that was cut, nothing is left: it may have been the extra one.
+        """
         held, self._held = bytes(self._held), bytearray()
-        return self._passed(held, at_end=False) if held else b""
+        passed = self._passed(held, at_end=False)
+        return b"" if passed and _NO_CHOICES.search(passed) and _is_cut(passed) else passed
 
     def _pass_beginning(self) -> bytes:
         """Return what there is of an event that is too long, but for what may be the half of its end."""
         self._is_passing = True
-        kept = _END_BYTES if self._held[-1:] in (b"\r", b"\n") else 0
+        kept = _END_BYTES if self._held.endswith((b"\r", b"\n")) else 0
         at = len(self._held) - kept
         passed = bytes(self._held[:at])
         del self._held[:at]
@@ -170,12 +175,24 @@ class ExtraChunk:
 
 
 def _is_extra(event: bytes) -> bool:
-    data = b"\n".join([line[5:] for line in event.splitlines() if line.startswith(b"data:")])
     try:
-        chunk = _decode_chunk(data)
+        chunk = _decode_chunk(_data_of(event))
     except _UNREADABLE:
         return False
     return not chunk.choices and not chunk.error
+
+
+def _is_cut(event: bytes) -> bool:
+    """Whether the data is no JSON, or not all of it."""
+    try:
+        _decode_any(_data_of(event))
+    except _UNREADABLE:
+        return True
+    return False
+
+
+def _data_of(event: bytes) -> bytes:
+    return b"\n".join([line[5:] for line in event.splitlines() if line.startswith(b"data:")])
 
 
 def _without_data(event: bytes) -> bytes:

@@ -51,6 +51,7 @@ DIALECT: Final[Dialect] = replace(
     keepalive_bytes=KEEPALIVE,
     stream_events=STREAM_EVENTS,
     session=replace(SESSION, render_error=render_session_error, replaces_http=True),
+    asked_usage=None,
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
 )

@@ -156,6 +156,7 @@ def test_the_chunk_with_the_usage_is_taken_out_and_comments_stay(case: str) -> N
 def test_a_last_chunk_without_its_blank_line_is_taken_out() -> None:
     assert through(WORD + EXTRA[:-2]) == WORD
     assert through(WORD + WORD[:-9]) == WORD + WORD[:-9]
+    assert through(WORD + EXTRA[:-9]) == WORD
 
 
 def test_what_has_nothing_to_look_at_is_the_same_object() -> None:
