@@ -85,7 +85,7 @@ def _count_part(part: Part, tally: _Tally) -> None:
             tally.texts.append(part.text)
         case Media():
             tally.texts.extend(text for text in (part.text, part.name, part.context) if text)
-            tally.media += _media_tokens(part)
+            tally.media += media_tokens(part)
         case ToolCall():
             tally.overhead += PER_CALL
             tally.texts += (part.name, part.arguments)
@@ -156,7 +156,8 @@ UNSEEN_IMAGE = 765
 _JPEG_CHARS = 88_000  # a JPEG's size stands behind its metadata, which may have 64 kB
 
 
-def _media_tokens(media: Media) -> int:
+def media_tokens(media: Media) -> int:
+    """Return about how many tokens a model takes for a medium, but for its text."""
     if media.text is not None:
         return 0
     if media.kind is MediaKind.IMAGE:
