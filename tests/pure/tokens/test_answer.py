@@ -63,6 +63,15 @@ def test_of_a_long_text_evenly_spaced_blocks_are_kept(size: int, piece: int) -> 
     assert found.estimate() == of_text(text).estimate()
 
 
+@pytest.mark.parametrize("count", [1, MAX_BLOCKS, MAX_BLOCKS + 1, 3 * MAX_BLOCKS, 1000, 5000])
+@pytest.mark.parametrize("at_once", [1, 7, 5000])
+def test_the_blocks_that_are_kept_are_evenly_spaced(count: int, at_once: int) -> None:
+    blocks = [f"{number:{BLOCK_CHARS}}" for number in range(count)]
+    found = of_text(*("".join(blocks[at : at + at_once]) for at in range(0, count, at_once)))
+    numbers = [int(block) for block in found._blocks]
+    assert numbers == list(range(0, count, found._stride))
+
+
 @pytest.mark.parametrize("name", ["english", "german", "chinese", "python", "json", "logs"])
 @pytest.mark.parametrize("times", [1, 40, 400])
 def test_the_estimate_is_that_of_the_text(name: str, times: int) -> None:
