@@ -19,6 +19,7 @@ from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import Counts
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
+from mgw.exchange.untold import Estimates
 from mgw.generation import Generation, Parts, build_in_slices
 from mgw.nouns.secret import Secret
 from mgw.ops.heap import LARGE_BYTES, HeapTrimmer, tune_heap
@@ -28,6 +29,7 @@ from mgw.ops.metrics import Metrics
 from mgw.ops.process import collect_rarely
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
+from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
@@ -77,6 +79,7 @@ class Serving:
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
+        self._estimates = Estimates(DaemonThreads(reactor, "mgw-estimates"))
         self._heap_trimmer = HeapTrimmer(reactor, lambda: self.server.budget.held > LARGE_BYTES)
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
@@ -109,6 +112,7 @@ class Serving:
             gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
             registry=registry,
             offload=self.work_threads.run,
+            estimates=self._estimates,
             sessions=Sessions(config.realtime.max_sessions, counts=shared.counts),
         )
 
@@ -190,6 +194,7 @@ class Serving:
         self._heap_trimmer.stop()
         self._disk_threads.stop()
         self.work_threads.stop()
+        await self._estimates.stop()
         self.generation.retire()
 
     def restore(self) -> None:

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.client_refusals import limit_refusal
-from mgw.clients.limits import Counts, LimitReached, Permit, Taken
+from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Unit
 from mgw.nouns.errors import GatewayError
 from mgw.usage.event import Outcome, SettledExchange
 
@@ -25,8 +25,12 @@ class ClientPlace(Struct, eq=False):
     with what stands against that.  Cancel it to wait no more."""
     zone: str = "UTC"
     """The name of the time zone in which the periods of the limits begin."""
+    limits: Limits = ()
+    """Those of the client."""
     _outcome: Outcome | None = None
     """How the request ended; ``None`` until then."""
+    _counted: Taken | None = None
+    """What was counted as it was in flight no longer."""
 
     def wait(
         self, answer: Deferred[Permit | LimitReached], on_limit: Callable[[GatewayError], None] | None
@@ -57,20 +61,31 @@ class ClientPlace(Struct, eq=False):
         if error is not None:
             raise error
 
+    def leave(self, settled: SettledExchange) -> None:
+        """Be in flight no longer, where that is limited, though it is not known yet what the request took.
+
+        The client has everything and may send its next request.
+        """
+        if self.permit is None or all(row.limit.unit is not Unit.IN_FLIGHT for row in self.limits):
+            return
+        self._counted = taken = _taken(settled, settled.outcome)
+        permit, self.permit = self.permit, None
+        _ = self.counts.end(permit, taken)
+
     def end(self, settled: SettledExchange | None, outcome: Outcome) -> None:
         """Tell what counts the client's requests that this one has ended, and what it came to.
 
         :param settled: ``None``: a bug keeps it from being known.
         """
         self._outcome = outcome
-        permit = self.permit
-        if permit is None:
-            return
-        tokens = nanodollars = 0
-        if settled is not None:
-            tokens = (settled.usage.tokens_in or 0) + (settled.usage.tokens_out or 0)
-            nanodollars = settled.cost or 0
-        _ = self.counts.end(permit, Taken(int(outcome is not Outcome.REJECTED), tokens, nanodollars))
+        permit, counted = self.permit, self._counted
+        if permit is not None:
+            _ = self.counts.end(permit, _taken(settled, outcome))
+        elif counted is not None and settled is not None:
+            taken = _taken(settled, outcome)
+            further = Taken(0, taken.tokens - counted.tokens, taken.nanodollars - counted.nanodollars)
+            if further != NOTHING:
+                self.counts.add(self.limits, further)
 
     def _on_permit(self, found: Permit | LimitReached) -> None:
         pending = self.pending
@@ -87,3 +102,9 @@ class ClientPlace(Struct, eq=False):
         assert self.pending is not None, "somebody waits"
         assert isinstance(failure.value, Exception), "what ends the process does not end here"
         self.pending.callback(failure.value)
+
+
+def _taken(settled: SettledExchange | None, outcome: Outcome) -> Taken:
+    """Return what a request came to."""
+    requests = int(outcome is not Outcome.REJECTED)
+    return Taken(requests) if settled is None else Taken(requests, settled.counted_tokens, settled.cost or 0)

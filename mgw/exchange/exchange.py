@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 
@@ -25,6 +26,7 @@ from mgw.dialects.refusal import word_of
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
+from mgw.exchange.untold import Estimates, Tokens, UntoldUsage, counts_tokens, may_be_estimated
 from mgw.exchange.upstream_time import UpstreamTime
 from mgw.generation import Generation
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
@@ -101,9 +103,17 @@ class Exchange(Struct, eq=False):
     """How long the provider was waited for, where responses say so."""
     place: ClientPlace | None = None
     """Its place among the requests of its client, where that has limits."""
+    estimates: Estimates | None = None
+    """Makes estimates of tokens; ``None``: nobody does."""
+    untold: UntoldUsage | None = None
+    """What its tokens are estimated by if they are not told, where a limit needs them."""
     settled: bool = False
     row: SettledExchange | None = None
     """What the usage event is made of; known once it is settled, unless a bug keeps it from being known."""
+    is_row_pending: bool = False
+    """Whether the row is not complete yet: its tokens are being estimated."""
+    on_row: Callable[[SettledExchange], None] | None = None
+    """Called with the complete row, where that was pending as the request ended."""
 
     def __post_init__(self) -> None:
         self.started = self.clock.seconds()
@@ -126,11 +136,15 @@ class Exchange(Struct, eq=False):
             return
         found = client.begin()
         if isinstance(found, Permit):
-            self.place = ClientPlace(client.counts, found)
+            self.place = ClientPlace(client.counts, found, zone=client.zone, limits=client.limits)
         elif found is not None:
             assert isinstance(found, Deferred), "counts of other processes answer with one"
-            self.place = ClientPlace(client.counts, zone=client.zone)
+            self.place = ClientPlace(client.counts, zone=client.zone, limits=client.limits)
             self.place.wait(found, on_limit)
+        if self.estimates is not None and counts_tokens(client.limits) and may_be_estimated(self.route):
+            config = self.generation.config
+            if config.edge_auth.estimate_untold:
+                self.untold = UntoldUsage(self.estimates, self.route, self.request_id, config.max_body_bytes)
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -195,12 +209,42 @@ class Exchange(Struct, eq=False):
         self.error = error
         if self.http_status is None:
             self.http_status = status
+        is_estimated = False
         try:
-            self.row = self._settled(outcome)
+            self.row = row = self._settled(outcome)
+            is_estimated = self.untold is not None and self._estimate(self.untold, row)
         finally:
-            if self.place is not None:
+            if self.place is not None and not is_estimated:
                 self.place.end(self.row, outcome)
             self.generation.leave()
+
+    def _estimate(self, untold: UntoldUsage, row: SettledExchange) -> bool:
+        """Have those tokens estimated that are not told; return whether there are any."""
+        self.untold, target = None, self.target
+        assert target is not None or not untold.is_answered, "somebody has answered"
+        if target is None:
+            return False
+        tokens = self.generation.models.row(target.upstream_model or "", target.family).tokens
+        self.is_row_pending = True
+        if not untold.estimate(row, target.asked_model or "", tokens, self._on_estimate):
+            self.is_row_pending = False
+            return False
+        if self.is_row_pending and self.place is not None:  # else the estimate is known already
+            self.place.leave(row)
+        return True
+
+    def _on_estimate(self, tokens: Tokens) -> None:
+        """Complete the row: its tokens are known as far as they can be."""
+        assert self.row is not None, "it is settled"
+        tokens_in, tokens_out = tokens
+        self.row = row = replace(self.row, tokens_in_estimated=tokens_in, tokens_out_estimated=tokens_out)
+        self.is_row_pending = False
+        try:
+            if self.place is not None:
+                self.place.end(row, row.outcome)
+        finally:
+            if self.on_row is not None:
+                self.on_row(row)
 
     def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""

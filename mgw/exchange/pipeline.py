@@ -36,6 +36,7 @@ from mgw.exchange.attempts import (
     trouble_of_response,
 )
 from mgw.exchange.body_digest import signing_of
+from mgw.exchange.copied_channel import CopiedChannel
 from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.planning import (
@@ -84,6 +85,9 @@ class ExchangeRun(RunState):
         if exchange.place is not None and exchange.place.pending is not None:
             self._wait(exchange.place.pending, partial(self._on_permit, body))
             return
+        if exchange.untold is not None and not exchange.untold.has_begun:
+            exchange.untold.begin(request, body, exchange.reserve)
+            self._channel = CopiedChannel(self._channel, exchange.untold)
         if exchange.generation.tries_again:
             self._body = body
         try:
@@ -113,6 +117,8 @@ class ExchangeRun(RunState):
         self._cancel = None
         self._is_sending = False
         self._response = response
+        if self._exchange.untold is not None:
+            self._exchange.untold.is_answered = response.status < _BAD_REQUEST
         if self._exchange.upstream_time is not None:
             self._exchange.upstream_time.end()
         if self._exchange.signing is not None:

@@ -62,6 +62,7 @@ class ClientMetrics:
     """The consumption by provider and client, each one of a bounded set."""
     _unpriced: dict[tuple[str, str], int] = field(default_factory=dict)
     _uncounted: dict[str, int] = field(default_factory=dict)
+    _estimated: dict[str, int] = field(default_factory=dict)
 
     def consumption(self, provider: str, client: str) -> Consumption:
         """Return what counts the tokens and costs of a client at a provider."""
@@ -76,12 +77,17 @@ class ClientMetrics:
         """Count a stream that was answered without token counts."""
         self._uncounted[provider] = self._uncounted.get(provider, 0) + 1
 
+    def add_estimated(self, provider: str) -> None:
+        """Count a request whose tokens were estimated."""
+        self._estimated[provider] = self._estimated.get(provider, 0) + 1
+
     def tables(self) -> Iterator[Table]:
         """Yield all of it, each table with the numbers of the moment."""
         yield self._tokens()
         yield self._costs()
         yield self._unpriced_requests()
         yield self._uncounted_streams()
+        yield self._estimated_requests()
         yield self._refusals()
 
     def _tokens(self) -> Table:
@@ -125,6 +131,14 @@ class ClientMetrics:
             labels=("provider",),
         )
         return ValueTable(family, [((name,), count) for name, count in sorted(self._uncounted.items())])
+
+    def _estimated_requests(self) -> Table:
+        family = prometheus.CounterMetricFamily(
+            "mgw_estimated_requests",
+            "Requests whose tokens were estimated for a limit, because the provider did not report them.",
+            labels=("provider",),
+        )
+        return ValueTable(family, [((name,), count) for name, count in sorted(self._estimated.items())])
 
     def _refusals(self) -> Table:
         family = prometheus.CounterMetricFamily(

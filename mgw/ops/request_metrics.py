@@ -116,7 +116,13 @@ class RequestMetrics:
                 self.clients.add_uncounted(self.names.provider_label(labels.provider))
             if settled.cost is not None:
                 row.used.add_cost(settled.cost)
-            if settled.error is not None or (settled.attempts or 0) > 1 or settled.unpriced is not None:
+            if (
+                settled.error is not None
+                or (settled.attempts or 0) > 1
+                or settled.unpriced is not None
+                or settled.tokens_in_estimated is not None
+                or settled.tokens_out_estimated is not None
+            ):
                 self._count_trouble(settled)
 
     def tables(self) -> Iterator[Table]:
@@ -155,6 +161,8 @@ class RequestMetrics:
             self._errors[key] = self._errors.get(key, 0) + 1
         if settled.unpriced is not None:
             self.clients.add_unpriced(provider, settled.unpriced)
+        if settled.tokens_in_estimated is not None or settled.tokens_out_estimated is not None:
+            self.clients.add_estimated(provider)
         if attempts > 1:
             self._retries[provider] = self._retries.get(provider, 0) + attempts - 1
 

@@ -214,6 +214,16 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     price_tier: Annotated[str | None, About(since="0.5.0", is_ours=True, has_few_values=True)] = None
     """The tier of the row of prices that ``cost_usd`` comes from, such as ``above 200000``, ``priority`` or
     ``priority above 272000``. Missing if the prices of the row itself applied."""
+    tokens_in_estimated: Annotated[
+        int | None, About(unit="tokens", page="Input tokens (estimated)", since="0.5.0")
+    ] = None
+    """An estimate of the tokens of the prompt, if the provider did not report them and a limit of the client
+    needs them; see `Token estimate <token-estimate.rst>`_. Also if the request broke off and the provider
+    reported fewer."""
+    tokens_out_estimated: Annotated[
+        int | None, About(unit="tokens", page="Output tokens (estimated)", since="0.5.0")
+    ] = None
+    """The same for the tokens of the response, as far as it was sent to the client."""
 
 
 FIELDS: Final = table_of(UsageEvent)
@@ -260,6 +270,16 @@ class SettledExchange(Struct, frozen=True, gc=False):
     """Where a sink asks for it; the event does not have it."""
     service_tier: str | None = None
     price_tier: str | None = None
+    tokens_in_estimated: int | None = None
+    tokens_out_estimated: int | None = None
+
+    @property
+    def counted_tokens(self) -> int:
+        """The tokens that count: those that were told, or estimated where that is more."""
+        usage = self.usage
+        return max(usage.tokens_in or 0, self.tokens_in_estimated or 0) + max(
+            usage.tokens_out or 0, self.tokens_out_estimated or 0
+        )
 
     def event(self) -> UsageEvent:
         """Return the usage event."""

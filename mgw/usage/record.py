@@ -54,7 +54,7 @@ _PLACED: Final = (
     *("request_id", "time", "dialect", "tokens_in", "tokens_out", "cache_read_tokens"),
     *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
     *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
-    *("upstream_request_id", "service_tier", "price_tier"),
+    *("upstream_request_id", "service_tier", "price_tier", "tokens_in_estimated", "tokens_out_estimated"),
 )
 """The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
@@ -177,6 +177,8 @@ class _BlockEncoder:
                 settled.upstream_request_id,
                 settled.service_tier,
                 settled.price_tier,
+                settled.tokens_in_estimated,
+                settled.tokens_out_estimated,
             )
             for name, kind, read in further:
                 setattr(line, name, _json_value(kind, read(settled)))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from os import urandom
 from typing import Final, Protocol
 
+from msgspec.structs import replace
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.budget import BodyBudget, Reservation
@@ -20,6 +22,7 @@ from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.planning import not_implemented
+from mgw.exchange.untold import Estimates
 from mgw.generation import Generation
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
@@ -31,6 +34,7 @@ from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
+from mgw.usage.event import SettledExchange
 from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
@@ -132,6 +136,8 @@ class WebServer:
     """The clients with limits, whose use outlives a configuration."""
     offload: Offload = run_inline
     """It does the work on large bodies."""
+    estimates: Estimates | None = None
+    """Makes the estimates of tokens that nobody tells; ``None``: there are none."""
     request_ids: RequestIds = field(default_factory=RequestIds)
     sessions: Sessions = field(default_factory=lambda: Sessions(1024))
     draining: bool = False
@@ -311,20 +317,25 @@ class WebServer:
         """A request has ended."""
         del self._requests[request]
         known, exchange = request.known, request.exchange
-        self.observer.record(
-            EndedRequest(
-                self.wall(),
-                known.head.method,
-                known.raw_path,
-                status,
-                self.clock.seconds() - request.started,
-                request.request_id,
-                request.failure if exchange is None else exchange.error,
-                None if exchange is None else exchange.row,
-            )
+        ended = EndedRequest(
+            self.wall(),
+            known.head.method,
+            known.raw_path,
+            status,
+            self.clock.seconds() - request.started,
+            request.request_id,
+            request.failure if exchange is None else exchange.error,
+            None if exchange is None else exchange.row,
         )
+        if exchange is not None and exchange.is_row_pending:
+            exchange.on_row = partial(self._record_late, ended)
+        else:
+            self.observer.record(ended)
         if not self._requests and self.on_idle is not None:
             self.on_idle()
+
+    def _record_late(self, ended: EndedRequest, row: SettledExchange) -> None:
+        self.observer.record(replace(ended, settled=row))
 
     def abort_requests(self) -> None:
         """End every request under way."""

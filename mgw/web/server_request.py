@@ -32,6 +32,7 @@ from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload
 from mgw.exchange.pipeline import ExchangeRun
+from mgw.exchange.untold import Estimates
 from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import Caller, KnownHead
 from mgw.nouns.errors import CLIENT_CLOSED, LIMIT_REASONS, Cause, GatewayError, Reason, forget_frames
@@ -67,6 +68,7 @@ class RequestServer(Protocol):
     budget: BodyBudget
     spool: Spool
     offload: Offload
+    estimates: Estimates | None
     sessions: Sessions
 
     def wall(self) -> float:
@@ -126,7 +128,7 @@ class ServerRequest:
         self.started = server.clock.seconds() if exchange is None else exchange.started
         if exchange is not None:
             exchange.reserve = reservation.reserve
-            exchange.offload = server.offload
+            exchange.offload, exchange.estimates = server.offload, server.estimates
         if known.matched.route.is_spooled and known.head.has_body:
             self._spooled = server.spool.begin(
                 pause=channel.pause_body, resume=channel.resume_body, failed=self.refuse, memory=reservation

@@ -20,6 +20,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.response_channel import Producer
+from mgw.exchange.untold import Estimates
 from mgw.generation import Generation
 from mgw.http.response_writer import RelayedHead
 from mgw.memo.client_request import ClientRequest
@@ -141,14 +142,17 @@ def with_rows(settings: Config, rows: Mapping[str, KindRow]) -> Config:
 class RecordedExchange(Exchange, eq=False):
     """An exchange without a request, which would record it."""
 
-    on_row: Callable[[SettledExchange], None] = lambda _: None
+    record: Callable[[SettledExchange], None] = lambda _: None
 
     def settle(self, outcome: Outcome, status: int | None = None, error: str | None = None) -> None:
         was_settled = self.settled
         super().settle(outcome, status, error)
         if not was_settled:
             assert self.row is not None
-            self.on_row(self.row)
+            if self.is_row_pending:
+                self.on_row = self.record
+            else:
+                self.record(self.row)
 
 
 @dataclass
@@ -166,6 +170,10 @@ class Pipeline:
     """Reserves memory for bodies."""
     offload: Offload = run_inline
     """Does what large bodies cost."""
+    estimates: Estimates | None = None
+    """Makes the estimates of tokens that nobody tells."""
+    counts: LocalCounts | None = None
+    """Counts the requests of the client, if it has limits; ``None``: nobody does."""
     rows: Mapping[str, KindRow] = field(default_factory=dict)
     """What the kinds of some providers imply, in place of what the configuration says."""
     wires: Mapping[str, ProviderWire] = field(default_factory=dict)
@@ -225,10 +233,12 @@ class Pipeline:
             self.clock,
             self.wheel,
             self.wall,
-            client=_client_of(self.generation.config),
-            on_row=self.record,
+            client=_client_of(self.generation.config, self.counts),
+            record=self.record,
         )
-        exchange.offload = self.offload
+        exchange.offload, exchange.estimates = self.offload, self.estimates
+        if self.counts is not None:
+            exchange.acquire_permit()
         if self.reserve is not None:
             exchange.reserve = self.reserve
         request = ClientRequest(
@@ -272,7 +282,7 @@ def _served(
     return ended
 
 
-def _client_of(config: Config) -> Client | None:
+def _client_of(config: Config, counts: LocalCounts | None) -> Client | None:
     """Return the client with the first of the edge keys, if one is needed."""
-    counts = LocalCounts(lambda: 0.0)
+    counts = counts or LocalCounts(lambda: 0.0)
     return next(iter(clients_of(config.edge_auth, counts)), None) if config.edge_auth.enabled else None

@@ -86,6 +86,8 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         cost=None if wanted.cost_usd is None else nanodollars_of(wanted.cost_usd),
         service_tier=wanted.service_tier,
         price_tier=wanted.price_tier,
+        tokens_in_estimated=wanted.tokens_in_estimated,
+        tokens_out_estimated=wanted.tokens_out_estimated,
     )
 
 

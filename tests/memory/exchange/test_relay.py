@@ -107,7 +107,7 @@ class Run:
             self.harness.clock,
             TimerWheel(self.harness.clock),
             0.0,
-            on_row=pipeline.record,
+            record=pipeline.record,
         )
         opened = outcome_of(self.harness.upstream.open(post()))
         self.connection.send(says or answered(b"0123456789")[:-5])

@@ -343,6 +343,13 @@ def test_streams_without_tokens_are_counted() -> None:
     assert value(metrics, "mgw_uncounted_streams_total", provider="other-host") == 1
 
 
+def test_requests_whose_tokens_were_estimated_are_counted() -> None:
+    metrics = metrics_after(
+        event(tokens_in_estimated=5), event(tokens_out_estimated=0), event(), event(provider="made up")
+    )
+    assert value(metrics, "mgw_estimated_requests_total", provider="main") == 2
+
+
 def test_costs_add_up_exactly_over_a_million_events() -> None:
     metrics, count = metrics_after(), 1_000_000
     one = structs.replace(exchange(), cost=100_000_001)

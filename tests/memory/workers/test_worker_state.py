@@ -35,7 +35,7 @@ OF_ONE_PROCESS = {
 }
 FROM_RECORDS = {
     *("mgw_requests", "mgw_request_errors", "mgw_request_retries", "mgw_tokens", "mgw_cost_usd"),
-    *("mgw_unpriced_requests", "mgw_uncounted_streams"),
+    *("mgw_unpriced_requests", "mgw_uncounted_streams", "mgw_estimated_requests"),
     *("mgw_request_seconds", "mgw_time_to_first_byte_seconds"),
     *("mgw_session_seconds", "mgw_session_frames", "mgw_session_bytes"),
 }

@@ -36,4 +36,6 @@ export const EVENT_NAMES = {
   upstream_request_id: "Upstream request ID",
   service_tier: "Service tier",
   price_tier: "Price tier",
+  tokens_in_estimated: "Input tokens (estimated)",
+  tokens_out_estimated: "Output tokens (estimated)",
 };

@@ -1,0 +1,165 @@
+"""Read what a client gets of an answer, for the estimate of its tokens.
+
+The bytes are those that are handed on, in the client's own dialect, so translated answers and those that pass
+are read alike.  Of a stream only so much is kept as it came; then its events are read, and their text is kept
+as far as the estimate needs it.  So an event costs little while the stream goes on, and memory is bounded.
+
+Where the reader of the dialect finds nothing, words are found by the names of the fields in which dialects
+have them: completions have no reader, and some hosts send odd events.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec import MsgspecError
+
+from mgw.dialects import provider_side_of
+from mgw.dialects.dialect import ReplySource
+from mgw.dialects.stream import StreamReader
+from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import DialectName
+from mgw.tokens.answer import AnswerTokens
+from mgw.wire.encodings import Gunzip
+from mgw.wire.json_document import decode_string
+from mgw.wire.media_types import is_event_stream
+
+KEPT_BYTES: Final = 64 * 1024
+"""How much of a stream is kept as it came."""
+MAX_WHOLE_BYTES: Final = 4 * 2**20
+"""How much of an answer is kept that is no stream; a longer one is read by its words."""
+_GUNZIPPED_BYTES: Final = 16 * 2**20
+_WORDS: Final = re.compile(
+    rb'"(?:content|text|thinking|reasoning|reasoning_content|refusal|partial_json|arguments|delta)"'
+    rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")'
+)
+_BYTES_A_TOKEN: Final = 4
+"""What is assumed of what cannot be read."""
+_UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class AnswerCopy:
+    """What is kept of one answer.
+
+    :param new_reader: makes what reads a stream; ``None``: nothing reads one.
+    :param in_pieces: whether a JSON answer is an array that arrives piece by piece.
+    """
+
+    __slots__ = (
+        *("_content_type", "_dialect", "_gunzip", "_in_pieces", "_is_coded", "_is_stream", "_pieces"),
+        *("_reader", "_seed", "_size", "_tokens", "_total", "_unread", "_words"),
+    )
+
+    def __init__(self, dialect: DialectName | None, seed: str, *, in_pieces: bool) -> None:
+        self._dialect = dialect
+        self._seed = seed
+        self._in_pieces = in_pieces
+        self._content_type = b""
+        self._is_stream = self._is_coded = False
+        self._pieces: list[bytes] = []
+        self._size = 0
+        """How many bytes are kept."""
+        self._total = 0
+        """How many have come."""
+        self._unread = 0
+        """How many of them cannot be read."""
+        self._reader: StreamReader | None = None
+        self._gunzip: Gunzip | None = None
+        self._tokens, self._words = AnswerTokens(), AnswerTokens()
+        """What the reader has found, and what was found without it, for as long as that has found nothing."""
+
+    def begin(self, content_type: bytes, content_encoding: bytes) -> None:
+        """Know what comes."""
+        self._content_type = content_type
+        self._is_stream = self._in_pieces or is_event_stream(content_type)
+        coding = content_encoding.strip().lower()
+        self._is_coded = coding not in (b"", b"identity")
+        if coding == b"gzip":
+            self._gunzip = Gunzip(_GUNZIPPED_BYTES)
+        if self._is_stream and self._dialect is not None:
+            self._reader = provider_side_of(self._dialect).stream_reader(self._seed)
+
+    def add(self, data: bytes) -> None:
+        """Take a piece that is handed on."""
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > KEPT_BYTES and (self._is_stream or self._size > MAX_WHOLE_BYTES):
+            self._read_kept()
+
+    def estimate(self, factor: float) -> int:
+        """Return about how many tokens have come; call it once, in any thread.
+
+        :param factor: as for :func:`mgw.tokens.estimate.estimate_tokens`.
+        """
+        if self._is_stream or self._total:
+            self._read_kept()
+            is_complete = self._finish_reader()
+        else:
+            is_complete = self._read_whole(self._take())
+        found = self._tokens if is_complete or self._has_found else self._words
+        return found.estimate(factor) + self._unread // _BYTES_A_TOKEN
+
+    def estimate_roughly(self) -> int:
+        """Return the same at no cost, by what is known of its length."""
+        return (self._tokens.characters + self._size + self._unread) // _BYTES_A_TOKEN
+
+    @property
+    def _has_found(self) -> bool:
+        return bool(self._tokens.characters or self._tokens.media)
+
+    def _take(self) -> bytes:
+        """Return what is kept, decoded; nothing is kept from now on."""
+        kept = b"".join(self._pieces)
+        self._pieces.clear()
+        self._total += len(kept)
+        self._size = 0
+        if not self._is_coded:
+            return kept
+        text = b"" if self._gunzip is None else self._gunzip.feed(kept)
+        if self._gunzip is None or self._gunzip.given_up:
+            self._unread += len(kept)
+            return b""
+        return text
+
+    def _read_kept(self) -> None:
+        """Read what is kept of a stream, and keep its text alone."""
+        kept = self._take()
+        reader = self._reader
+        if reader is not None:
+            try:
+                self._tokens.add_events(reader.feed(kept))
+            except _UNREADABLE:
+                self._reader = None
+        if self._reader is None and self._has_found:
+            _find_words(kept, self._tokens)
+        elif not self._has_found:
+            _find_words(kept, self._words)
+
+    def _finish_reader(self) -> bool:
+        """Return whether the stream was read to its end."""
+        reader = self._reader
+        if reader is None:
+            return False
+        try:
+            self._tokens.add_events(reader.finish())
+        except _UNREADABLE:  # broken off
+            return False
+        return reader.complete
+
+    def _read_whole(self, body: bytes) -> bool:
+        """Return whether a body is an answer of the dialect."""
+        try:
+            if self._dialect is not None:
+                parse = provider_side_of(self._dialect).text.parse_reply
+                self._tokens.add_reply(parse(body, ReplySource(self._seed, self._content_type)))
+                return True
+        except _UNREADABLE:
+            pass
+        _find_words(body, self._words)
+        return False
+
+
+def _find_words(text: bytes, tokens: AnswerTokens) -> None:
+    for found in _WORDS.finditer(text):
+        tokens.add(decode_string(found[1]))
