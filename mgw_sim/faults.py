@@ -43,6 +43,7 @@ WORDS: Final[Mapping[str, int]] = {
     "block": 1,
     "stop": 1,
     "usage": 1,
+    "untold": 0,
     "noise": 0,
     "unknown": 0,
     "cached": 1,
@@ -127,6 +128,11 @@ class Faults(Struct, frozen=True):
         """A word's value as it was written, or None."""
         values = self.words.get(word)
         return values[0] if values else None
+
+    @property
+    def usage(self) -> str | None:
+        """How usage is told; ``none``: not at all."""
+        return "none" if "untold" in self.words else self.text("usage")
 
 
 def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:

@@ -126,7 +126,8 @@ def _message(request: Request, prompt: Prompt, completion: Completion) -> Json:
     """The whole answer."""
     blocks = [block for block, _ in _blocks(request, completion)]
     token_usage = _usage(request, prompt, completion.tokens, completion.thinking_tokens)
-    return {**_frame(request), "content": blocks, **_stop_fields(request, completion), "usage": token_usage}
+    message: Json = {**_frame(request), "content": blocks, **_stop_fields(request, completion)}
+    return message if "untold" in request.faults else {**message, "usage": token_usage}
 
 
 def _events(request: Request, prompt: Prompt, completion: Completion) -> list[bytes]:
@@ -143,7 +144,7 @@ def _events(request: Request, prompt: Prompt, completion: Completion) -> list[by
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
         tokens_sent += len(pieces)
-        if request.faults.text("usage") == "each":
+        if request.faults.usage == "each":
             events.append(_message_delta(request, prompt, min(tokens_sent, completion.tokens)))
     if "unknown" in request.faults:
         events.append({"type": "future_event", "payload": {"kind": 1}})
@@ -152,6 +153,9 @@ def _events(request: Request, prompt: Prompt, completion: Completion) -> list[by
     last_delta = _message_delta(request, prompt, completion.tokens, completion.thinking_tokens)
     events.append({**last_delta, "delta": {**_stop_fields(request, completion), "container": None}})
     events.append({"type": "message_stop"})
+    if "untold" in request.faults:
+        del events[0]["message"]["usage"]
+        events = [{key: value for key, value in event.items() if key != "usage"} for event in events]
     encoded = [sse_event(event, event["type"]) for event in events]
     return [_COMMENT, *encoded[:2], _COMMENT, *encoded[2:]] if "noise" in request.faults else encoded
 

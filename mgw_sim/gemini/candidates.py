@@ -90,7 +90,7 @@ def responses(request: Request, candidate_set: CandidateSet) -> list[Json]:
         token_usage = early
         if place == len(pieces) - 1:
             token_usage = whole
-        elif request.faults.text("usage") == "each":
+        elif request.faults.usage == "each":
             tokens_sent = min(place + 1, whole["candidatesTokenCount"])
             token_usage = {
                 **early,
@@ -209,7 +209,7 @@ def _blocked(request: Request, prompt: Prompt, reason: str) -> Json:
 
 def _response(request: Request, candidates: list[Json] | None, usage: Json) -> Json:
     fields: Json = {} if candidates is None else {"candidates": candidates}
-    if request.faults.text("usage") != "none":
+    if request.faults.usage != "none":
         fields["usageMetadata"] = usage
     if "unknown" in request.faults:
         fields["future"] = {"kind": 1}

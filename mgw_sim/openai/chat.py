@@ -77,7 +77,7 @@ def _completion(request: Request, prompt: Prompt, completions: list[Completion])
         "service_tier": "default",
         "system_fingerprint": "fp_sim",
     }
-    if request.faults.text("usage") == "none":
+    if request.faults.usage == "none":
         del body["usage"]
     return {**body, "future": {"kind": 1}} if "unknown" in request.faults else body
 
@@ -205,7 +205,7 @@ def chunks(request: Request, prompt: Prompt, completions: list[Completion]) -> l
         if "interleave" in request.faults
         else [one for turn in by_choice for one in turn]
     )
-    usage_mode = request.faults.text("usage")
+    usage_mode = request.faults.usage
     wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage")) and usage_mode is None
     total = usage(request, prompt, completions)
     events = [sse_event({**_frame(request), "choices": [], "prompt_filter_results": []})] * (

@@ -104,7 +104,8 @@ def completions(request: Request) -> Response:
     choices = [
         _choice(index, completion.text, completion) for index, completion in enumerate(all_completions)
     ]
-    return json_response({**_frame(request), "choices": choices, "usage": token_usage})
+    told = {} if "untold" in request.faults else {"usage": token_usage}
+    return json_response({**_frame(request), "choices": choices, **told})
 
 
 def _frame(request: Request) -> Json:
@@ -128,7 +129,8 @@ def _choice(index: int, text: str, completion: Completion | None) -> Json:
 
 
 def _chunks(request: Request, all_completions: list[Completion], token_usage: Json) -> list[bytes]:
-    wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
+    asked = bool((request.body.get("stream_options") or {}).get("include_usage"))
+    wants_usage = asked and "untold" not in request.faults
     unused = {"usage": None} if wants_usage else {}
     events = []
     for index, completion in enumerate(all_completions):

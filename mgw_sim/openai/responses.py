@@ -140,7 +140,7 @@ def _response_in_progress(request: Request) -> Json:
 def _response(request: Request, prompt: Prompt, completion: Completion, items: list[Json]) -> Json:
     chat_usage = usage(request, prompt, [completion])
     status = _status(completion)
-    return {
+    response: Json = {
         **_response_in_progress(request),
         "status": status,
         "completed_at": request.now if status == "completed" else None,
@@ -159,6 +159,7 @@ def _response(request: Request, prompt: Prompt, completion: Completion, items: l
             "total_tokens": chat_usage["total_tokens"],
         },
     }
+    return {**response, "usage": None} if "untold" in request.faults else response
 
 
 def _events(request: Request, prompt: Prompt, completion: Completion, items: list[Json]) -> Iterator[Json]:

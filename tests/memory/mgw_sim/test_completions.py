@@ -1,3 +1,5 @@
+import json
+
 """What the phrases of a prompt and the words of a model's name make of an answer, on all three wires."""
 
 from collections.abc import Callable
@@ -235,12 +237,15 @@ def test_usage_comes_where_it_is_told_to() -> None:
     assert all(counted("sim-usage-each"))
     assert counted("sim-usage-last") == [False] * 4 + [True]
     assert not any(counted("sim-usage-none", stream_options={"include_usage": True}))
+    assert not any(counted("sim-untold", stream_options={"include_usage": True}))
     assert counted("m", stream_options={"include_usage": True}) == [False] * 5 + [True]
     running = [
         piece["usageMetadata"].get("candidatesTokenCount") for piece in content_stream("a", "sim-usage-each")
     ]
     assert running == [1, 2, 3]
-    assert all("usageMetadata" not in piece for piece in content_stream("a", "sim-usage-none"))
+    for word in ("sim-usage-none", "sim-untold"):
+        assert all("usageMetadata" not in piece for piece in content_stream("a", word))
+    assert all("usage" not in json.dumps(event) for event in message_stream("a", "sim-untold"))
     counting = [event for event in message_stream("a", "sim-usage-each") if event["type"] == "message_delta"]
     assert [event["delta"]["stop_reason"] for event in counting] == [None, "end_turn"]
 
