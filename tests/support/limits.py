@@ -63,6 +63,27 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.dialects.responses.stream_writer.MAX_KEPT_BYTES",
         "mgw.dialects.serial_writer.MAX_HELD",
     ),
+    "tests/pure/dialects/openai/test_extra_chunk.py::"
+    "test_an_event_of_exactly_so_many_bytes_may_be_the_extra_chunk": (
+        "mgw.dialects.openai.extra_chunk.MAX_HELD",
+    ),
+    "tests/pure/tokens/test_answer.py::test_the_blocks_that_are_kept_are_evenly_spaced": (
+        "mgw.tokens.answer.MAX_BLOCKS",
+    ),
+    "tests/pure/tokens/test_answer.py::test_many_texts_at_once_share_what_is_held": (
+        "mgw.tokens.answer.MAX_OPEN",
+    ),
+    "tests/memory/exchange/test_untold.py::test_where_too_many_wait_the_length_has_to_do": (
+        "mgw.exchange.untold.MAX_PENDING",
+    ),
+    "tests/memory/exchange/test_untold.py::"
+    "test_a_whole_answer_of_so_many_bytes_is_parsed_and_a_longer_one_read_by_its_words": (
+        "mgw.exchange.answer_copy.MAX_WHOLE_BYTES",
+    ),
+    "tests/memory/exchange/test_untold.py::test_a_request_with_so_many_values_is_read_as_one": (
+        "mgw.exchange.untold.MAX_OBJECTS",
+        "mgw.exchange.untold.MAX_VALUES",
+    ),
     "tests/memory/exchange/test_held_events.py::test_no_more_than_64_kib_are_held": (
         "mgw.exchange.held_events.MAX_HELD",
         "mgw.exchange.stream_filter.MAX_HELD",

@@ -169,9 +169,10 @@ class ExtraChunk:
             return event
         if len(event) > MAX_HELD or _NO_CHOICES.search(event) is None or not _is_extra(event):
             return event
-        kept = _without_data(event)
-        self._skips_lf = at_end and not kept and event.endswith(b"\r")
-        return kept
+        lines = event.splitlines(keepends=True)
+        has_comments = any(line.startswith(b":") for line in lines)
+        self._skips_lf = at_end and not has_comments and event.endswith(b"\r")
+        return _without_data(lines, keeps_end=has_comments)
 
 
 def _is_extra(event: bytes) -> bool:
@@ -195,13 +196,15 @@ def _data_of(event: bytes) -> bytes:
     return b"\n".join([line[5:] for line in event.splitlines() if line.startswith(b"data:")])
 
 
-def _without_data(event: bytes) -> bytes:
-    """Return the comments of an event, and blank lines before it; empty where there are none."""
-    lines = event.splitlines(keepends=True)
-    kept: list[bytes] = []
-    for number, line in enumerate(lines):
-        if line.startswith(b":") or not (line.strip(b"\r\n") or number == len(lines) - 1):
-            kept.append(line)
-    if any(line.startswith(b":") for line in kept) and not lines[-1].strip(b"\r\n"):
-        kept.append(lines[-1])
+def _without_data(lines: list[bytes], *, keeps_end: bool) -> bytes:
+    """Return the comments of an event, and blank lines before it.
+
+    :param keeps_end: whether the blank line that ends it stays.
+    """
+    last = len(lines) - 1
+    kept = [
+        line
+        for number, line in enumerate(lines)
+        if line.startswith(b":") or (not line.strip(b"\r\n") and (keeps_end or number < last))
+    ]
     return b"".join(kept)

@@ -15,9 +15,12 @@ from twisted.internet.defer import Deferred
 
 from mgw.clients.limits import Taken
 from mgw.clients.local_counts import LocalCounts
-from mgw.exchange.untold import MAX_PENDING, Estimates
+from mgw.exchange.answer_copy import MAX_WHOLE_BYTES, AnswerCopy
+from mgw.exchange.untold import MAX_OBJECTS, MAX_PENDING, MAX_VALUES, Estimates
+from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.text import estimate_text_tokens
 from mgw.usage.event import UsageEvent
+from mgw.wire.json_document import has_more_values
 from tests.support.chat_streams import DONE, chunk, sse
 from tests.support.configs import THREE_FAMILIES
 from tests.support.laws import examples
@@ -355,13 +358,44 @@ def test_a_long_answer_is_read_as_it_comes() -> None:
     assert asked.estimated[1] == pytest.approx(100 * OUT, rel=0.05)
 
 
-def test_where_too_many_wait_the_length_has_to_do() -> None:
+@pytest.mark.parametrize("pending", [MAX_PENDING - 1, MAX_PENDING])
+def test_where_too_many_wait_the_length_has_to_do(pending: int) -> None:
     thread = Thread(is_waiting=True)
     asked = Asked(thread=thread)
-    asked.pipeline.estimates.pending = MAX_PENDING  # type: ignore[union-attr]  # there is one
+    assert asked.pipeline.estimates is not None
+    asked.pipeline.estimates.pending = pending
     asked.answer(UNTOLD)
-    assert thread.waiting == []
-    assert asked.estimated == (len(STREAM) // 4, len(UNTOLD) // 4)
+    assert len(thread.waiting) == (pending < MAX_PENDING)
+    thread.go_on()
+    is_rough = asked.estimated == (len(STREAM) // 4, len(UNTOLD) // 4)
+    assert is_rough is (pending == MAX_PENDING)
+
+
+@pytest.mark.parametrize(("size", "parsed"), [(MAX_WHOLE_BYTES, True), (MAX_WHOLE_BYTES + 1, False)])
+def test_a_whole_answer_of_so_many_bytes_is_parsed_and_a_longer_one_read_by_its_words(
+    size: int, *, parsed: bool
+) -> None:
+    fields = {"choices": [{"index": 0, "message": {**MESSAGE, "odd": {"text": "word " * 999}}}], "x": ""}
+    body = json.dumps(fields).encode()
+    body = body[:-2] + b"y" * (size - len(body)) + body[-2:]
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(b"application/json", b"")
+    for at in range(0, size, 10**6):
+        copy.add(body[at : at + 10**6])
+    assert copy.estimate(1.0) == pytest.approx(OUT if parsed else OUT + 999, abs=30)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize(("most", "item"), [(MAX_OBJECTS, "{}"), (MAX_VALUES, "0")])
+def test_a_request_with_so_many_values_is_read_as_one(most: int, item: str, more: int) -> None:
+    spare = 6 if item == "0" else 3  # the values around them
+    items = ",".join([item] * (most - spare + more))
+    body = f'{{"messages":[{{"role":"user","content":"hi"}}],"x":[{items}]}}'.encode()
+    asked = Asked(body=body.replace(b'{"mess', b'{"model":"fast","mess')).answer(UNTOLD)
+    is_text = asked.estimated[0] > 1000
+    assert (
+        has_more_values(body.replace(b'{"mess', b'{"model":"fast","mess'), MAX_OBJECTS, MAX_VALUES) is is_text
+    )
 
 
 def test_a_stop_waits_for_the_estimates() -> None:

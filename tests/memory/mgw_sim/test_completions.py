@@ -1,7 +1,6 @@
-import json
-
 """What the phrases of a prompt and the words of a model's name make of an answer, on all three wires."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 

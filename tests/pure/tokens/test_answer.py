@@ -128,10 +128,13 @@ def test_pieces_of_several_texts_are_put_together_each_by_itself() -> None:
 
 def test_many_texts_at_once_share_what_is_held() -> None:
     found = AnswerTokens()
-    for call in range(10 * MAX_OPEN):
+    for call in range(MAX_OPEN):
         found.add_events([ArgumentsAdded(call, "x" * (BLOCK_CHARS - 1))])
-    assert len(found._open) <= MAX_OPEN + 1
-    assert held(found) <= (MAX_BLOCKS + MAX_OPEN + 1) * BLOCK_CHARS
+    assert (len(found._open), len(found._blocks)) == (MAX_OPEN, 0)
+    for call in range(MAX_OPEN, 3 * MAX_OPEN):
+        found.add_events([ArgumentsAdded(call, "x" * (BLOCK_CHARS - 1))])
+    assert len(found._open) == MAX_OPEN + 1
+    assert len(found._blocks) == 2 * MAX_OPEN - 1
 
 
 def test_the_factor_of_a_model_holds_for_text_alone() -> None:
