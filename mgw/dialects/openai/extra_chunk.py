@@ -148,7 +148,9 @@ class ExtraChunk:
         """
         held, self._held = bytes(self._held), bytearray()
         passed = self._passed(held, at_end=False)
-        return b"" if passed and _NO_CHOICES.search(passed) and _is_cut(passed) else passed
+        if _NO_CHOICES.search(passed) is None or not _is_cut(passed):
+            return passed
+        return _without_data(passed.splitlines(keepends=True), keeps_end=False)
 
     def _pass_beginning(self) -> bytes:
         """Return what there is of an event that is too long, but for what may be the half of its end."""
@@ -184,9 +186,12 @@ def _is_extra(event: bytes) -> bool:
 
 
 def _is_cut(event: bytes) -> bool:
-    """Whether the data is no JSON, or not all of it."""
+    """Whether there is data that is no JSON, or not all of it."""
+    data = _data_of(event)
+    if not data:
+        return False
     try:
-        _decode_any(_data_of(event))
+        _decode_any(data)
     except _UNREADABLE:
         return True
     return False
