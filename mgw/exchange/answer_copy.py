@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 from msgspec import MsgspecError
+from msgspec.json import Decoder
 
 from mgw.dialects import provider_side_of
 from mgw.dialects.dialect import ReplySource
@@ -22,7 +23,7 @@ from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.answer import AnswerTokens
 from mgw.wire.encodings import Gunzip
-from mgw.wire.json_document import decode_string
+from mgw.wire.json_document import decode_string, has_more_values
 from mgw.wire.media_types import is_event_stream
 
 KEPT_BYTES: Final = 64 * 1024
@@ -31,9 +32,12 @@ MAX_WHOLE_BYTES: Final = 4 * 2**20
 """How much of an answer is kept that is no stream; a longer one is read by its words."""
 _GUNZIPPED_BYTES: Final = 16 * 2**20
 _WORDS: Final = re.compile(
-    rb'"(?:content|text|thinking|reasoning|reasoning_content|refusal|partial_json|arguments|delta)"'
+    rb'"(?:content|text|thinking|reasoning|reasoning_content|refusal|partial_json|name|arguments|delta)"'
     rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")'
 )
+_decode_words: Final = Decoder(list[str]).decode
+_FEW_OBJECTS: Final = 4_000
+"""Answers have hardly more, but for their logprobs; thousands of calls would take long to put together."""
 _BYTES_A_TOKEN: Final = 4
 """What is assumed of what cannot be read."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
@@ -150,7 +154,7 @@ class AnswerCopy:
     def _read_whole(self, body: bytes) -> bool:
         """Return whether a body is an answer of the dialect."""
         try:
-            if self._dialect is not None:
+            if self._dialect is not None and not has_more_values(body, _FEW_OBJECTS, len(body)):
                 parse = provider_side_of(self._dialect).text.parse_reply
                 self._tokens.add_reply(parse(body, ReplySource(self._seed, self._content_type)))
                 return True
@@ -161,5 +165,9 @@ class AnswerCopy:
 
 
 def _find_words(text: bytes, tokens: AnswerTokens) -> None:
-    for found in _WORDS.finditer(text):
-        tokens.add(decode_string(found[1]))
+    literals = _WORDS.findall(text)
+    try:
+        words = _decode_words(b"[%b]" % b",".join(literals))
+    except (MsgspecError, UnicodeDecodeError):  # half a surrogate pair, or no UTF-8
+        words = [decode_string(literal) for literal in literals]
+    tokens.add("".join(words))

@@ -1,4 +1,4 @@
-"""Estimate the tokens of a request whose provider does not tell them, once its answer has ended.
+"""Estimate the tokens of a request that its provider does not tell, once the answer has ended.
 
 A chat stream has no usage unless the client asks for it, so limits on tokens would not hold.  Where a limit
 on tokens or costs applies, the request is kept until its answer has ended, and so is what the answer says

@@ -78,7 +78,7 @@ class ClientMetrics:
         self._uncounted[provider] = self._uncounted.get(provider, 0) + 1
 
     def add_estimated(self, provider: str) -> None:
-        """Count a request whose tokens were estimated."""
+        """Count a request with estimated tokens."""
         self._estimated[provider] = self._estimated.get(provider, 0) + 1
 
     def tables(self) -> Iterator[Table]:
@@ -135,7 +135,7 @@ class ClientMetrics:
     def _estimated_requests(self) -> Table:
         family = prometheus.CounterMetricFamily(
             "mgw_estimated_requests",
-            "Requests whose tokens were estimated for a limit, because the provider did not report them.",
+            "Requests with tokens estimated for a limit, because the provider did not report them.",
             labels=("provider",),
         )
         return ValueTable(family, [((name,), count) for name, count in sorted(self._estimated.items())])

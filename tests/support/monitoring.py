@@ -133,7 +133,8 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
         provider=provider, client="alice", status=Outcome.UPSTREAM_ERROR, error="reset", attempts=2
     )
     session = exchange(provider=provider, client="alice", session_minutes=1.5, transport="websocket")
-    metrics.record_all(iter([made, session, exchange(provider=provider, cost_usd=0.5)]))
+    costly = exchange(provider=provider, cost_usd=0.5, tokens_in_estimated=7)
+    metrics.record_all(iter([made, session, costly]))
     metrics.requests.clients.add_unpriced(provider, Unpriced.PRICE)
     metrics.requests.clients.add_uncounted(provider)
     metrics.requests.sessions.add(provider, SessionCounts(minutes=1.5, frames_in=1, bytes_in=2))
