@@ -30,7 +30,9 @@ KEPT_BYTES: Final = 64 * 1024
 """How much of a stream is kept as it came."""
 MAX_WHOLE_BYTES: Final = 4 * 2**20
 """How much of an answer is kept that is no stream; a longer one is read by its words."""
-_GUNZIPPED_BYTES: Final = 16 * 2**20
+_GUNZIPPED_PIECE: Final = 4 * 2**20
+"""What the kept part of a compressed stream may unfold into; it is read in the reactor's thread."""
+_GUNZIPPED_WHOLE: Final = 16 * 2**20
 _WORDS: Final = re.compile(
     rb'"(?:content|text|thinking|reasoning|reasoning_content|refusal|partial_json|name|arguments|delta)"'
     rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")'
@@ -80,7 +82,7 @@ class AnswerCopy:
         coding = content_encoding.strip().lower()
         self._is_coded = coding not in (b"", b"identity")
         if coding == b"gzip":
-            self._gunzip = Gunzip(_GUNZIPPED_BYTES)
+            self._gunzip = Gunzip(_GUNZIPPED_PIECE if self._is_stream else _GUNZIPPED_WHOLE)
         if self._is_stream and self._dialect is not None:
             self._reader = provider_side_of(self._dialect).stream_reader(self._seed)
 
@@ -88,8 +90,11 @@ class AnswerCopy:
         """Take a piece that is handed on."""
         self._pieces.append(data)
         self._size += len(data)
-        if self._size > KEPT_BYTES and (self._is_stream or self._size > MAX_WHOLE_BYTES):
-            self._read_kept()
+        if self._size <= KEPT_BYTES or not (self._is_stream or self._size > MAX_WHOLE_BYTES):
+            return
+        if self._is_coded and not self._is_stream:
+            self._gunzip = None  # too long to be read
+        self._read_kept()
 
     def estimate(self, factor: float) -> int:
         """Return about how many tokens have come; call it once, in any thread.

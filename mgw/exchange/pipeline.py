@@ -411,5 +411,7 @@ class ExchangeRun(RunState):
         """Let go of a response that nobody gets; the log says why another attempt is made."""
         response, self._response = self._response, None
         self._held_stream = None
+        if self._exchange.untold is not None:
+            self._exchange.untold.is_answered = False
         assert self._plan is not None
         report_attempt(self._exchange, self._plan.target, response, error)

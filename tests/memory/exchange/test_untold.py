@@ -342,6 +342,36 @@ def test_a_compressed_request_is_read() -> None:
     assert asked.estimated[0] == pytest.approx(IN, abs=3)
 
 
+def test_an_attempt_that_nobody_gets_counts_nothing() -> None:
+    asked = Asked(f"{TOKENS}\nretries: {{attempts: 2, statuses: [500]}}\n")
+    asked.pipeline.connection.send(CHUNKED + chunked(sse({"error": {"message": "overloaded", "code": 500}})))
+    asked.pipeline.clock.advance(30)
+    asked.done.cancel()
+    assert asked.event.attempts == 2
+    assert asked.estimated == (None, None)
+
+
+def test_a_long_compressed_stream_is_read_as_far_as_it_does_not_swell() -> None:
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(SSE, b"gzip")
+    zipped = gzip.compress(UNTOLD)
+    for at in range(0, len(zipped), 100):
+        copy.add(zipped[at : at + 100])
+    assert copy.estimate(1.0) == pytest.approx(OUT, abs=3)
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(SSE, b"gzip")
+    bomb = gzip.compress(b":" * 5 * 2**20)
+    copy.add(bomb)
+    assert copy.estimate(1.0) == len(bomb) // 4
+
+
+def test_an_unknown_coding_counts_by_its_length() -> None:
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(b"application/json", b"br")
+    copy.add(b"x" * 4000)
+    assert copy.estimate(1.0) == 1000
+
+
 def test_a_request_that_cannot_be_read_is_estimated_as_text() -> None:
     body = b'{"model":"fast","messages":"no list","x":"' + b"A" * 5000 + b'"}'
     asked = Asked(body=body).answer(UNTOLD)
