@@ -20,9 +20,10 @@ from mgw.config.auths import GOOGLE_FILE_VARIABLE
 from mgw.config.aws_profiles import ReadFile, read_shared_file
 from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext
 from mgw.config.examples import BLOCKS, LISTS, example_of
+from mgw.config.key_file import NOT_IN_KEY_FILES, KeyFileSettings, check_key_file
 from mgw.config.misplaced import without_misplaced
 from mgw.config.normalize import normalize
-from mgw.config.places import places_in
+from mgw.config.places import Places, places_in
 from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
 from mgw.config.problems import Path, Report
 from mgw.config.profile import Profile, normalize_profile
@@ -57,6 +58,7 @@ _OVERRIDES: Final = MappingProxyType(
 )
 """What is from an environment variable where it is set, by its name in messages."""
 _SETTINGS: Final = f"providers: {BLOCKS['providers',]}"
+_ABSENT: Final = object()
 _SHAPES: Final = MappingProxyType(
     {"list_type": "a list", "dict_type": "a mapping of names", "model_type": "a mapping"}
 )
@@ -135,6 +137,27 @@ def parse_prices(text: str, name: str, providers: Iterable[str]) -> tuple[PriceR
     check_rows(rows or (), ("rows",), LoadContext(report, {}, tuple(providers)))
     report.raise_if_any()
     return rows or ()
+
+
+def parse_key_file(text: str, name: str, file: str, config: Config | None) -> tuple[KeyFileSettings, Places]:
+    """Read a key file; errors are those of :func:`parse`.
+
+    :param text: the YAML.
+    :param name: the name of the key, which the file has its name from.
+    :param file: the file's name, for messages.
+    :param config: the configuration that the key belongs to; ``None``: nobody knows which groups there are.
+    :returns: the key, and where its settings stand.
+    """
+    report = Report(file)
+    document = read(text, report, setting_names)
+    settings = dict(_settings_in(document))
+    for setting, why in NOT_IN_KEY_FILES.items():
+        if settings.pop(setting, _ABSENT) is not _ABSENT:
+            report.add((setting,), why)
+    key = _shape(settings, document, KeyFileSettings).model_copy(update={"name": name})
+    check_key_file(key, config, report)
+    report.raise_if_any()
+    return key, places_in(file, report.marks, frozenset(file_settings(KeyFileSettings)), {})
 
 
 def _settings_in(document: YamlDocument) -> dict[str, Value]:

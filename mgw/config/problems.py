@@ -57,6 +57,9 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("hooks", "otlp", "headers", ANY),
     ("fleet", "redis", "url"),
     ("fleet", "redis", "url_env"),
+    # Of key files:
+    ("sha256",),
+    ("previous",),
     # Of profiles:
     ("client_secret",),
     ("client_secret_env",),

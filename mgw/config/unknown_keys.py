@@ -15,6 +15,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from mgw.config.examples import BLOCKS, example_of
+from mgw.config.key_file import KeyFileSettings
 from mgw.config.other_words import meant_by
 from mgw.config.prices import PriceFile
 from mgw.config.problems import SECRET_PLACES, Path, Report, is_among
@@ -42,7 +43,7 @@ _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _LIKE_A_SETTING_BESIDE_KEYS: Final = re.compile(r"(?=.{1,24}$)[a-z]+(?:_[a-z]+)*")
 _TOP: Final = "at the top level"
 _PLACES_IN_CONFIG: Final[Mapping[type[Settings], Path]] = MappingProxyType(
-    {Config: (), PriceFile: ("prices",)}
+    {Config: (), PriceFile: ("prices",), KeyFileSettings: ("edge_auth", "keys", 0)}
 )
 """Where what a file holds would be in the configuration."""
 _NAME: Final = "<name>"

@@ -88,6 +88,12 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.exchange.held_events.MAX_HELD",
         "mgw.exchange.stream_filter.MAX_HELD",
     ),
+    "tests/memory/identity/test_keys_dir.py::test_ten_thousand_files_are_read_and_one_more_is_not": (
+        "mgw.identity.keys_dir.MAX_FILES",
+    ),
+    "tests/memory/identity/test_keys_dir.py::test_a_file_has_at_most_64_kib": (
+        "mgw.identity.keys_dir.MAX_FILE_BYTES",
+    ),
     "tests/memory/web/test_hidden_keys.py::"
     "test_a_key_that_is_learned_compiles_a_small_pattern_however_many_there_are": (
         "mgw.web.hidden_keys.MAX_LEARNED",
