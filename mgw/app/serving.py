@@ -34,6 +34,7 @@ from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.web.edge_auth import EdgeGate
+from mgw.web.key_changes import KeyChanges
 from mgw.web.listener import ChannelFactory, channel_limits
 from mgw.web.monitoring import Endpoint, Monitoring
 from mgw.web.server import WebServer
@@ -89,6 +90,8 @@ class Serving:
         others = LateApp(lambda: self._build_operations(observer.metrics, dashboard()))
         app = Monitoring(lambda: self.stopping, metrics, others)
         self.server = self._make_server(shared, generation, observer, app)
+        self.keys = KeyChanges(self.server)
+        self.keys.follow()
         self.channels = ChannelFactory(self.server, reactor, channel_limits(generation.config))
 
     def _build_operations(self, metrics: Metrics, dashboard: DashboardEndpoint) -> LocalApp:
@@ -109,7 +112,7 @@ class Serving:
             observer=observer,
             budget=BodyBudget(config.spool.body_memory),
             spool=Spool(config.spool.dir, self._disk_threads.run, disk, self._reactor),
-            gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
+            gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys, time),
             registry=registry,
             offload=self.work_threads.run,
             estimates=self._estimates,
@@ -133,6 +136,7 @@ class Serving:
         """Serve new requests with another configuration."""
         self.hide(generation.configured_secrets)
         self.server.use(generation)
+        self.keys.follow()
         self.channels.limits = channel_limits(generation.config)
         self._event_loop.use(fast=generation.config.fast_event_loop)
 
@@ -191,6 +195,7 @@ class Serving:
     async def stop(self) -> None:
         """Let go of everything, after a drain; nothing may be listening any more."""
         await self.channels.stopped()
+        self.keys.stop()
         self._heap_trimmer.stop()
         self._disk_threads.stop()
         self.work_threads.stop()

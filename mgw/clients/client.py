@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mgw.clients.client_limits import OF_EACH, limits_of_client
 from mgw.clients.client_refusals import limit_refusal
+from mgw.clients.key_memory import KeyMemory
 from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit
 from mgw.config.edge_auth import EdgeAuthSettings, digest_of
 from mgw.config.key_settings import NamedKeySettings
@@ -110,6 +111,9 @@ class ClientRegistry:
         self._limited: dict[str, Limits] = {}
         self._removed: Set[str] = frozenset()
         """Those that the latest configuration has no more: the next one may restore them."""
+        self.memory = KeyMemory()
+        self.file_keys: dict[str, NamedKeySettings] = {}
+        """The keys of key files by name, which come and go without another configuration."""
 
     def clients_of(
         self, settings: EdgeAuthSettings, further: Sequence[NamedKeySettings] = ()
@@ -119,7 +123,9 @@ class ClientRegistry:
         :param further: keys that stand elsewhere.
         """
         before, self._limited = self._limited, {}
-        clients = {client.digest: client for client in clients_of(settings, self._counts, further)}
+        clients: dict[bytes, Client] = {}
+        for client in clients_of(settings, self._counts, _usable(settings, self.file_keys.values())):
+            clients.setdefault(client.digest, client)
         for client in clients.values():
             if client.limits:
                 self._limited[client.name] = client.limits
@@ -127,6 +133,25 @@ class ClientRegistry:
         for name in self._removed - self._limited.keys():
             self._counts.use(name, ())
         self._removed = before.keys() - self._limited.keys()
+        return clients
+
+    def change(
+        self, settings: EdgeAuthSettings, changed: Sequence[NamedKeySettings], gone: Sequence[str]
+    ) -> list[Client]:
+        """Take over what has become of key files; return the clients of those that are new or changed."""
+        self.file_keys.update({key.name: key for key in changed})
+        for name in gone:
+            self.file_keys.pop(name, None)
+        own = set(settings.names)
+        of_files = settings.model_copy(update={"keys": tuple(_usable(settings, changed))})
+        clients = clients_of(of_files, self._counts)
+        for name in [*gone, *(client.name for client in clients if not client.limits)]:
+            if name not in own and self._limited.pop(name, None) is not None:
+                self._counts.use(name, ())
+        for client in clients:
+            if client.limits:
+                self._limited[client.name] = client.limits
+                self._counts.use(client.name, client.limits)
         return clients
 
     def refusals(self) -> list[tuple[str, str, int]]:
@@ -143,6 +168,15 @@ class ClientRegistry:
             key = (_OTHER if label.startswith(DIGEST_PREFIX) else label, row.limit.name)
             found[key] = found.get(key, 0) + counted.get((row.holder, row.limit.name), 0)
         return [(name, limit, count) for (name, limit), count in found.items()]
+
+
+def _usable(settings: EdgeAuthSettings, keys: Iterable[NamedKeySettings]) -> list[NamedKeySettings]:
+    """Return those keys of files that a configuration has room for.
+
+    While a reload goes from one process to the next, files may still fit the configuration before.
+    """
+    own = set(settings.names)
+    return [key for key in keys if key.name not in own and settings.groups.keys() >= set(key.groups)]
 
 
 def clients_of(

@@ -110,6 +110,22 @@ class ExchangeRun(RunState):
         self._end(None)
         self._exchange.client_left()
 
+    def cut(self, error: GatewayError) -> bool:
+        """End a response that has begun, with an error for the client; say whether there was one."""
+        relay, early_head = self._relaying, self._early_head
+        if self._on_end is None:
+            return False
+        if relay is not None and not relay.ended and relay.held_head is None:
+            relay.cut(error)
+            return True
+        if early_head is None or not early_head.was_sent:
+            return False
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel()
+        self._fail(error)
+        return True
+
     # What the upstream calls.
 
     def on_response(self, response: UpstreamResponse) -> None:
@@ -300,7 +316,7 @@ class ExchangeRun(RunState):
         delivery = StreamDelivery(self._exchange, channel, streaming, early_head, self._on_open)
         self._held_stream = None if delivery.early_failure is None else delivery
         relay = delivery.relay(response, self._on_relayed)
-        self._cancel = relay.cancel
+        self._cancel, self._relaying = relay.cancel, relay
         response.head.forget_lines()
         relay.start()
 
@@ -309,7 +325,7 @@ class ExchangeRun(RunState):
         self._forget_request()
 
     def _on_relayed(self, error: Exception | None) -> None:
-        self._cancel = None
+        self._cancel = self._relaying = None
         held = self._held_stream
         early_failure = None if held is None else held.early_failure
         if error is None:

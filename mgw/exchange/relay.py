@@ -149,6 +149,11 @@ class Relay:
         self._stop_timers()
         self.response.cancel()
 
+    def cut(self, error: GatewayError) -> None:
+        """Stop both sides, and show the client that the body broke; ``on_end`` is called with the error."""
+        self.response.cancel()
+        self._fail(error)
+
     def on_body_data(self, data: bytes) -> None:
         """Hand a piece on."""
         if self.exchange.received.first_byte_at is None:

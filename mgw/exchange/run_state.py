@@ -9,6 +9,7 @@ from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.exchange.attempts import Attempts, creates_nothing
 from mgw.exchange.early_head import EarlyHead
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.relay import Relay
 from mgw.exchange.response import Plan
 from mgw.exchange.response_channel import ResponseChannel
 from mgw.exchange.stream_delivery import StreamDelivery
@@ -27,7 +28,7 @@ class RunState(WaitingRun):
     __slots__ = (
         *("_attempts", "_body", "_channel", "_credential", "_credentials", "_early_head", "_exchange"),
         *("_held_stream", "_is_fresh", "_is_sending", "_plan", "_renewed", "_request", "_response"),
-        "_upstream",
+        *("_relaying", "_upstream"),
     )
 
     def __init__(
@@ -49,6 +50,8 @@ class RunState(WaitingRun):
         self._upstream: Upstream | None = None
         self._is_sending = self._is_fresh = False
         self._response: UpstreamResponse | None = None
+        self._relaying: Relay | None = None
+        """What hands a body on at the moment."""
         self._held_stream: StreamDelivery | None = None
         """A stream of which the client has nothing yet."""
         self._early_head: EarlyHead | None = None
@@ -77,7 +80,7 @@ class RunState(WaitingRun):
         on_end, self._on_end = self._on_end, None
         if self._request is not None:
             self._forget_request()
-        self._cancel = self._held_stream = None
+        self._cancel = self._held_stream = self._relaying = None
         early_head, self._early_head = self._early_head, None
         response, self._response = self._response, None
         try:

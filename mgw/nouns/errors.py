@@ -82,6 +82,8 @@ class Cause(StrEnum):
     """The provider ended its stream with an error."""
     CLIENT_TIMEOUT = "client_timeout"
     CLIENT_ABORT = "client_abort"
+    REVOKED = "revoked"
+    """The client's key has expired, was disabled or was removed while the request was in progress."""
     LIMIT = "limit"
     """The answer was larger than what is kept of one."""
 

@@ -31,7 +31,7 @@ from mgw.ops.request_metrics import OTHER, KnownNames, RequestMetrics
 from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.event import SettledExchange
 
-EDGE_REASONS: Final = frozenset({"key", "origin"})
+EDGE_REASONS: Final = frozenset({"key", "origin", "expired", "disabled", "revoked"})
 PART_SECONDS: Final = 0.0005
 """How long a turn of the reactor may render."""
 

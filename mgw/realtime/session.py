@@ -154,6 +154,14 @@ class Session:
         elif self._first is not None:
             self._first.refuse(refusal)
 
+    def cut(self, error: GatewayError) -> None:
+        """End the session in order: the client may not go on."""
+        if self._traffic is not None:
+            ending = Ending(Side.GATEWAY, refusal=error)
+            self._traffic.relay.close(ending, refusal_code(error), error.message)
+        elif self._first is not None:
+            self._first.refuse(error)
+
     def facts(self) -> SessionFacts:
         """Return what is known of it now."""
         return facts_of(self.exchange, None if self._traffic is None else self._traffic.relay.counts(None))

@@ -13,8 +13,9 @@ takes depends on the keys, and is nothing for a stranger to measure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from time import time
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -22,12 +23,17 @@ from urllib.parse import unquote_to_bytes
 from msgspec import Struct
 
 from mgw.clients.client import Client, ClientRegistry, clients_of
+from mgw.clients.key_memory import KeyMemory
+from mgw.clients.key_table import KeyTable
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.key_settings import NamedKeySettings
+from mgw.config.time_zones import zone_of
 from mgw.credentials.provider import ClientKey
 from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
 from mgw.memo.known_head import CHECKED_EACH_TIME, Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
+from mgw.nouns.key_state import EndedKeyError, KeyState
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from mgw.web.hidden_keys import HiddenKeys
@@ -78,11 +84,6 @@ def prepare_gate(settings: EdgeAuthSettings, others: Sequence[Secret]) -> None:
     HiddenKeys(_values_of(settings, others))  # so are the patterns of the keys
 
 
-def _by_digest(settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
-    """Return the clients of keys that nobody counts."""
-    return {client.digest: client for client in clients_of(settings)}
-
-
 def _values_of(settings: EdgeAuthSettings, others: Sequence[Secret]) -> list[bytes]:
     return [key.reveal().encode("latin-1") for key in (*settings.secrets, *others)]
 
@@ -98,12 +99,24 @@ class EdgeGate:
         settings: EdgeAuthSettings,
         registry: ClientRegistry | None = None,
         others: Sequence[Secret] = (),
+        wall: Callable[[], float] = time,
     ) -> None:
         self._closed = settings.enabled
-        self._clients = _by_digest(settings) if registry is None else registry.clients_of(settings)
-        """The clients by their keys' digests, which nobody can steer: a search's time tells nothing."""
-        self._unseen = {digest for digest, client in self._clients.items() if not client.is_known}
+        self._settings = settings
+        self._registry = registry
+        self._wall = wall
+        self.keys = table = KeyTable(
+            KeyMemory() if registry is None else registry.memory, zone_of(settings.timezone)
+        )
+        """The keys, and what has become of them."""
+        self._clients = table.clients
+        self._unseen: set[bytes] = set()
         """The digests of keys that nobody has sent yet."""
+        self._seen: set[bytes] = set()
+        """The digests of keys that were sent and are hidden since."""
+        further = () if registry is None else tuple(registry.file_keys.values())
+        found = clients_of(settings) if registry is None else registry.clients_of(settings).values()
+        self._put(found, (*further, *settings.named))
         self.learned: list[Secret] = []
         """Keys that were configured by their digests, and have been sent since."""
         self.on_learned: Callable[[], None] = _nobody
@@ -129,19 +142,16 @@ class EdgeGate:
         """
         token_client = None
         if vouched is not None:
-            if isinstance(vouched, Client):
-                token_client = vouched
-            elif raw_query is not None:
-                raw_query, token_client = self._without_token(raw_query, vouched)
+            raw_query, token_client = self._vouched(raw_query, vouched)
         carriers, others = _read_headers(family, headers)
         if carried is not None:
             carriers.append((_SUBPROTOCOL, carried, None))
         if raw_query is not None:
             carriers += _read_query(family, raw_query)
-        client, left = self._find_client(carriers)
+        client, left, ended = self._find_client(carriers)
         client = client or token_client
         if client is None and self._closed:
-            raise _refusal(left, self._is_of_dashboard)
+            raise _refusal(left, self._is_of_dashboard, ended)
         own, flaw = self._find_own(family, left)
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
@@ -150,17 +160,44 @@ class EdgeGate:
         is_clean = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
         if not is_clean and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        known_until = None if token_client is None else CHECKED_EACH_TIME
-        return Caller(own, raw_query, headers, flaw, client if self._closed else None, known_until)
+        if not self._closed:
+            client = None
+        known_until = None if client is None else client.expires
+        if token_client is not None:
+            known_until = CHECKED_EACH_TIME
+        return Caller(own, raw_query, headers, flaw, client, known_until)
 
-    @property
-    def clients(self) -> Mapping[bytes, Client]:
-        """The clients by the digests of their keys."""
-        return self._clients
+    def find_client(self, digest: bytes) -> Client | None:
+        """Return whose key with this digest opens the gate now."""
+        return self.keys.find(digest, self._wall())
+
+    def change(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        """Take over what has become of key files."""
+        assert self._registry is not None, "who has key files has a registry"
+        own = set(self._settings.names)
+        for name in (*gone, *(key.name for key in changed)):
+            if name not in own:
+                self.keys.remove(name)
+        self._put(self._registry.change(self._settings, changed, gone), changed)
+
+    def _put(self, clients: Iterable[Client], keys: Sequence[NamedKeySettings]) -> None:
+        by_name, now = {key.name: key for key in keys}, self._wall()
+        for client in clients:
+            for one in self.keys.add(client, by_name.get(client.name), now):
+                if not one.is_known and one.digest not in self._seen:
+                    self._unseen.add(one.digest)
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""
         return any(map(self._hidden.are_mentioned, _readings(b"\n".join(values))))
+
+    def _vouched(
+        self, raw_query: bytes | None, vouched: Upload | Client
+    ) -> tuple[bytes | None, Client | None]:
+        """Take the token of an upload out of a query; return the rest, and for whom the gate opens."""
+        if isinstance(vouched, Client):
+            return raw_query, vouched
+        return (None, None) if raw_query is None else self._without_token(raw_query, vouched)
 
     def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, Client | None]:
         """Take the token out of a query; return the rest, and for whom the token opens this address."""
@@ -170,18 +207,27 @@ class EdgeGate:
         rest = without_parameter(raw_query, _TOKEN)
         address = upload.raw_path + b"?" + (rest or b"")
         digest = key_of_token(self._clients, address, token, upload.now)
-        return rest, None if digest is None else self._clients[digest]
+        return rest, None if digest is None else self.keys.find(digest, self._wall())
 
-    def _find_client(self, carriers: list[Carrier]) -> tuple[Client | None, list[Carrier]]:
-        """Return whose key is among the carriers, and those that hold none."""
-        client, left = None, []
+    def _find_client(self, carriers: list[Carrier]) -> tuple[Client | None, list[Carrier], KeyState | None]:
+        """Return whose key is among the carriers, those that hold none, and what ended one that was valid."""
+        client, left, ended = None, [], None
         for carrier in carriers:
-            found = self._client_of(carrier[1])
+            digest = sha256(carrier[1]).digest()
+            found = self._clients.get(digest)
+            if found is None or found.expires is not None:
+                found = self.keys.find(digest, self._wall())
+                state = self.keys.state_of(digest)
+                if state is None:
+                    left.append(carrier)
+                    continue
+            if digest in self._unseen:
+                self._learn(digest, carrier[1])
             if found is None:
-                left.append(carrier)
+                ended = ended or state
             elif client is None or carrier[2] is not None:
                 client = found
-        return client, left
+        return client, left, ended
 
     def _find_own(self, family: Family, carriers: list[Carrier]) -> tuple[ClientKey | None, str | None]:
         """Return the client's own credential, and what is wrong with one that could not be used."""
@@ -211,7 +257,7 @@ class EdgeGate:
         name = unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name
         if name == FAMILIES[family].key_parameter:
             return True
-        if not (self._clients or self._others):
+        if not (self.keys.memory.known or self._others):
             return False
         if any(map(self._hidden.are_mentioned, _readings(field))):  # in its name, too
             return True
@@ -219,20 +265,17 @@ class EdgeGate:
             return False
         return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
 
-    def _client_of(self, value: bytes) -> Client | None:
-        """Return whose key a value is."""
-        digest = sha256(value).digest()
-        client = self._clients.get(digest)
-        if digest in self._unseen:
-            self._unseen.discard(digest)
-            self.learned.append(Secret(value.decode("latin-1")))
-            self._hidden.add(value)
-            self.on_learned()
-        return client
+    def _learn(self, digest: bytes, value: bytes) -> None:
+        """Hide a key from now on that was known by its digest alone."""
+        self._unseen.discard(digest)
+        self._seen.add(digest)
+        self.learned.append(Secret(value.decode("latin-1")))
+        self._hidden.add(value)
+        self.on_learned()
 
     def _fits(self, value: bytes) -> bool:
         digest = sha256(value).digest()
-        return digest in self._clients or digest in self._others
+        return digest in self.keys.memory.known or digest in self._others
 
     def _wraps(self, value: bytes) -> bool:
         """Whether a value is an edge key, as it is or with something around it."""
@@ -273,12 +316,16 @@ def _nobody() -> None:
     """Nobody remembers what was let in."""
 
 
-def _refusal(carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool]) -> GatewayError:
-    """Return the refusal of a caller without an edge key.
+def _refusal(
+    carriers: list[Carrier], is_of_dashboard: Callable[[bytes], bool], ended: KeyState | None
+) -> GatewayError:
+    """Return the refusal of a caller without an edge key, or with one that is valid no more.
 
     What is wrong with its credentials is said as far as they show it themselves.  They are not searched for
     edge keys: that takes a time which depends on the keys.
     """
+    if ended is not None:
+        return EndedKeyError(ended)
     for name, value, _ in carriers:
         flaw = _of_dashboard(name) if is_of_dashboard(value) else _visible_flaw(value, name)
         if flaw is not None:

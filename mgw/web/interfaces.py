@@ -191,3 +191,7 @@ class OpenRequest(Protocol):
     def abort(self) -> None:
         """End it, since the drain has run out."""
         ...
+
+    def cut(self, error: GatewayError) -> None:
+        """End it, since its client may not go on."""
+        ...

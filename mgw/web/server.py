@@ -28,6 +28,7 @@ from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import Caller, KnownHead, client_request_of
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
+from mgw.nouns.key_state import EndedKeyError
 from mgw.nouns.vocabulary import DialectName
 from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
@@ -57,7 +58,7 @@ class RequestObserver(Protocol):
         ...
 
     def edge_rejected(self, reason: str = "key") -> None:
-        """Count a request whose ``key`` or ``origin`` does not fit."""
+        """Count a request whose ``key`` or ``origin`` does not fit, or whose key was valid once."""
         ...
 
     def malformed(self) -> None:
@@ -159,12 +160,17 @@ class WebServer:
         self.spool.hashes = self.generation.signs
         self._use_memory()
         self._keyless = self._keyless_rules()
-        self._try_it = try_it_gate(self.generation.config, self.gate.clients, self.wall)
+        self._try_it = try_it_gate(self.generation.config, self.gate.find_client, self.wall)
 
     @property
     def in_flight(self) -> int:
         """How many requests are in progress."""
         return len(self._requests)
+
+    @property
+    def requests(self) -> list[OpenRequest]:
+        """The requests in progress, the oldest first."""
+        return list(self._requests)
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -184,9 +190,10 @@ class WebServer:
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
-        self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
+        config = generation.config
+        self.gate = EdgeGate(config.edge_auth, self.registry, config.dashboard.keys, self.wall)
         self._keyless = self._keyless_rules()
-        self._try_it = try_it_gate(generation.config, self.gate.clients, self.wall)
+        self._try_it = try_it_gate(config, self.gate.find_client, self.wall)
         self._use_memory()  # known heads were let in by the keys and routes of before
         self.sessions.use(generation.config.realtime.max_sessions)
         spool = generation.config.spool
@@ -406,7 +413,7 @@ class WebServer:
             headers, _, carried = split_subprotocols(headers)
         try:
             return self.gate.admit(family or dialect.family, headers, raw_query, upload, carried)
-        except GatewayError:
+        except GatewayError as error:
             try_it = self._try_it
             has_cookie = try_it is not None and not _COOKIE.isdisjoint(dict(headers))
             if has_cookie and try_it is not None and isinstance(matched, MatchedRoute):
@@ -414,7 +421,7 @@ class WebServer:
                 client = try_it.find_client(matched, head, raw_query, peer, tls=tls)
                 if client is not None:
                     return self.gate.admit(matched.route.family, headers, raw_query, client)
-            self.observer.edge_rejected()
+            self.observer.edge_rejected(error.state.value if isinstance(error, EndedKeyError) else "key")
             raise
 
 

@@ -249,11 +249,18 @@ class ServerRequest:
 
     def abort(self) -> None:
         """The drain has run out: refuse the request, or abort the response that has started."""
+        message = "the gateway has shut down; try another instance"
+        self._abort(GatewayError(Reason.DRAINING, message, retry_after=1.0))
+
+    def cut(self, error: GatewayError) -> None:
+        """Refuse the request, or end the response that has started: as an error shows it, or else broken."""
+        work = self._work
+        if not (isinstance(work, ExchangeRun) and work.cut(error)):
+            self._abort(error)
+
+    def _abort(self, error: GatewayError) -> None:
         if self._ended:
             return
-        error = GatewayError(
-            Reason.DRAINING, "the gateway has shut down; try another instance", retry_after=1.0
-        )
         if self.exchange is not None:
             # Before the cancellation, which would settle it as left by the client.
             self.exchange.refused(error)

@@ -23,22 +23,23 @@ from mgw.routing.routes import TRY_IT_ROUTES, is_dashboard_api_denied
 from mgw.wire.headers import value_of, values_of
 from mgw.wire.target import query_value
 
+FindClient = Callable[[bytes], Client | None]
 _SAME_ORIGIN: Final = b"same-origin"
 
 
 class TryItGate:
     """The rules of one configuration that offers the page and requires keys.
 
-    :param clients: by the digests of their keys.
+    :param find_client: returns whose key with this digest opens the gate now.
     :param wall: returns unix seconds.
     """
 
-    def __init__(self, config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]) -> None:
+    def __init__(self, config: Config, find_client: FindClient, wall: Callable[[], float]) -> None:
         self._pages: Final = OwnPages.of(config)
         self._keys: Final = config.edge_auth.secrets
-        self._clients: Final = clients
+        self._find_client: Final = find_client
         self._wall: Final = wall
-        self._by_key_hash: dict[str, tuple[Client, Secret]] = {}
+        self._by_key_hash: dict[str, tuple[bytes, Secret]] = {}
         """Made for the first token."""
 
     def find_client(
@@ -66,25 +67,23 @@ class TryItGate:
         for token in tokens_in(cookies, name):
             found = self._known().get(token.key_hash)
             if found is not None and token.is_of(raw_key(found[1]), now):
-                return found[0]
+                return self._find_client(found[0])
         return None
 
-    def _known(self) -> Mapping[str, tuple[Client, Secret]]:
-        """Return the clients with keys that are known, not their digests alone."""
+    def _known(self) -> Mapping[str, tuple[bytes, Secret]]:
+        """Return the keys that are known, not their digests alone, with their digests."""
         if not self._by_key_hash:
             for key in self._keys:
                 digest = sha256(raw_key(key)).digest()
-                self._by_key_hash[digest.hex()[:KEY_HASH_DIGITS]] = self._clients[digest], key
+                self._by_key_hash[digest.hex()[:KEY_HASH_DIGITS]] = digest, key
         return self._by_key_hash
 
 
-def try_it_gate(
-    config: Config, clients: Mapping[bytes, Client], wall: Callable[[], float]
-) -> TryItGate | None:
+def try_it_gate(config: Config, find_client: FindClient, wall: Callable[[], float]) -> TryItGate | None:
     """Return the rules; ``None`` where the page is not offered, or sends its requests without a key."""
     is_denied = is_dashboard_api_denied(config.routes.deny)
     is_needed = config.edge_auth.enabled and is_try_it_offered(config, is_api_denied=is_denied)
-    return TryItGate(config, clients, wall) if is_needed else None
+    return TryItGate(config, find_client, wall) if is_needed else None
 
 
 def _has_credential(matched: MatchedRoute, head: RequestHead, raw_query: bytes | None) -> bool:

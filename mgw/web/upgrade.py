@@ -231,14 +231,24 @@ class UpgradeRequest:
 
     def abort(self) -> None:
         """The drain has run out: end the session, or refuse the request."""
+        session = self._session
+        if session is not None and self.exchange.http_status is not None:
+            session.shut_down()
+        else:
+            message = "the gateway has shut down; try another instance"
+            self._stop_opening(GatewayError(Reason.DRAINING, message, retry_after=1.0))
+
+    def cut(self, error: GatewayError) -> None:
+        """The client may not go on: end the session, or refuse the request."""
+        session = self._session
+        if session is not None and self.exchange.http_status is not None:
+            session.cut(error)
+        else:
+            self._stop_opening(error)
+
+    def _stop_opening(self, error: GatewayError) -> None:
         if self._ended:
             return
-        if self.exchange.http_status is not None and self._session is not None:
-            self._session.shut_down()
-            return
-        error = GatewayError(
-            Reason.DRAINING, "the gateway has shut down; try another instance", retry_after=1.0
-        )
         self.exchange.refused(error)
         session, self._session = self._session, None
         try:

@@ -52,6 +52,8 @@ class RecordingObserver:
     """Of each line: whether there is an event, too."""
     errors: list[str | None] = field(default_factory=list)
     rejections: int = 0
+    reasons: list[str] = field(default_factory=list)
+    """Why edge auth has rejected requests."""
     broken: int = 0
 
     def record(self, ended: EndedRequest) -> None:
@@ -69,6 +71,7 @@ class RecordingObserver:
 
     def edge_rejected(self, reason: str = "key") -> None:
         self.rejections += 1
+        self.reasons.append(reason)
 
     def malformed(self) -> None:
         self.broken += 1
@@ -117,6 +120,7 @@ class WebServerHarness:
         self.pipeline = pipeline or Pipeline(text)
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
+        self.unix_seconds = 0.0
         self.observer = RecordingObserver()
         self.operations = operations_of(lambda: self.server, self.clock)
         self.monitoring = monitoring_of(lambda: self.server, self.operations)
@@ -128,15 +132,19 @@ class WebServerHarness:
             generation=self.generation,
             app=self.monitoring,
             clock=self.clock,
-            wall=lambda: 0.0,
+            wall=self.read_wall,
             observer=self.observer,
             budget=BodyBudget(self.generation.config.spool.body_memory),
             spool=Spool(mkdtemp(), at_once, BodyBudget(2**32, place="on disk"), self.clock),
-            gate=EdgeGate(edge_auth, registry),
+            gate=EdgeGate(edge_auth, registry, wall=self.read_wall),
             registry=registry,
         )
         self.factory = ChannelFactory(self.server, self.clock, LIMITS)
         self.connect()
+
+    def read_wall(self) -> float:
+        """Return unix seconds."""
+        return self.unix_seconds
 
     def connect(self) -> None:
         """Connect another client, who is the one from now on."""

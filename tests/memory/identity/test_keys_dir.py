@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -167,7 +168,7 @@ def test_no_beginning_of_a_valid_file_is_taken_while_it_is_written(files: Files)
         pass
     for end in range(len(whole)):
         path.write_text(whole[:end])
-        files.pauses.append(lambda end=end: path.write_text(whole[: end + 1]))
+        files.pauses.append(partial(path.write_text, whole[: end + 1]))
         assert not files.look(), end
         path.write_text(whole)
         assert not files.look()
@@ -193,9 +194,8 @@ def test_a_file_that_never_rests_is_read_all_the_same(files: Files) -> None:
     path = files.path / "alice.yaml"
     path.write_text(text_of("a"))
     for number in range(2):
-        files.pauses.append(
-            lambda number=number: path.write_text(text_of("a", f"max_in_flight: {number + 1}"))
-        )
+        text = text_of("a", f"max_in_flight: {number + 1}")
+        files.pauses.append(partial(path.write_text, text))
     assert not files.look()
     assert names_of(files.look()) == ["alice"]
 

@@ -1,0 +1,139 @@
+"""The gateway keys of one configuration and its key files, by their digests: which open the gate, and which
+did so once.
+
+A key that opens nothing any more is still the gateway's own: it is remembered as such, so that it never goes
+to a provider as a credential of the client's, and so that its refusal can say why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from math import inf
+
+from msgspec.structs import replace
+
+from mgw.clients.client import Client
+from mgw.clients.key_memory import KeyMemory
+from mgw.config.key_settings import NamedKeySettings
+from mgw.nouns.key_state import KeyState
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KeyTable:
+    """The keys of one configuration and of its key files at the moment.
+
+    :param zone: where days end.
+    """
+
+    memory: KeyMemory
+    zone: tzinfo
+    clients: dict[bytes, Client] = field(default_factory=dict)
+    """Those that open the gate.  Nobody can steer a digest: the time of a search tells nothing of a key."""
+    ended: dict[bytes, KeyState] = field(default_factory=dict)
+    """Those that are configured and open nothing."""
+    _expiring: dict[bytes, Client] = field(default_factory=dict)
+    """Those of ``clients`` that expire."""
+    _next_expiry: float = inf
+    _digests: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    """The digests of each key with a name, its own first."""
+
+    def add(self, client: Client, key: NamedKeySettings | None, now: float) -> list[Client]:
+        """Put a key in; return it as the client of each of its digests, but for what another key has.
+
+        :param key: its settings, where it has a name.
+        """
+        opens = [client]
+        if key is not None and key.previous is not None and key.previous.sha256 is not None:
+            opens.append(self._previous(client, key))
+        opens = [one for one in opens if one.digest not in self.clients and one.digest not in self.ended]
+        if key is not None:
+            self._digests[key.name] = tuple(one.digest for one in opens)
+        for one in opens:
+            self.memory.known.add(one.digest)
+            if key is not None and key.disabled:
+                self.ended[one.digest] = KeyState.DISABLED
+            elif self._has_expired(one, now):
+                self.ended[one.digest] = KeyState.EXPIRED
+            else:
+                self._open(one)
+        return opens
+
+    def remove(self, name: str) -> None:
+        """Take a key out that has a name, if it is there."""
+        for digest in self._digests.pop(name, ()):
+            self.clients.pop(digest, None)
+            self.ended.pop(digest, None)
+            self._expiring.pop(digest, None)
+
+    def find(self, digest: bytes, now: float) -> Client | None:
+        """Return whose key opens the gate."""
+        client = self.clients.get(digest)
+        if client is None or client.expires is None or not self._has_expired(client, now):
+            return client
+        self._next_expiry = -inf
+        return None
+
+    def state_of(self, digest: bytes) -> KeyState | None:
+        """Return what has become of a key; ``None``: it was never one of the gateway's."""
+        client = self.clients.get(digest)
+        if client is not None:
+            return KeyState.EXPIRED if self._has_expired(client, -inf) else KeyState.ACTIVE
+        return self.ended.get(digest) or (KeyState.REVOKED if digest in self.memory.known else None)
+
+    @property
+    def has_expiring(self) -> bool:
+        """Whether a key that opens the gate expires some day."""
+        return bool(self._expiring)
+
+    def expire(self, now: float) -> list[Client]:
+        """End the keys that have expired, and return them."""
+        if now < self._next_expiry:
+            return []
+        over = [client for client in self._expiring.values() if self._has_expired(client, now)]
+        for client in over:
+            self._end(client)
+        self._next_expiry = min((_expiry_of(client) for client in self._expiring.values()), default=inf)
+        return over
+
+    def is_previous(self, client: Client) -> bool:
+        """Whether a client has sent its key from before a rotation."""
+        return client.digest in self._digests.get(client.name, ())[1:]
+
+    def count_states(self, names: Iterable[str]) -> Mapping[KeyState, int]:
+        """Return how many of the keys with these names are in each state."""
+        found = [self.state_of(digests[0]) for name in names if (digests := self._digests.get(name))]
+        return Counter(state for state in found if state is not None)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of keys."""
+        return list(self._digests)
+
+    def _has_expired(self, client: Client, now: float) -> bool:
+        return self.memory.has_expired(client.digest, client.expires, now)
+
+    def _previous(self, client: Client, key: NamedKeySettings) -> Client:
+        previous = key.previous
+        assert previous is not None
+        ends = previous.expires.ends(self.zone)
+        digest = bytes.fromhex(previous.sha256.reveal())
+        expires = ends if client.expires is None else min(ends, client.expires)
+        return replace(client, digest=digest, expires=expires, is_known=False)
+
+    def _open(self, client: Client) -> None:
+        self.clients[client.digest] = client
+        if client.expires is not None:
+            self._expiring[client.digest] = client
+            self._next_expiry = min(self._next_expiry, client.expires)
+
+    def _end(self, client: Client) -> None:
+        del self.clients[client.digest]
+        self._expiring.pop(client.digest, None)
+        self.ended[client.digest] = KeyState.EXPIRED
+
+
+def _expiry_of(client: Client) -> float:
+    return inf if client.expires is None else client.expires

@@ -1,0 +1,85 @@
+"""What happens to the gate of a server, to what it remembers, and to requests in progress when keys change.
+
+Keys change in three ways: a configuration takes the place of another, files of keys come and go, and time
+passes.  A key that is valid no more opens nothing from then on, over whatever connection and with whatever
+head.  With ``cut_revoked`` the requests in progress end as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from twisted.internet.interfaces import IDelayedCall
+
+from mgw.config.key_settings import NamedKeySettings
+from mgw.nouns.key_state import KeyState, revocation
+from mgw.web.server import WebServer
+
+LOOK_SECONDS: Final = 1.0
+"""How often the time is looked at where keys expire.  The gate itself does so for each request with such a
+key, but the clock may be set back before the next one comes."""
+
+
+def _nobody(_: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KeyChanges:
+    """Applies changes of keys to one server."""
+
+    server: WebServer
+    on_expired: Callable[[str], None] = _nobody
+    """Called with the name of each key that has expired."""
+    _timer: IDelayedCall | None = field(init=False, default=None)
+
+    def use(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        """Take over what has become of key files."""
+        self.server.gate.change(changed, gone)
+        self._forget()
+
+    def follow(self) -> None:
+        """The server uses another configuration, or its first one."""
+        self._cut()
+        self._wait()
+
+    def stop(self) -> None:
+        """Look at the time no more."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _forget(self) -> None:
+        self.server.generation.memo.forget_heads()  # some may have been let in by a key, or hold a new one
+        self._cut()
+        self._wait()
+
+    def _wait(self) -> None:
+        is_waiting = self._timer is not None and self._timer.active()
+        if self.server.gate.keys.has_expiring and not is_waiting:
+            self._timer = self.server.clock.callLater(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        gate = self.server.gate
+        over = gate.keys.expire(self.server.wall())
+        for client in over:
+            what = "the previous key of " if gate.keys.is_previous(client) else ""
+            self.on_expired(what + client.name)
+        if over:
+            self._forget()
+        else:
+            self._wait()
+
+    def _cut(self) -> None:
+        """End what is in progress with keys that are valid no more, if the operator wants that."""
+        server = self.server
+        if not server.generation.config.edge_auth.cut_revoked:
+            return
+        keys = server.gate.keys
+        for request in server.requests:
+            client = request.known.caller.client
+            state = None if client is None else keys.state_of(client.digest)
+            if state is not None and state is not KeyState.ACTIVE:
+                request.cut(revocation(state))
