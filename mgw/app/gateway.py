@@ -17,16 +17,20 @@ from msgspec import Struct
 from twisted.logger import Logger
 
 from mgw.app.credential_sources import build_sources
+from mgw.app.key_files import KeyFiles, ignore_keys, log_expiry
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
 from mgw.clients.limits import Counts
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.environment import state_directory
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.gateway_view import GatewayView, OtherWork
 from mgw.dashboard.switch import DashboardSwitch
 from mgw.generation import Generation, build_generation
+from mgw.identity.key_rules import read_keys
+from mgw.identity.keys_dir import KeysDirectory
 from mgw.identity.limit_store import LimitStore
 from mgw.nouns.secret import Secret
 from mgw.ops.logs import AccessObserver, LogFile
@@ -60,6 +64,7 @@ class Prepared(Struct, frozen=True):
     generation: Generation
     sinks: SinksByName
     certificate: Certificate | None
+    key_files: KeysDirectory | None
     warnings: Sequence[str]
     """What an operator should know of it, a sentence each."""
 
@@ -73,6 +78,10 @@ class Workers(OtherWork, Protocol):
 
     def tell_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
         """Tell all of them that an account is in cooldown."""
+        ...
+
+    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        """Tell all of them what has become of key files."""
         ...
 
 
@@ -109,6 +118,7 @@ class Gateway:
         self._limit_store = LimitStore(path, DaemonThreads(reactor, "mgw-limits"), reactor)
         local = LocalCounts(reactor.seconds, self._limit_store)
         self._fleet = self._join_fleet(config, local)
+        self.key_files = self._open_key_files(config, workers)
         self.counts: Counts = local if self._fleet is None else self._fleet.counts
         """What counts requests and sessions, for all processes of the service."""
         self.dashboard = DashboardSwitch(self._view())
@@ -154,6 +164,8 @@ class Gateway:
     def begin(self) -> None:
         """Serve, once the reactor runs."""
         self.serving.begin()
+        self.serving.keys.on_expired = log_expiry
+        self.key_files.begin()
         self.telemetry.metrics.loop_delay.start()
 
     def use(self, prepared: Prepared) -> None:
@@ -162,6 +174,7 @@ class Gateway:
         self.ports.renew(prepared.certificate)
         telemetry.sinks.tools.spool.room.max_bytes = config.spool.max_bytes
         self.serving.use(generation)
+        self.key_files.use(prepared.key_files)
         self._use_fleet(config)
         self.dashboard.follow()
         telemetry.sinks.use(prepared.sinks)
@@ -170,6 +183,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """Close everything, after a drain."""
+        self.key_files.stop()
         await self.ports.stop()
         await self.serving.stop()
         if self._fleet is not None:
@@ -195,11 +209,28 @@ class Gateway:
         self._tell_hosts(store, account, model, seconds)
 
     def _make_serving(self, sources: CredentialSources, generation: Generation) -> Serving:
-        shared = Shared(sources, self.counts)
+        shared = Shared(sources, self.counts, self.key_files.keys)
         telemetry = self.telemetry
         observer = AccessObserver(telemetry.records, telemetry.metrics)
         page = MetricsPage(self._render_metrics, telemetry.metrics.pause)
         return Serving(self.reactor, shared, generation, observer, page.serve, self._dashboard_endpoint)
+
+    def _open_key_files(self, config: Config, workers: Workers | None) -> KeyFiles:
+        """Read the key files.
+
+        :raises ValueError: their directory cannot be read.
+        """
+        tell_others = ignore_keys if workers is None else workers.tell_keys
+        key_files = KeyFiles(self.reactor, read_keys(config), self._use_keys, tell_others)
+        state = self.telemetry.metrics.state
+        state.keys = lambda: dict(self.server.gate.keys.count_states())
+        state.key_files_invalid = lambda: key_files.invalid
+        self.telemetry.metrics.requests.names.clients.update(key.name for key in key_files.keys)
+        return key_files
+
+    def _use_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        self.telemetry.metrics.requests.names.clients.update(key.name for key in changed)
+        self.serving.keys.use(changed, gone)
 
     def _dashboard_endpoint(self) -> DashboardEndpoint:
         from mgw.web.gateway_request import endpoint_of  # here: see mgw.app.late_app

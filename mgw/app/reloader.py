@@ -19,6 +19,8 @@ from mgw.app.status import Status, process_warnings
 from mgw.config.problems import ConfigError
 from mgw.config.settings import Config
 from mgw.generation import SLICE_SECONDS, Generation, Parts, make_parts
+from mgw.identity.key_rules import read_keys
+from mgw.identity.keys_dir import KeysDirectory
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import read_certificate
@@ -34,6 +36,7 @@ class _Read(Struct, frozen=True):
 
     parts: Parts
     certificate: Certificate | None
+    key_files: KeysDirectory | None
     warnings: Sequence[str]
 
 
@@ -129,22 +132,26 @@ class Reloader:
             self._status.on_not_reloaded(str(error))
             return None
         self._status.on_needs_restart(generation.config)
-        return Prepared(generation.config, generation, opened, read.certificate, read.warnings)
+        return Prepared(
+            generation.config, generation, opened, read.certificate, read.key_files, read.warnings
+        )
 
     def _read(self) -> _Read:
         """Read, in a thread, the configuration and the files that it names.
 
         :raises ConfigError: it has problems.
         :raises OSError: its file cannot be read.
-        :raises ValueError: the certificate cannot be read.
+        :raises ValueError: the certificate or a directory of key files cannot be read.
         """
         config = self._read_config()
         with config.places.locating():
             parts = make_parts(config, os.environ, int(time()))
-            prepare_gate(config.edge_auth, config.dashboard.keys)
+            key_files = read_keys(config, self._gateway.key_files.current)
+            further = () if key_files is None else tuple(key_files.keys.values())
+            prepare_gate(config.edge_auth, config.dashboard.keys, further)
             prices = parts.files.prices
             known = None if isinstance(prices, ValueError) else prices
-            return _Read(parts, read_certificate(config), warnings(config, known))
+            return _Read(parts, read_certificate(config), key_files, warnings(config, known))
 
     async def _warn_in_slices(self, prepared: Prepared) -> None:
         """Say what will hurt, if it is in use: maybe thousands of lines, searched for thousands of keys."""

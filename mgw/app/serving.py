@@ -17,6 +17,7 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import Counts
+from mgw.config.key_settings import NamedKeySettings
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.untold import Estimates
@@ -55,6 +56,8 @@ class Shared:
 
     sources: CredentialSources
     counts: Counts
+    file_keys: Sequence[NamedKeySettings] = ()
+    """The keys of key files to begin with."""
 
 
 class Serving:
@@ -86,6 +89,7 @@ class Serving:
         self.stopping = False
         self._configured_secrets = list(generation.configured_secrets)
         self._registry = ClientRegistry(shared.counts)
+        self._registry.file_keys.update({key.name: key for key in shared.file_keys})
         observer.metrics.requests.clients.refusals = self._registry.refusals
         others = LateApp(lambda: self._build_operations(observer.metrics, dashboard()))
         app = Monitoring(lambda: self.stopping, metrics, others)

@@ -27,6 +27,7 @@ from twisted.logger import LogEvent, Logger, LogLevel
 from twisted.python.failure import Failure
 
 from mgw.app.gateway import Gateway, Prepared
+from mgw.app.key_files import batched_keys
 from mgw.app.reloader import Reloader
 from mgw.app.shared_imports import import_for_workers
 from mgw.app.status import Status
@@ -41,8 +42,8 @@ from mgw.workers.channel import Channel, ChannelError, adopt
 from mgw.workers.counts import SupervisorCounts
 from mgw.workers.fork_server import ForkServer
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines, socket_directories
-from mgw.workers.messages import AccountCooldown, Begin, Drain, Failed, LogText, Reload
-from mgw.workers.pickled_config import pickle_config
+from mgw.workers.messages import AccountCooldown, Begin, Drain, Failed, KeysChanged, LogText, Reload
+from mgw.workers.pickled_config import pickle_config, pickle_keys
 from mgw.workers.pool import WorkerPool
 from mgw.workers.supervisor import BEGIN_SECONDS, Supervisor
 from mgw.workers.worker_connection import SupervisorParts, WorkerConnection
@@ -185,6 +186,8 @@ class SupervisedService(Service):
 
     async def _attach(self, slot: int, channel: Channel) -> None:
         config, number = self._begins_with
+        for part in batched_keys(self.gateway.key_files.keys):
+            channel.tell(KeysChanged(pickle_keys(part)))
         begin = Begin(slot, self._count(config), number, pickle_config(config), self._operator_socket)
         answer = await channel.ask(begin, BEGIN_SECONDS)
         if isinstance(answer, Failed):

@@ -22,6 +22,7 @@ from zope.interface import implementer
 from mgw.app.credential_sources import build_sources
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.clients.local_counts import LocalCounts
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.log import LogSettings
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
@@ -49,6 +50,7 @@ from mgw.workers.messages import (
     Done,
     Drain,
     Failed,
+    KeysChanged,
     LogText,
     Ping,
     Reload,
@@ -56,7 +58,7 @@ from mgw.workers.messages import (
     StateQuestion,
     WorkerState,
 )
-from mgw.workers.pickled_config import unpickle_config
+from mgw.workers.pickled_config import unpickle_config, unpickle_keys
 from mgw.workers.rows import MAX_WAITING_BYTES, RowWriter
 from mgw.workers.shared_credentials import SupervisorTokens
 from mgw.workers.shares import share_of
@@ -120,6 +122,8 @@ class Worker:
     _equipment: _Equipment | None = None
     _first_secrets: list[Secret] = field(default_factory=list, repr=False)
     """What the log may not show while the worker is built; later its serving part knows."""
+    _first_keys: dict[str, NamedKeySettings] = field(default_factory=dict, repr=False)
+    """The keys of key files to begin with."""
     _is_stopping: bool = False
     _was_signalled: bool = False
     _lost: Deferred[None] = field(default_factory=Deferred, repr=False)
@@ -160,6 +164,18 @@ class Worker:
         elif isinstance(message, AccountCooldown) and self._equipment is not None:
             subscriptions = self._equipment.serving.sources.subscriptions
             subscriptions.learn(message.store, message.account, message.model, message.seconds)
+        elif isinstance(message, KeysChanged):
+            self._use_keys(unpickle_keys(message.changed), message.gone)
+
+    def _use_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        equipment = self._equipment
+        if equipment is None:
+            for name in gone:
+                self._first_keys.pop(name, None)
+            self._first_keys.update({key.name: key for key in changed})
+        else:
+            equipment.metrics.requests.names.clients.update(key.name for key in changed)
+            equipment.serving.keys.use(changed, gone)
 
     def on_lost(self) -> None:
         """Nobody is there any more who counts and writes: end what is under way, and exit."""
@@ -218,9 +234,10 @@ class Worker:
         metrics = metrics_of(reactor, lambda: serving)
         metrics.reloaded(message.number, config.providers, config.edge_auth.names)
         forwarding = forwarding_to(reactor, message.operator_socket)
+        counts = SharedCounts(tallies, LocalCounts(reactor.seconds))
         serving = Serving(
             reactor,
-            Shared(sources, SharedCounts(tallies, LocalCounts(reactor.seconds))),
+            Shared(sources, counts, list(self._first_keys.values())),
             generation,
             AccessObserver(records, metrics),
             forwarding.serve,

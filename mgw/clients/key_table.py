@@ -7,8 +7,7 @@ to a provider as a credential of the client's, and so that its refusal can say w
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from math import inf
@@ -102,15 +101,10 @@ class KeyTable:
         """Whether a client has sent its key from before a rotation."""
         return client.digest in self._digests.get(client.name, ())[1:]
 
-    def count_states(self, names: Iterable[str]) -> Mapping[KeyState, int]:
-        """Return how many of the keys with these names are in each state."""
-        found = [self.state_of(digests[0]) for name in names if (digests := self._digests.get(name))]
-        return Counter(state for state in found if state is not None)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of keys."""
-        return list(self._digests)
+    def count_states(self) -> Mapping[str, int]:
+        """Return how many keys with names are in each state that is configured."""
+        found = [self.state_of(digests[0]) for digests in self._digests.values() if digests]
+        return {state: found.count(state) for state in (KeyState.ACTIVE, KeyState.EXPIRED, KeyState.DISABLED)}
 
     def _has_expired(self, client: Client, now: float) -> bool:
         return self.memory.has_expired(client.digest, client.expires, now)

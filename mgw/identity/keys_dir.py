@@ -265,18 +265,19 @@ class KeysDirectory:
     def _read_file(self, name: str) -> _Reading | None:
         """Return what is in a file; ``None``: it is gone.  Where nothing is new, it is the reading before."""
         before, path = self._readings.get(name), os.path.join(self.path, name + ENDING)
+        file = shown_path(path)
         try:
             data = read_regular_file(path, MAX_FILE_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
-            fault = f"{shown_path(path)}:1: {unreadable(path, error, hides_path=True)}"
+            fault = f"{file}:1: {unreadable(path, error, hides_path=True)}"
             return before if before is not None and before.fault == fault else _Reading(None, fault=fault)
         content = sha256(data).digest()
         if before is not None and before.content == content:
             return before
         try:
-            key, places = self.rules.parse(data.decode("utf-8", "surrogateescape"), name, path)
+            key, places = self.rules.parse(data.decode("utf-8", "surrogateescape"), name, file)
         except ConfigError as error:
             return _Reading(content, fault=str(error))
         return _Reading(content, key, places)

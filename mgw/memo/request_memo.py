@@ -106,8 +106,8 @@ class RequestMemo:
 
     What is forgotten before a reload:
 
-    - **A key that changes**: whatever adds, changes or ends one without a reload, or learns of a key that must
-      not go upstream any more, calls :meth:`forget_heads`.
+    - **A key that changes**: whatever adds, changes or ends one without a reload, or learns of a key that
+      must not go upstream any more, calls :meth:`forget_heads`.
     - **A credential that is renewed**: :class:`~mgw.memo.known_target.UpstreamHead` holds the bytes made with
       one credential object, and whoever has another one makes them anew.
     - **Expiry**: a head carries the moment at which it must be checked again

@@ -40,6 +40,10 @@ def _no_sinks() -> Mapping[str, SinkCounts]:
     return {}
 
 
+def _no_keys() -> Mapping[str, int]:
+    return {}
+
+
 def _no_time() -> float | None:
     return None
 
@@ -60,6 +64,10 @@ class StateMetrics:
     """Returns when the listener's certificate ends, in Unix seconds; ``None`` without TLS."""
     counts_by_sink: Callable[[], Mapping[str, SinkCounts]] = _no_sinks
     """Returns the journal's counts of events, by name of sink."""
+    keys: Callable[[], Mapping[str, int]] = _no_keys
+    """Returns how many gateway keys with names there are, by their states."""
+    key_files_invalid: Callable[[], int] = _zero
+    """Returns how many key files cannot be used."""
     events_stored: Callable[[], tuple[int, int]] = _two_zeros
     """Returns the bytes that undelivered events use on disk, and those that they may."""
 
@@ -67,6 +75,7 @@ class StateMetrics:
         """Yield all of it; there are few samples."""
         yield from self._process()
         yield from self._limits()
+        yield from self._keys()
         yield from self._sinks()
 
     def _process(self) -> Iterator[prometheus.Metric]:
@@ -106,6 +115,14 @@ class StateMetrics:
             "Client connections refused because the limit was reached.",
             refused,
         )
+
+    def _keys(self) -> Iterator[prometheus.Metric]:
+        gauge = prometheus.GaugeMetricFamily
+        keys = gauge("mgw_keys", "Gateway keys with names.", labels=("state",))
+        for state, count in self.keys().items():
+            keys.add_metric((state,), count)
+        yield keys
+        yield gauge("mgw_key_files_invalid", "Key files that cannot be used.", self.key_files_invalid())
 
     def _sinks(self) -> Iterator[prometheus.Metric]:
         gauge, counter, label = prometheus.GaugeMetricFamily, prometheus.CounterMetricFamily, ("sink",)

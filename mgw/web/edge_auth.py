@@ -75,12 +75,16 @@ Carrier = tuple[bytes, bytes, bytes | None]
 """What carries a credential, the credential, and the scheme of ``Authorization``."""
 
 
-def prepare_gate(settings: EdgeAuthSettings, others: Sequence[Secret]) -> None:
+def prepare_gate(
+    settings: EdgeAuthSettings, others: Sequence[Secret], further: Sequence[NamedKeySettings] = ()
+) -> None:
     """Do what takes long of making the gate of these keys: thousands of them take seconds.
 
     A thread may do it.
+
+    :param further: keys of key files.
     """
-    clients_of(settings)  # its patterns of models are kept
+    clients_of(settings, further=further)  # its patterns of models are kept
     HiddenKeys(_values_of(settings, others))  # so are the patterns of the keys
 
 

@@ -32,7 +32,7 @@ class KeyChanges:
 
     server: WebServer
     on_expired: Callable[[str], None] = _nobody
-    """Called with the name of each key that has expired."""
+    """Called for each key that has expired, with words for it."""
     _timer: IDelayedCall | None = field(init=False, default=None)
 
     def use(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
@@ -65,8 +65,8 @@ class KeyChanges:
         gate = self.server.gate
         over = gate.keys.expire(self.server.wall())
         for client in over:
-            what = "the previous key of " if gate.keys.is_previous(client) else ""
-            self.on_expired(what + client.name)
+            what = "the previous key of" if gate.keys.is_previous(client) else "key"
+            self.on_expired(f"{what} {client.name}")
         if over:
             self._forget()
         else:

@@ -65,6 +65,15 @@ class Drain(ChannelMessage, frozen=True):
     """Whether the other workers go on, who take all clients that come."""
 
 
+class KeysChanged(ChannelMessage, frozen=True):
+    """Keys of key files are new, other than before, or gone."""
+
+    changed: bytes
+    """Their settings, pickled as the configuration is."""
+    gone: tuple[str, ...] = ()
+    """Names."""
+
+
 class StateQuestion(ChannelMessage, frozen=True):
     """How busy are you? Answered with :class:`WorkerState`, behind all rows of requests that have ended."""
 
@@ -213,6 +222,7 @@ AnyMessage = (
     | Begin
     | Reload
     | Drain
+    | KeysChanged
     | StateQuestion
     | WorkerState
     | Rows

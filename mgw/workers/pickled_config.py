@@ -8,9 +8,11 @@ disk; here it may, since what is made of it goes through a socket pair that only
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.nouns.secret import Secret
 
@@ -26,8 +28,17 @@ class _Pickler(pickle.Pickler):
 
 def pickle_config(config: Config) -> bytes:
     """Return the configuration as bytes that hold its secrets."""
+    return _pickle(config)
+
+
+def pickle_keys(keys: Sequence[NamedKeySettings]) -> bytes:
+    """Return keys of key files as bytes that hold their digests."""
+    return _pickle(tuple(keys))
+
+
+def _pickle(value: object) -> bytes:
     stream = BytesIO()
-    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(config)
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(value)
     return stream.getvalue()
 
 
@@ -37,3 +48,10 @@ def unpickle_config(data: bytes) -> Config:
     config = pickle.loads(data)  # noqa: S301  as just said
     assert isinstance(config, Config), "the supervisor sent something else"
     return config
+
+
+def unpickle_keys(data: bytes) -> tuple[NamedKeySettings, ...]:
+    """Return the keys of such bytes, on the same terms."""
+    keys = pickle.loads(data)  # noqa: S301  as above
+    assert isinstance(keys, tuple), "the supervisor sent something else"
+    return keys

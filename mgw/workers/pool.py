@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
 from mgw.workers.client_balance import ClientNumbers
 from mgw.workers.delegate import WorkerView
-from mgw.workers.messages import AccountCooldown, ChannelMessage
+from mgw.workers.messages import AccountCooldown, ChannelMessage, KeysChanged
+from mgw.workers.pickled_config import pickle_keys
 from mgw.workers.supervisor import Supervisor
 from mgw.workers.worker_state import WorkersState
 
@@ -43,6 +45,10 @@ class WorkerPool:
     def tell_cooldown(self, store: str, account: str, model: str | None, seconds: float) -> None:
         """Tell all workers that an account is in cooldown."""
         self.tell(AccountCooldown(store, account, model, seconds))
+
+    def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
+        """Tell all workers what has become of key files."""
+        self.tell(KeysChanged(pickle_keys(changed), tuple(gone)))
 
     def forget(self, slot: int) -> None:
         """A worker has ended."""

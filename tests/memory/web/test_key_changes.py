@@ -115,7 +115,7 @@ def test_a_clock_that_is_set_back_revives_no_key() -> None:
     assert status(serve(harness, ask("alice-canary-0001"))) == 401
     harness.server.use(harness.generation)  # nor does a reload
     assert status(serve(harness, ask("alice-canary-0001"))) == 401
-    assert sorted(harness.expired) == ["alice", "the previous key of rotated"]
+    assert sorted(harness.expired) == ["key alice", "the previous key of rotated"]
 
 
 def test_a_refusal_after_the_end_is_remembered_as_well() -> None:

@@ -1,0 +1,135 @@
+"""The key files of a service, from the look at their directory to the gates of all its processes.
+
+A change goes to this process and to all workers before the log tells of it: who reads that a key was removed
+can rely on it.  Many changes at once are taken over a slice at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twisted.logger import Logger
+
+from mgw.config.key_settings import NamedKeySettings
+from mgw.config.quoting import shown
+from mgw.identity.key_watch import KeyWatch
+from mgw.identity.keys_dir import KeyChange, KeysDirectory
+from mgw.reactor.daemon_threads import DaemonThreads
+
+SLICE_KEYS: Final = 250
+"""How many keys are taken over without letting anybody else go on."""
+_log: Final = Logger()
+
+ApplyKeys = Callable[[Sequence[NamedKeySettings], Sequence[str]], None]
+"""Takes keys that are new or other than before, and the names of those that are gone."""
+
+
+def ignore_keys(_: Sequence[NamedKeySettings], __: Sequence[str]) -> None:
+    """There is nobody else to tell."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KeyFiles:
+    """Follows the key files.
+
+    :param directory: what was read at start, and is in force already; ``None``: there is none.
+    :param apply: takes changes over in this process.
+    """
+
+    reactor: Any  # Any: a reactor has no one type
+    directory: KeysDirectory | None
+    apply: ApplyKeys
+    tell_others: ApplyKeys = ignore_keys
+    """Tells the other processes of the service."""
+    _watch: KeyWatch = field(init=False)
+    _slices: deque[KeyChange] = field(init=False, default_factory=deque)
+
+    def __post_init__(self) -> None:
+        threads = DaemonThreads(self.reactor, "mgw-keys")
+        self._watch = watch = KeyWatch(self.reactor, threads, self._publish, self.directory)
+        if self.directory is not None:
+            watch.keys.update(self.directory.keys)
+
+    @property
+    def keys(self) -> list[NamedKeySettings]:
+        """The keys in force."""
+        return list(self._watch.keys.values())
+
+    @property
+    def invalid(self) -> int:
+        """How many files cannot be used."""
+        return len(self._watch.faults)
+
+    @property
+    def current(self) -> KeysDirectory | None:
+        """The directory that is followed."""
+        return self._watch.directory
+
+    def begin(self) -> None:
+        """Say what there is, and follow it, once the reactor runs."""
+        if self.directory is not None:
+            _log.info("edge_auth.keys_dir: {count} keys", count=len(self._watch.keys))
+            _log_faults(tuple(self.directory.faults.values()))
+        self._watch.begin()
+
+    def use(self, directory: KeysDirectory | None) -> None:
+        """Follow the directory of another configuration, which was read already."""
+        self._watch.use(directory)
+
+    def stop(self) -> None:
+        """Follow nothing more."""
+        self._watch.stop()
+
+    def _publish(self, change: KeyChange) -> None:
+        is_idle = not self._slices
+        self._slices.extend(_slices_of(change))
+        if is_idle:
+            self._take_slice()
+
+    def _take_slice(self) -> None:
+        """Take the first slice over; the next follows when the reactor has done other things."""
+        part = self._slices[0]
+        try:
+            self.apply(part.changed, part.gone)
+            self.tell_others(part.changed, part.gone)
+            _log_change(part)
+        finally:
+            self._slices.popleft()
+            if self._slices:
+                self.reactor.callLater(0, self._take_slice)
+
+
+def batched_keys(keys: Sequence[NamedKeySettings]) -> Iterator[Sequence[NamedKeySettings]]:
+    """Yield slices of keys."""
+    for at in range(0, len(keys), SLICE_KEYS):
+        yield keys[at : at + SLICE_KEYS]
+
+
+def _slices_of(change: KeyChange) -> list[KeyChange]:
+    """Cut a change into parts; what is gone comes first."""
+    parts = [KeyChange(tuple(part), (), change.new) for part in batched_keys(change.changed)]
+    first = KeyChange((), change.gone, faults=change.faults)
+    return [first, *parts] if first else parts
+
+
+def _log_change(change: KeyChange) -> None:
+    for name in change.gone:
+        _log.info("key {name}: removed", name=shown(name))
+    for key in change.changed:
+        what = "added" if key.name in change.new else "changed"
+        _log.info("key {name}: {what}", name=shown(key.name), what=what)
+    _log_faults(change.faults)
+
+
+def _log_faults(faults: Sequence[str]) -> None:
+    for fault in faults:
+        for line in fault.splitlines():
+            _log.error("{line}", line=line)
+
+
+def log_expiry(which: str) -> None:
+    """Say that a key has expired."""
+    _log.info("{which}: expired", which=which)
