@@ -118,6 +118,12 @@ COMMANDS: Final = (
         ("mgw auth login work", "mgw auth status", "mgw help auth login"),
     ),
     Command(
+        "key",
+        "make, replace and revoke gateway keys while the gateway runs",
+        "mgw.cli.key",
+        ("mgw key add alice --expires 90d", "mgw key revoke alice", "mgw help key add"),
+    ),
+    Command(
         "routes",
         "list the routes that the gateway serves",
         "mgw.cli.routes",

@@ -1,0 +1,323 @@
+"""What the commands of ``mgw key`` do."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, tzinfo
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_bytes
+from time import time
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.app.check import read_or_tell, reader_of
+from mgw.cli.key_file import Plain, create_file, edit_settings, remove_file, replace_file, write_settings
+from mgw.cli.output import Cell, print_rows
+from mgw.config.file_faults import shown_path, unreadable
+from mgw.config.groups import checked_holder_name
+from mgw.config.key_settings import NamedKeySettings
+from mgw.config.load import parse_key_file
+from mgw.config.problems import ConfigError
+from mgw.config.settings import Config
+from mgw.config.time_zones import parse_expiry, zone_of
+from mgw.identity.key_rules import key_rules
+from mgw.identity.keys_dir import ENDING, MAX_FILE_BYTES, KeysDirectory
+from mgw.nouns.key_state import key_state
+from mgw.reactor.regular_file import read_regular_file
+
+COLUMNS: Final = ("name", "state", "groups", "expires", "where")
+_WRONG_CALL: Final = 2
+_FAILED: Final = 1
+_KEY_BYTES: Final = 32
+_KEY_BEGINS: Final = "mgw_"
+_DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
+_LIMIT: Final = re.compile(r"(requests|tokens|usd|in_flight)=([0-9]+(?:\.[0-9]+)?)(?:/([a-z]+))?")
+_SECONDS: Final = MappingProxyType({"h": 3600, "d": 86_400})
+
+
+class CallError(Exception):
+    """The command cannot do what it was told; the text says why."""
+
+
+class FailedError(Exception):
+    """The command did not work; the text says why."""
+
+
+class Setup(Struct, frozen=True):
+    """The directory that a command works in."""
+
+    directory: str
+    config: Config | None
+    """``None``: the directory was named, and nobody knows the groups that there are."""
+
+    def file_of(self, name: str) -> Path:
+        """Return the file of a key."""
+        return Path(self.directory) / f"{name}{ENDING}"
+
+    def parse(self, text: str, name: str) -> NamedKeySettings:
+        """Read a key file.
+
+        :raises ConfigError: it is no valid key.
+        """
+        return parse_key_file(text, name, str(self.file_of(name)), self.config)[0]
+
+
+def run_action(action: Callable[[argparse.Namespace], int], said: argparse.Namespace) -> int:
+    """Run one of the commands; return the exit status."""
+    try:
+        return action(said)
+    except CallError as error:
+        return _tell(said, str(error), _WRONG_CALL)
+    except FailedError as error:
+        return _tell(said, str(error), _FAILED)
+    except OSError as error:
+        where = "" if error.filename is None else f"{shown_path(str(error.filename))}: "
+        return _tell(said, f"{where}{error.strerror or error}", _FAILED)
+
+
+def add_key(said: argparse.Namespace) -> int:
+    """``mgw key add NAME``."""
+    setup, name = _set_up(said), _checked_name(said.name)
+    key, settings = _new_key(), _stated_settings(said)
+    text = write_settings({"sha256": _digest_of(key), **settings})
+    try:
+        found = setup.parse(text, name)
+    except ConfigError as error:
+        raise CallError(_without_places(error)) from None
+    if found.expires is not None and found.expires.ends(_zone(setup)) <= time():
+        raise CallError("--expires: this time is in the past")
+    _refuse_configured(setup, name)
+    try:
+        create_file(setup.file_of(name), text)
+    except FileExistsError:
+        raise FailedError(f"there is a key of this name: {shown_path(setup.file_of(name))}") from None
+    sys.stdout.write(f"{key}\n")
+    return 0
+
+
+def rotate_key(said: argparse.Namespace) -> int:
+    """``mgw key rotate NAME``."""
+    setup, name = _set_up(said), _checked_name(said.name)
+    overlap = 0 if said.overlap == "0" else _seconds_in(said.overlap, "--overlap")
+    before, text = _read_key(setup, name)
+    assert before.sha256 is not None, "the file is valid"
+    key, previous = _new_key(), None
+    if overlap:
+        ends = Plain(_moment(time() + overlap))
+        previous = {Plain("sha256"): before.sha256.reveal(), Plain("expires"): ends}
+    _write_changes(setup, name, text, {"sha256": _digest_of(key), "previous": previous})
+    sys.stdout.write(f"{key}\n")
+    return 0
+
+
+def revoke_key(said: argparse.Namespace) -> int:
+    """``mgw key revoke NAME``."""
+    setup, name = _set_up(said), _checked_name(said.name)
+    if said.delete:
+        _need_file(setup, name)
+        remove_file(setup.file_of(name))
+        return 0
+    _, text = _read_key(setup, name, "; to revoke the key nevertheless, use --delete")
+    _write_changes(setup, name, text, {"disabled": True})
+    return 0
+
+
+def list_keys(said: argparse.Namespace) -> int:
+    """``mgw key list``."""
+    setup = _set_up(said, needs_directory=False)
+    config, now, zone = setup.config, time(), _zone(setup)
+    rows = [] if config is None else [_row(key, now, zone, "config") for key in config.edge_auth.named]
+    if setup.directory:
+        found = KeysDirectory(setup.directory, key_rules(config))
+        found.read_all()
+        if "" in found.faults:
+            raise FailedError(found.faults[""])
+        keys = [_row(key, now, zone, "keys_dir") for key in found.keys.values()]
+        keys += [[name, "invalid", None, None, "keys_dir"] for name in found.faults]
+        rows += sorted(keys, key=lambda row: str(row[0]))
+    print_rows(said.format, COLUMNS, rows, "no keys with names")
+    return 0
+
+
+ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = MappingProxyType(
+    {"add": add_key, "rotate": rotate_key, "revoke": revoke_key, "list": list_keys}
+)
+
+
+def _set_up(said: argparse.Namespace, *, needs_directory: bool = True) -> Setup:
+    """Find the directory of key files.
+
+    :raises CallError: both it and the configuration are named.
+    :raises FailedError: there is none.
+    """
+    if said.dir is not None:
+        if said.names_file:
+            raise CallError("two directories, that of -c and that of --dir: name only one")
+        return _checked_setup(said.dir, None)
+    config = read_or_tell(reader_of(said.config), f"{said.parser.prog} -c")
+    if config is None:
+        raise FailedError(
+            "the configuration cannot be used; --dir DIR names the directory of key files instead"
+        )
+    if config.edge_auth.keys_dir is not None:
+        return _checked_setup(config.edge_auth.keys_dir, config)
+    if needs_directory:
+        raise FailedError(
+            f"{said.config} has no edge_auth.keys_dir: set it, or name the directory with --dir"
+        )
+    return Setup("", config)
+
+
+def _checked_setup(directory: str, config: Config | None) -> Setup:
+    if not Path(directory).is_dir():
+        raise FailedError(f"not a directory: {shown_path(directory)}")
+    return Setup(directory, config)
+
+
+def _checked_name(name: str) -> str:
+    try:
+        return checked_holder_name(name)
+    except ValueError as error:
+        raise CallError(f"NAME: {error}") from None
+
+
+def _stated_settings(said: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that options state, in the order of the documentation."""
+    found: dict[str, object] = {
+        "groups": said.group,
+        "models": said.model,
+        "limits": list(map(_row_of, said.limit)),
+        "tags": dict(map(_tag_of, said.tag)),
+        "expires": None if said.expires is None else Plain(_expiry_of(said.expires)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _row_of(text: str) -> dict[str, object]:
+    """Return a row of limits as a file states it."""
+    match = _LIMIT.fullmatch(text)
+    if match is None:
+        raise CallError("--limit: expected a limit such as usd=50/month, tokens=200000/minute or in_flight=4")
+    kind, amount, per = match.groups()
+    row: dict[str, object] = {Plain(kind): Plain(amount)}
+    return row if per is None else {**row, Plain("per"): Plain(per)}
+
+
+def _tag_of(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise CallError("--tag: expected a name and a text, as team=nlp")
+    return name, value
+
+
+def _expiry_of(text: str) -> str:
+    if _DURATION.fullmatch(text):
+        return _moment(time() + _seconds_in(text, "--expires"))
+    try:
+        return parse_expiry(text).text
+    except ValueError:
+        raise CallError(
+            "--expires: expected a time such as 90d or 12h, or a date such as 2027-03-31"
+        ) from None
+
+
+def _seconds_in(text: str, option: str) -> float:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise CallError(f"{option}: expected a time such as 24h or 7d")
+    return float(int(match[1]) * _SECONDS[match[2]])
+
+
+def _new_key() -> str:
+    """Return a new key: ``mgw_`` and 43 characters, for 32 random bytes."""
+    return _KEY_BEGINS + urlsafe_b64encode(token_bytes(_KEY_BYTES)).rstrip(b"=").decode()
+
+
+def _digest_of(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _zone(setup: Setup) -> tzinfo:
+    """Return the time zone of dates; without a configuration nobody knows it."""
+    return zone_of("UTC" if setup.config is None else setup.config.edge_auth.timezone)
+
+
+def _refuse_configured(setup: Setup, name: str) -> None:
+    """Leave keys of the configuration alone.
+
+    :raises FailedError: it has a key of this name.
+    """
+    if setup.config is not None and name in setup.config.edge_auth.names:
+        raise FailedError(f"{name} is a key of the configuration: change it there")
+
+
+def _need_file(setup: Setup, name: str) -> None:
+    """See that there is a file that may be changed.
+
+    :raises FailedError: there is none, or it is a link.
+    """
+    path = setup.file_of(name)
+    _refuse_configured(setup, name)
+    if path.is_symlink():
+        raise FailedError(f"{shown_path(path)} is a symbolic link: change what it comes from")
+    if not path.exists():
+        raise FailedError(f"no key has this name: there is no file {shown_path(path)}")
+
+
+def _read_key(setup: Setup, name: str, advice: str = "") -> tuple[NamedKeySettings, str]:
+    """Return the key of a file, and the text of the file.
+
+    :param advice: what is said behind the problems of a file that is no valid key.
+    :raises FailedError: there is no such file, or it cannot be used.
+    """
+    _need_file(setup, name)
+    path = setup.file_of(name)
+    try:
+        text = read_regular_file(path, MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
+        return setup.parse(text, name), text
+    except OSError as error:
+        raise FailedError(unreadable(str(path), error)) from None
+    except ConfigError as error:
+        raise FailedError(f"{error}{advice}") from None
+
+
+def _write_changes(setup: Setup, name: str, text: str, changes: Mapping[str, object | None]) -> None:
+    """Write a file with other settings, if the gateway will understand it.
+
+    :raises FailedError: it would not.
+    """
+    try:
+        edited = edit_settings(text, changes)
+        setup.parse(edited, name)
+    except (ConfigError, ValueError) as error:
+        raise FailedError(f"{shown_path(setup.file_of(name))} cannot be changed: {error}") from None
+    replace_file(setup.file_of(name), edited)
+
+
+def _row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> list[Cell]:
+    expires = None if key.expires is None else key.expires.ends(zone)
+    state = key_state(is_disabled=key.disabled, expires=expires, now=now)
+    ends = None if expires is None else _moment(expires)
+    return [key.name, state.value, " ".join(key.groups) or None, ends, where]
+
+
+def _without_places(error: ConfigError) -> str:
+    """Say what is wrong with a file that is not written yet."""
+    return "\n".join(": ".join(filter(None, (one.path, one.message))) for one in error.problems)
+
+
+def _tell(said: argparse.Namespace, problem: str, status: int) -> int:
+    for line in problem.splitlines():
+        sys.stderr.write(f"{said.parser.prog}: {line}\n")
+    return status
