@@ -37,17 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "mgw key add demo --dir /etc/mgw/keys.d --model 'claude/*' --expires 2027-03-31",
         )
     )
-    rotate = add(
-        *("rotate", "replace a key by a new one, and print the new one"),
-        "mgw key rotate alice                # the old key stays valid for 24 hours",
-        "mgw key rotate alice --overlap 0    # it is no longer valid",
-    )
-    _add_name(rotate)
-    rotate.add_argument(
-        "--overlap",
-        metavar="TIME",
-        default="24h",
-        help="how long the old key stays valid, as 24h, 7d or 0 (default: %(default)s)",
+    _describe_rotate(
+        add(
+            *("rotate", "replace a key by a new one, and print the new one"),
+            "mgw key rotate alice                # the old key stays valid for 24 hours",
+            "mgw key rotate alice --overlap 0    # it is no longer valid",
+        )
     )
     revoke = add(
         *("revoke", "disable a key, or remove its file"),
@@ -112,4 +107,14 @@ def _describe_add(add: argparse.ArgumentParser) -> None:
         "--expires",
         metavar="WHEN",
         help="when it expires: after 90d or 12h, or at the end of a day as 2027-03-31 (default: never)",
+    )
+
+
+def _describe_rotate(rotate: argparse.ArgumentParser) -> None:
+    _add_name(rotate)
+    rotate.add_argument(
+        "--overlap",
+        metavar="TIME",
+        default="24h",
+        help="how long the old key stays valid, as 24h, 7d or 0 (default: %(default)s)",
     )

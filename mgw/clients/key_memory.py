@@ -1,4 +1,4 @@
-"""What a process knows of gateway keys for as long as it lives, whatever becomes of their configuration."""
+"""Gateway keys that a process remembers for as long as it lives, whatever becomes of their configuration."""
 
 from __future__ import annotations
 

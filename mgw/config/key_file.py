@@ -1,4 +1,4 @@
-"""What is asked of a key file beside what is asked of every named key."""
+"""The settings of a key file, and the checks that it needs in addition to those of every named key."""
 
 from __future__ import annotations
 

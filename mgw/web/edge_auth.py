@@ -164,12 +164,10 @@ class EdgeGate:
         is_clean = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
         if not is_clean and any(map(hidden.are_mentioned, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        if not self._closed:
-            client = None
-        known_until = None if client is None else client.expires
+        until = None if client is None else client.expires
         if token_client is not None:
-            known_until = CHECKED_EACH_TIME
-        return Caller(own, raw_query, headers, flaw, client, known_until)
+            until = CHECKED_EACH_TIME
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None, until)
 
     def find_client(self, digest: bytes) -> Client | None:
         """Return whose key with this digest opens the gate now."""
