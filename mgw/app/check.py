@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mgw.app.credential_check import missing_keys, missing_token_files, token_sources
+from mgw.app.key_check import directory_problem, key_warnings, read_key_files
 from mgw.config.advice import advice
 from mgw.config.auths import CREDENTIALS
 from mgw.config.checks import is_loopback
@@ -77,12 +78,15 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     if config is None:
         return 1
     problems, prices = find_problems(config, os.environ)
+    key_files = read_key_files(config)
+    problems += [] if key_files is None else [config.places.locate(f) for f in key_files.faults.values()]
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
     if problems:
         return 1
     told = [*warnings(config, prices), *warnings_of_workers(config, available_cpus())]
     told += [*missing_token_files(config), *missing_keys(config), *_accounts(config), *_spool(config)]
+    told += key_warnings(config, key_files, time())
     for warning in told:
         sys.stdout.write(f"warning: {config.places.locate(warning)}\n")
     for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
@@ -108,7 +112,7 @@ def find_problems(config: Config, environ: Mapping[str, str]) -> tuple[list[str]
     from mgw.generation import build_generation
     from mgw.web.ports import read_certificate
 
-    problems, prices = _events_file(config), None
+    problems, prices = [*_events_file(config), *directory_problem(config)], None
     try:
         prices = build_generation(0, config, reactor, 0, build_sources(reactor), environ).prices
     except ValueError as error:

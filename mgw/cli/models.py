@@ -7,6 +7,7 @@ import sys
 from typing import Final
 
 from mgw.app.check import read_or_tell, reader_of
+from mgw.app.key_check import read_key_files
 from mgw.cli.arguments import add_file, add_format
 from mgw.cli.output import FORMATS, Cell, print_rows
 from mgw.clients.client import Client, clients_of
@@ -53,7 +54,9 @@ def _nothing(said: argparse.Namespace) -> str:
 
 
 def _client(config: Config, name: str) -> Client | None:
-    return next((client for client in clients_of(config.edge_auth) if client.name == name), None)
+    files = read_key_files(config)
+    further = () if files is None else files.keys.values()
+    return next((c for c in clients_of(config.edge_auth, further=further) if c.name == name), None)
 
 
 def _rows(config: Config, client: Client | None) -> list[list[Cell]]:
