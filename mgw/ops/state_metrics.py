@@ -41,7 +41,7 @@ def _no_sinks() -> Mapping[str, SinkCounts]:
 
 
 def _no_keys() -> Mapping[str, int]:
-    return {}
+    return {"active": 0, "expired": 0, "disabled": 0}
 
 
 def _no_time() -> float | None:
