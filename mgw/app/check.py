@@ -17,12 +17,15 @@ from mgw.app.key_check import directory_problem, key_warnings, read_key_files
 from mgw.config.advice import advice
 from mgw.config.auths import CREDENTIALS
 from mgw.config.checks import is_loopback
+from mgw.config.dashboard import edge_keys_of_dashboard
 from mgw.config.file_faults import unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
+from mgw.config.limit_advice import has_budgets
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse, read_text
 from mgw.config.location import describe_unreadable
+from mgw.config.prices import Unpriced
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import redact, shown
@@ -224,10 +227,14 @@ def _of_dashboard(config: Config) -> list[str]:
     dashboard, auth, found = config.dashboard, config.edge_auth, []
     if dashboard.missing is not None:
         found.append(f"{dashboard.missing}; the gateway runs without it")
-    if dashboard.is_served and not dashboard.keys and auth.enabled and not auth.unrestricted.keys:
+    may_open = dashboard.keys or not auth.enabled or auth.keys_dir is not None
+    if dashboard.is_served and not may_open and not edge_keys_of_dashboard(dashboard, auth).keys:
+        what = "every key of edge_auth has models or limits, itself or by a group"
+        if dashboard.groups:
+            what = "no key of edge_auth is in one of dashboard.groups"
         found.append(
-            "dashboard.keys: not set, and every key of edge_auth has models or limits, so no key opens the "
-            "dashboard: only clients on the same machine can use it"
+            f"dashboard.keys: not set, and {what}, so no key opens the dashboard: only clients on the same "
+            "machine can use it"
         )
     if any(len(key.reveal()) < MIN_HIDDEN for key in dashboard.keys):
         found.append(f"dashboard: a key has {_TOO_SHORT}")
@@ -346,7 +353,9 @@ def _of_token_url(provider: Provider) -> list[str]:
 
 def _of_prices(config: Config, prices: PriceTable, wall: float) -> list[str]:
     """Warn of models that the configuration names and that have no price, in one sentence per provider."""
-    found = []
+    found, effect = [], "these requests have no cost_usd"
+    if config.prices is not None and config.prices.unpriced is Unpriced.REFUSE and has_budgets(config):
+        effect += ", and clients under a limit on usd get 403"
     targets: dict[str, list[str]] = {}
     for several in config.aliases.values():
         for target in several:
@@ -359,9 +368,7 @@ def _of_prices(config: Config, prices: PriceTable, wall: float) -> list[str]:
             models = ", ".join(redact(model) for model in missing[:_MOST_NAMED])
             more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
             where = dotted_path(("providers", name))
-            found.append(
-                f"prices: no row matches {models}{more} of {where}, so these requests have no cost_usd"
-            )
+            found.append(f"prices: no row matches {models}{more} of {where}, so {effect}")
     return found
 
 

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from mgw.config.cloud_advice import cloud_advice
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.limit_advice import limit_advice
 from mgw.config.near_names import near_name
-from mgw.config.problems import dotted_path
+from mgw.config.problems import Path, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import listed, quote, redact
 from mgw.config.removed_settings import REMOVED
@@ -47,6 +48,7 @@ def advice(config: Config) -> list[str]:
         *_addresses_of_others(config),
         *cloud_advice(config.providers),
         *_patterns_without_models(config),
+        *limit_advice(config),
     ]
 
 
@@ -103,14 +105,19 @@ def _kind_at(provider: Provider) -> Kind | None:
 
 
 def _patterns_without_models(config: Config) -> Iterator[str]:
-    """Say which patterns of a gateway key fit no model that can be asked for."""
+    """Say which patterns of gateway keys and groups fit no model that can be asked for."""
     reach = _Reach(config)
-    for key in config.edge_auth.named:
-        for pattern in key.models or ():
+    keys: list[tuple[Path, tuple[str, ...] | None]] = [
+        (("edge_auth", "keys", key.position), key.models) for key in config.edge_auth.named
+    ]
+    groups: list[tuple[Path, tuple[str, ...] | None]] = [
+        (("edge_auth", "groups", name), group.models) for name, group in config.edge_auth.groups.items()
+    ]
+    for place, models in (*groups, *keys):
+        for pattern in models or ():
             reason = reach.why_nothing(pattern)
             if reason is not None:
-                where = dotted_path(("edge_auth", "keys", key.position, "models"))
-                yield f"{where}: {quote(pattern)} matches no model: {reason}"
+                yield f"{dotted_path((*place, 'models'))}: {quote(pattern)} matches no model: {reason}"
 
 
 class _Reach:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from mgw import DISTRIBUTION
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import OnOff, Variable, WrittenKey
 from mgw.config.groups import GroupName, check_group_names
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings_base import NotInFile, Omittable, Settings, UniqueList, setting
 from mgw.nouns.secret import Secret
 
@@ -68,6 +70,23 @@ class DashboardSettings(Settings):
     def why_off(self) -> str | None:
         """Why it is not served, for operators and for those who ask for its page."""
         return self.missing if self.enabled else OFF
+
+
+def opens_dashboard(
+    key: Secret | NamedKeySettings, dashboard: DashboardSettings, edge_auth: EdgeAuthSettings
+) -> bool:
+    """Whether a gateway key opens the dashboard, as long as it is valid."""
+    named = key if isinstance(key, NamedKeySettings) else None
+    if not edge_auth.enabled or (named is not None and named.disabled):
+        return False
+    if dashboard.groups:
+        return named is not None and not set(dashboard.groups).isdisjoint(named.groups)
+    return not dashboard.keys and edge_auth.may_do_anything(key)
+
+
+def edge_keys_of_dashboard(dashboard: DashboardSettings, edge_auth: EdgeAuthSettings) -> EdgeAuthSettings:
+    """Return the settings of edge auth with those keys alone that open the dashboard."""
+    return edge_auth.keys_that(lambda key: opens_dashboard(key, dashboard, edge_auth))
 
 
 def settle_dashboard(

@@ -162,11 +162,6 @@ class EdgeAuthSettings(Settings):
         groups = [self.groups[name] for name in key.groups if name in self.groups]
         return not key.is_restricted and all(group.models is None and not group.limits for group in groups)
 
-    @property
-    def unrestricted(self) -> EdgeAuthSettings:
-        """The same without the keys that may do less than others."""
-        return self.keys_that(self.may_do_anything)
-
     def keys_that(self, fit: Callable[[Secret | NamedKeySettings], bool]) -> EdgeAuthSettings:
         """Return the same with those keys alone that fit."""
         return self.model_copy(update={"keys": tuple(filter(fit, self.keys))})

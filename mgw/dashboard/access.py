@@ -1,28 +1,31 @@
 """Access to the dashboard.
 
-With keys (its own, else those of edge auth that have neither ``models`` nor limits): who has one, in a header
-or as the cookie of a session.  Without keys: clients on this machine that name it as such.  A request that a
-page of another origin sends is refused where it could do harm: a browser adds what it knows of the dashboard
-to it.
+With keys (its own and those of edge auth in its groups; without either, those of edge auth that may do
+anything): who has one, in a header or as the cookie of a session.  Without keys: clients on this machine that
+name it as such.  A request that a page of another origin sends is refused where it could do harm: a browser
+adds what it knows of the dashboard to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.address import IPv4Address, IPv6Address
 
 from mgw.clients.origins import Host, OwnPages, parse_host
 from mgw.clients.peers import client_behind, is_loopback, is_trusted
-from mgw.config.edge_auth import digest_of
+from mgw.config.dashboard import edge_keys_of_dashboard
+from mgw.config.edge_auth import EdgeAuthSettings, digest_of
 from mgw.config.settings import Config
+from mgw.config.time_zones import zone_of
 from mgw.dashboard.cookies import CookieSessions, cookie_name
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.secret import Secret
+from mgw.nouns.secret import KEY_HASH_DIGITS, Secret
 from mgw.routing.match import is_denied
 from mgw.routing.routes import DASHBOARD_ROUTES
 from mgw.routing.table import denied_routes
@@ -41,7 +44,8 @@ _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _BEARER: Final = b"bearer"
 
 _WANTED: Final = "the dashboard requires a key: sign in at /ui, or send Authorization: Bearer <key>"
-_UNRESTRICTED: Final = "; an edge_auth key with models or limits is not accepted"
+_UNRESTRICTED: Final = "; an edge_auth key with models or limits, or in a group with these, is not accepted"
+_OF_GROUPS: Final = "; of edge_auth, only keys in one of dashboard.groups are accepted"
 _ONLY_LOCAL: Final = (
     "without a key, the dashboard is available only to clients on the same machine that do not use a proxy: "
     "set dashboard.keys, or turn on edge_auth with a key that has neither models nor limits"
@@ -77,25 +81,28 @@ class Access:
     _digests: frozenset[bytes] = frozenset()
     """The digests of the keys.  Nobody can steer a digest, so the time of a search tells nothing of a key."""
     _unseen: set[bytes] = field(default_factory=set)
+    _ends: Mapping[str, float] = field(default_factory=dict)
+    """When keys end, in Unix seconds, by the first digits of their digests."""
     _pages: OwnPages | None = None
     _wanted: str = _WANTED
 
     def use(self, config: Config) -> None:
         """Keep the rules of this configuration from now on."""
         own, every_edge = config.dashboard.keys, config.edge_auth
-        edge, edges = every_edge.unrestricted, every_edge.enabled and not own
+        edge = edge_keys_of_dashboard(config.dashboard, every_edge)
         known: dict[bytes, bytes | None] = {
-            bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1")
-            for key in (edge.secrets if edges else own)
+            bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1") for key in (*own, *edge.secrets)
         }
-        named = [bytes.fromhex(digest.reveal()) for digest in edge.digests] if edges else []
+        named = [bytes.fromhex(digest.reveal()) for digest in edge.digests]
         keys = dict.fromkeys(named) | known
+        self._ends = _ends_of(edge)
         self._config = config
         self._digests, self._unseen = frozenset(keys), set(named) - known.keys()
         self._pages = OwnPages.of(config)
         self.sessions.use(keys)
-        is_partial = edges and len(edge.keys) < len(every_edge.keys)
-        self._wanted = _WANTED + _UNRESTRICTED if is_partial else _WANTED
+        is_partial = bool(edge.keys) and len(edge.keys) < len(every_edge.keys)
+        others = _OF_GROUPS if config.dashboard.groups else _UNRESTRICTED
+        self._wanted = _WANTED + others if is_partial else _WANTED
         self.on_change()
 
     @property
@@ -106,7 +113,7 @@ class Access:
     def digest_of(self, key: bytes) -> bytes | None:
         """Return the digest of a key that opens the dashboard."""
         digest = sha256(key).digest()
-        if digest not in self._digests:
+        if digest not in self._digests or self._has_ended(digest):
             return None
         if digest in self._unseen:
             self._unseen.discard(digest)
@@ -131,10 +138,13 @@ class Access:
 
     def seconds_left(self, request: Request) -> float | None:
         """Return for how long a request is let in, where nothing changes; ``None``: for ever."""
-        if not self.has_keys or self._has_key(request):
+        if not self.has_keys:
             return None
-        ends = self._session_end(request)
-        return 0.0 if ends is None else ends - self.sessions.wall()
+        digests = [digest for key in _keys_of(request) if (digest := self.digest_of(key)) is not None]
+        ends = max((self._ends.get(_name_of(digest), inf) for digest in digests), default=None)
+        if ends is None:
+            ends = self._session_end(request) or 0.0
+        return None if ends == inf else max(0.0, ends - self.sessions.wall())
 
     def session_key_of(self, request: Request) -> str | None:
         """Return the first digits of the digest of the key that a browser has signed in with."""
@@ -209,7 +219,15 @@ class Access:
 
     def _session_end(self, request: Request) -> float | None:
         """Return when the session of a browser ends, in unix seconds; ``None``: it has none."""
-        return self.sessions.end_of(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+        ends = self.sessions.end_of(_cookies_of(request), cookie_name(secure=self.is_secure(request)))
+        of_key = self._ends.get(self.session_key_of(request) or "") if self._ends else None
+        if ends is None or of_key is None:
+            return ends
+        return None if of_key <= self.sessions.wall() else min(ends, of_key)
+
+    def _has_ended(self, digest: bytes) -> bool:
+        ends = self._ends.get(_name_of(digest))
+        return ends is not None and ends <= self.sessions.wall()
 
     def _is_of_another_page(self, request: Request) -> bool:
         """Whether a browser says that a page of another origin sends a request.
@@ -229,6 +247,20 @@ class Access:
         named = None if host is None else host.decode("latin-1")
         pages = self._pages
         return pages is not None and pages.include(stated, named, tls=bool(request.isSecure()))
+
+
+def _ends_of(edge_auth: EdgeAuthSettings) -> dict[str, float]:
+    """Return when keys end that have an end."""
+    zone = zone_of(edge_auth.timezone)
+    return {
+        key.sha256.reveal()[:KEY_HASH_DIGITS]: key.expires.ends(zone)
+        for key in edge_auth.named
+        if key.sha256 is not None and key.expires is not None
+    }
+
+
+def _name_of(digest: bytes) -> str:
+    return digest.hex()[:KEY_HASH_DIGITS]
 
 
 def _peer_of(request: Request) -> str:

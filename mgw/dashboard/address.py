@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.clients.peers import is_loopback
+from mgw.config.dashboard import edge_keys_of_dashboard
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.settings import Config
 from mgw.routing.match import is_denied
@@ -19,6 +20,7 @@ _UNIX: Final = "unix:"
 _ALL: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  nobody binds it here
 """What listens on all interfaces, whose name for a browser on this machine is localhost."""
 _KEYS_OF_CLIENTS: Final = ", for the keys of edge_auth that have neither models nor limits"
+_KEYS_OF_GROUPS: Final = ", for the keys of edge_auth in one of dashboard.groups"
 _LOCAL: Final = ", for clients on this machine only: dashboard.keys is not set"
 _NOBODY: Final = ", which no client can open until dashboard.keys is set"
 
@@ -67,8 +69,8 @@ def _who_may_open_it(config: Config, urls: Sequence[str]) -> str:
     """Return what there is to know about keys."""
     if config.dashboard.keys:
         return ""
-    if config.edge_auth.enabled and config.edge_auth.unrestricted.keys:
-        return _KEYS_OF_CLIENTS
+    if edge_keys_of_dashboard(config.dashboard, config.edge_auth).keys:
+        return _KEYS_OF_GROUPS if config.dashboard.groups else _KEYS_OF_CLIENTS
     hosts = [urlsplit(url).hostname or "" for url in urls]  # none: a UNIX socket
     if not hosts or all(host == "localhost" or is_loopback(host) for host in hosts):
         return ""

@@ -19,6 +19,7 @@ from mgw.clients.try_it import (
     raw_key,
     try_it_cookie,
 )
+from mgw.config.dashboard import edge_keys_of_dashboard
 from mgw.config.settings import Config
 from mgw.dashboard.access import Access
 from mgw.dashboard.cookies import set_cookie
@@ -54,7 +55,7 @@ class TryIt:
         self._clients = {}
         if not self._is_offered or not self._needs_key:
             return
-        keys = config.edge_auth.unrestricted
+        keys = edge_keys_of_dashboard(config.dashboard, config.edge_auth)
         names = {key.key: key.name for key in keys.named if key.key is not None}
         for key in keys.secrets:
             key_hash = key_hash_of(raw_key(key))

@@ -106,6 +106,54 @@ def test_a_named_key_without_models_or_limits_opens_it() -> None:
     assert gateway.ask(PATH, BEARER).status == 200
 
 
+GROUPS = "  groups: {ops: {}, others: {models: ['*']}, limited: {limits: [{requests: 9, per: day}]}}\n"
+
+
+def grouped(more: str, dashboard: str = "") -> str:
+    keys = f"  keys:\n    - {EDGE}\n    - {{name: a, key: {KEY}{more}}}\n"
+    return f"{NO_KEYS}edge_auth:\n  enabled: true\n{keys}{GROUPS}{dashboard}\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "dashboard", "opens"),
+    [
+        ("[ops]", "", (True, True)),
+        ("[others]", "", (True, False)),
+        ("[ops, limited]", "", (True, False)),
+        ("[ops]", "dashboard: {groups: [ops]}", (False, True)),
+        ("[limited, others]", "dashboard: {groups: [limited]}", (False, True)),
+        ("[limited]", "dashboard: {groups: [ops, others]}", (False, False)),
+        ("[ops]", f"dashboard: {{groups: [ops], keys: [{OTHER}]}}", (False, True)),
+    ],
+)
+def test_groups_decide_which_keys_of_clients_open_it(
+    groups: str, dashboard: str, opens: tuple[bool, bool]
+) -> None:
+    limit = ", max_in_flight: 7" if dashboard else ""
+    gateway = DashboardHarness(grouped(f", groups: {groups}{limit}", dashboard))
+    found = [gateway.ask(PATH, f"x-api-key: {key}").status == 200 for key in (EDGE, KEY)]
+    assert tuple(found) == opens
+    assert (gateway.ask(PATH, f"x-api-key: {OTHER}").status == 200) is (OTHER in dashboard)
+    assert gateway.sign_in(KEY).status == (204 if opens[1] else 401)
+
+
+def test_a_key_that_is_disabled_does_not_open_it() -> None:
+    gateway = DashboardHarness(grouped(", groups: [ops], disabled: true"))
+    assert gateway.ask(PATH, BEARER).status == 401
+    assert gateway.sign_in(KEY).status == 401
+
+
+def test_a_key_opens_it_until_it_expires_and_its_session_ends_with_it() -> None:
+    gateway = DashboardHarness(grouped(", groups: [ops], expires: 2027-01-15T08:10:00Z"))  # in 600 s
+    cookie = f"Cookie: {gateway.sign_in(KEY).cookie}"
+    for seconds, status in ((599.0, 200), (1.0, 401)):
+        gateway.clock.advance(seconds)
+        assert gateway.ask(PATH, BEARER).status == status
+        assert gateway.ask(PATH, cookie).status == status
+    assert gateway.sign_in(KEY).status == 401
+    assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == 200
+
+
 def named(more: str) -> str:
     return NO_KEYS + f"edge_auth: {{enabled: true, keys: [{EDGE}, {{name: a, key: {KEY}{more}}}]}}\n"
 

@@ -44,6 +44,60 @@ def test_a_dashboard_that_no_key_opens_is_warned_about(limit: str) -> None:
     assert not warnings_of(text.replace("keys: [", "keys: [another-long-key, "))
 
 
+IN_GROUP = """
+providers: {a: {kind: openai}}
+defaults: {openai_dialect: a}
+edge_auth:
+  enabled: true
+  groups: {ops: {}, limited: {limits: [{in_flight: 5}]}}
+  keys: [{name: a, key: a-long-key, groups: [limited]}]
+"""
+
+
+def test_groups_count_where_nobody_may_open_the_dashboard() -> None:
+    (said,) = warnings_of(IN_GROUP)
+    assert "every key of edge_auth has models or limits, itself or by a group, so no key opens" in said
+    (said,) = warnings_of(f"{IN_GROUP}dashboard: {{groups: [ops]}}\n")
+    assert "no key of edge_auth is in one of dashboard.groups, so no key opens" in said
+    assert not warnings_of(f"{IN_GROUP}dashboard: {{groups: [limited]}}\n")
+    assert not warnings_of(
+        IN_GROUP.replace("  enabled: true\n", "  enabled: true\n  keys_dir: /etc/mgw/keys\n")
+    )
+
+
+def test_limits_without_edge_auth_are_warned_about() -> None:
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {limits: [{in_flight: 5}]}")
+    assert said == "edge_auth.limits: edge auth is off, so no limit applies to any request"
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {groups: {a: {}}}")
+    assert said.startswith("edge_auth.groups: edge auth is off")
+
+
+REDIS = "providers: {a: {kind: openai}}\nfleet: {redis: {url: 'redis://h'}}\nprices: {rows: []}\n"
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_said"),
+    [
+        ("limits: [{requests: 5, per: day}]", True),
+        ("groups: {g: {limits: [{usd: 5, per: total}]}}", True),
+        ("limits: [{requests: 5, per: minute}, {in_flight: 5}]", False),
+    ],
+)
+def test_rows_that_last_need_a_redis_that_does(limits: str, *, is_said: bool) -> None:
+    text = f"{REDIS}edge_auth: {{enabled: true, keys: [a-long-key-1], {limits}}}\n"
+    said = [line for line in warnings_of(text) if line.startswith("fleet.redis")]
+    assert bool(said) is is_said
+    assert all("Redis must be persistent" in line for line in said)
+
+
+def test_patterns_of_groups_that_fit_no_model_are_warned_about() -> None:
+    text = "providers: {main: {kind: openai}}\nedge_auth: {enabled: true, keys: [a-long-key-1], "
+    (said,) = warnings_of(f"{text}groups: {{g: {{models: ['mian/*', 'main/*']}}}}}}")
+    assert said.startswith(
+        "edge_auth.groups.g.models: 'mian/*' matches no model: no provider is named 'mian'"
+    )
+
+
 def test_keys_that_nobody_is_asked_for_are_warned_about() -> None:
     (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {keys: [a-long-key]}")
     assert said.startswith("edge_auth.enabled: keys are set")
@@ -170,6 +224,19 @@ def test_models_that_no_price_fits_are_warned_about_by_provider() -> None:
         "prices: no row matches o9, claude-5 of providers.a, so these requests have no cost_usd",
         "prices: no row matches other of providers.b, so these requests have no cost_usd",
     ]
+
+
+def test_models_without_a_price_are_refused_to_clients_with_a_budget() -> None:
+    text = "providers: {a: {kind: openai, models: [o9]}}\n"
+    budget = "edge_auth: {enabled: true, keys: [a-long-key-1], limits: [{usd: 5, per: day}]}\n"
+    rows = "prices: {rows: [{model: 'gpt-*', input: 1}], unpriced: %s}\n"
+    (said,) = unpriced(text + budget + rows % "refuse")
+    assert said == (
+        "prices: no row matches o9 of providers.a, so these requests have no cost_usd, and clients under a "
+        "limit on usd get 403"
+    )
+    (said,) = unpriced(text + budget + rows % "allow")
+    assert said.endswith("so these requests have no cost_usd")
 
 
 def test_many_models_without_a_price_are_not_all_named() -> None:

@@ -148,6 +148,7 @@ const ADVICE = /** @type {Record<string, string>} */ ({
   unsupported_modality: "Turn on the capability of the provider, or choose another model.",
   credential_source_failed: "Look at the provider's credentials under Providers and at the log.",
   rate_limit_exceeded: "Wait and send again, or raise the limits of the key.",
+  insufficient_quota: "Raise the limit on cost that the message names, or wait until it resets.",
   401: "Check the provider's credentials under Providers.",
   403: "The provider does not allow this. Check the account and the model.",
   404: "Check the model name. The list shows models that the gateway knows.",
