@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from cryptography.x509 import load_pem_x509_certificates
 from msgspec import Struct
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator, IProtocolFactory, IReactorTime
@@ -56,15 +56,16 @@ class Certificate(Struct, frozen=True):
 
     @classmethod
     def read(cls, files: TlsSettings) -> Certificate:
-        """Read certificate and key; this blocks.
+        """Read certificate and key, and the authorities of clients; this blocks.
 
         :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair; a
             line for each.
         """
-        chain, no_chain = _read("tls.cert_file", files.cert_file, load_pem_x509_certificates)
+        chain, no_chain = _read("tls.cert_file", files.cert_file, x509.load_pem_x509_certificates)
         key, no_key = _read("tls.key_file", files.key_file, _private_key)
-        if chain is None or key is None:
-            raise ValueError("\n".join(filter(None, (no_chain, no_key))))
+        authorities, no_authorities = _read_authorities(files.client_ca)
+        if chain is None or key is None or no_authorities:
+            raise ValueError("\n".join(filter(None, (no_chain, no_key, no_authorities))))
         if key.public_key() != chain[0].public_key():
             raise ValueError(
                 f"tls: the key in {redact(files.key_file)} does not belong to the certificate in "
@@ -82,10 +83,35 @@ class Certificate(Struct, frozen=True):
             context = options.getContext()
         except SSL.Error as error:  # a key that OpenSSL deems too weak
             raise ValueError(f"tls: OpenSSL rejects {redact(files.cert_file)}: {_reasons(error)}") from None
+        if authorities:
+            _demand_certificates(context, authorities)
         return cls(context, chain[0].not_valid_after_utc.timestamp())
 
 
+def _demand_certificates(context: SSL.Context, authorities: Sequence[x509.Certificate]) -> None:
+    """Have connections fail of clients without a certificate that chains to one of these.
+
+    There is no callback: OpenSSL alone decides, and one that raises could let a client in.
+    """
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
+    store = context.get_cert_store()
+    assert store is not None, "every context has one"
+    store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # an authority in the file need not be a root
+    known = [crypto.X509.from_cryptography(authority) for authority in authorities]
+    for authority in known:
+        store.add_cert(authority)
+    context.set_client_ca_list([authority.get_subject() for authority in known])
+
+
 T = TypeVar("T")
+
+
+def _read_authorities(path: str | None) -> tuple[Sequence[x509.Certificate], str]:
+    """Return the authorities of clients, if there are to be any, or why they are of no use."""
+    if path is None:
+        return (), ""
+    found, reason = _read("tls.client_ca", path, x509.load_pem_x509_certificates)
+    return found or (), reason
 
 
 def _read(setting: str, path: str, load: Callable[[bytes], T]) -> tuple[T | None, str]:
@@ -99,7 +125,8 @@ def _read(setting: str, path: str, load: Callable[[bytes], T]) -> tuple[T | None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         is_key = load is _private_key
         expected = "PEM key without a passphrase" if is_key else "PEM certificate"
-        return None, f"{setting}: {redact(path)} contains no {expected}{_swapped(content, is_key=is_key)}"
+        swapped = "" if setting == "tls.client_ca" else _swapped(content, is_key=is_key)
+        return None, f"{setting}: {redact(path)} contains no {expected}{swapped}"
 
 
 def _swapped(content: bytes, *, is_key: bool) -> str:

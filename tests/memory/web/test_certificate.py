@@ -47,8 +47,12 @@ def test_files_that_are_swapped_or_missing_are_both_told(tmp_path: Path) -> None
         f"tls.key_file: {cert} contains no PEM key without a passphrase, but a certificate: {swapped}",
     ]
     with pytest.raises(ValueError, match=r"^tls\.cert_file") as refusal:
-        Certificate.read(TlsSettings(cert_file="/no/cert.pem", key_file="/no/key.pem"))
-    assert str(refusal.value).splitlines() == [
+        Certificate.read(
+            TlsSettings(cert_file="/no/cert.pem", key_file="/no/key.pem", client_ca="/no/ca.pem")
+        )
+    *told, authorities = str(refusal.value).splitlines()
+    assert authorities == "tls.client_ca: file not found: /no/ca.pem (folder /no does not exist)"
+    assert told == [
         "tls.cert_file: file not found: /no/cert.pem (folder /no does not exist)",
         "tls.key_file: file not found: /no/key.pem (folder /no does not exist)",
     ]
