@@ -342,6 +342,11 @@ def test_a_compressed_request_is_read() -> None:
     assert asked.estimated[0] == pytest.approx(IN, abs=3)
 
 
+def test_an_answer_that_says_nothing_counts_nothing() -> None:
+    asked = Asked().answer(chunk({}, "stop", about={"text": TEXT}) + DONE)
+    assert asked.estimated == (pytest.approx(IN, abs=3), 0)
+
+
 def test_an_attempt_that_nobody_gets_counts_nothing() -> None:
     asked = Asked(f"{TOKENS}\nretries: {{attempts: 2, statuses: [500]}}\n")
     asked.pipeline.connection.send(CHUNKED + chunked(sse({"error": {"message": "overloaded", "code": 500}})))
