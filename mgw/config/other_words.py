@@ -25,12 +25,20 @@ _LOG: Final = (
     ": the log has one level and goes to standard error; to write it to a file, use mgw run --log-file FILE"
 )
 _LIMITS: Final = (
-    ": limits belong to a key, as in edge_auth: {keys: [{name: alice, requests_per_minute: 600}]}"
+    ": limits belong to a key, as in edge_auth: {keys: [{name: alice, requests_per_minute: 600}]}, to a "
+    "group or to edge_auth"
 )
+_BUDGET: Final = ": write limits: [{usd: 50, per: month}]"
 _OFF: Final = ": to turn a provider off, remove it or put # before its lines"
 _RETRIES: Final = {
     **_all("attempts", "count", "max", "max_retries", "num_retries", "times"),
     **_all("statuses", "codes", "status_codes"),
+}
+
+_ROW: Final = {
+    **_all("usd", "cost", "dollars", "budget", "max_budget", "money"),
+    **_all("per", "window", "period", "interval", "duration", "budget_duration"),
+    **_all("in_flight", "concurrency", "max_in_flight", "max_parallel_requests"),
 }
 
 OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
@@ -84,7 +92,20 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
             **_all("name", "id", "user", "alias", "key_alias", "client"),
             **_all("sha256", "hash", "digest", "key_hash"),
             **_all("models", "allowed_models"),
+            **_all("groups", "group", "team", "teams", "team_id"),
+            **_all("tags", "metadata", "labels"),
+            **_all("expires", "expiry", "expires_at", "valid_until", "duration"),
+            **_all("disabled", "blocked", "is_disabled"),
+            **_all(_BUDGET, "max_budget", "budget", "budgets", "budget_duration"),
         },
+        ("edge_auth",): {
+            **_all("groups", "group", "teams"),
+            **_all(_BUDGET, "max_budget", "budget", "budgets"),
+            **_all("timezone", "tz", "time_zone"),
+        },
+        ("edge_auth", "limits", ANY): _ROW,
+        ("edge_auth", "groups", ANY, "limits", ANY): _ROW,
+        ("edge_auth", "keys", ANY, "limits", ANY): _ROW,
         ("prices", "rows", ANY): {
             **_all("input", "prompt", "input_price", "input_cost", "prompt_price"),
             **_all("output", "completion", "output_price", "output_cost", "completion_price"),

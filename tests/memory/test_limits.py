@@ -109,6 +109,11 @@ def is_configured(text: str) -> bool:
     return is_taken(lambda: config(PROVIDERS + text))
 
 
+def is_grouped(settings: str) -> bool:
+    """Whether a group may have these settings."""
+    return is_configured(f"edge_auth: {{groups: {{a: {{{settings}}}}}}}\nprices: {{rows: []}}")
+
+
 def takes_element(element: bytes) -> bool:
     return is_taken(lambda: ElementReader().feed(b"[" + element + b"]"))
 
@@ -484,6 +489,11 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.field_types.MAX_TOKENS": lambda count: is_configured(
         f"translation: {{default_max_tokens: {count}}}"
     ),
+    "mgw.config.groups.MAX_TAGS": lambda count: is_grouped(
+        f"tags: {{{', '.join(f't{number}: a' for number in range(count))}}}"
+    ),
+    "mgw.config.groups.MAX_TAG_CHARACTERS": lambda size: is_grouped(f"tags: {{a: {'x' * size}}}"),
+    "mgw.config.limit_rows.MAX_USD": lambda usd: is_grouped(f"limits: [{{usd: {usd}, per: day}}]"),
     "mgw.config.fleet.MAX_WORKERS": lambda count: is_configured(f"workers: {count}"),
     "mgw.config.listen.MAX_PORT": is_listened_on,
     "mgw.config.near_names.MAX_NAME": lambda size: near_name("n" * size, ["n" * (size - 1)]) is not None,

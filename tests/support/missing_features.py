@@ -148,33 +148,22 @@ _NO_REDIS_CLUSTER: Final = _all(
 _NO_MCP: Final = _all(partial(not_served, "POST", "/mcp"), partial(refused, mcp_servers={}))
 _NO_CACHE: Final = _all(partial(refused, cache={}), partial(provider_refused, cache=True))
 _NO_GUARDRAILS: Final = _all(partial(refused, guardrails=[]), partial(provider_refused, guardrails=[]))
-_BUDGET: Final = [{"usd": 1, "per": "day"}]
-_NO_BUDGETS: Final = _all(
-    partial(key_refused, limits=_BUDGET),
-    partial(key_refused, max_budget=1),
-    partial(refused, edge_auth={"enabled": True, "keys": ["k" * 24], "limits": _BUDGET}),
-)
 _NO_USERS: Final = _all(
     partial(refused, teams={}),
     partial(refused, users={}),
-    partial(key_refused, groups=["a"]),
-    partial(refused, edge_auth={"enabled": True, "keys": ["k" * 24], "groups": {"a": {}}}),
+    partial(key_refused, user="a"),
     partial(refused, edge_auth={"enabled": True, "keys": ["k" * 24], "jwt": []}),
 )
-_NO_KEYS_AT_RUN_TIME: Final = _all(
-    partial(not_served, "POST", "/key/generate"),
-    partial(no_part_of_the_dashboard, "keys"),
-    partial(refused, edge_auth={"enabled": True, "keys": ["k" * 24], "keys_dir": "/etc/mgw/keys.d"}),
-    partial(key_refused, expires="2030-01-01"),
+_NO_KEYS_OVER_HTTP: Final = _all(
+    partial(not_served, "POST", "/key/generate"), partial(no_part_of_the_dashboard, "keys")
 )
 _COMING: Final = "docs/coming-from-litellm.rst"
 _COMPARISON: Final = "docs/comparison.rst"
 
 MISSING: Final[tuple[Missing, ...]] = (
     Missing(_COMING, "mgw has no equivalent for these today", lambda: len(MISSING) > 1),
-    Missing(_COMING, "there is no API that creates keys", _NO_KEYS_AT_RUN_TIME),
-    Missing(_COMING, "does not belong to a user or a team", _NO_USERS),
-    Missing(_COMING, "there is no budget beyond which a key's requests are rejected", _NO_BUDGETS),
+    Missing(_COMING, "there is no API that creates keys", _NO_KEYS_OVER_HTTP),
+    Missing(_COMING, "there are no users with several keys", _NO_USERS),
     Missing(
         _COMING,
         "requests are not distributed among the targets of an alias",
@@ -222,7 +211,7 @@ MISSING: Final[tuple[Missing, ...]] = (
     Missing(_COMPARISON, "an MCP gateway", _NO_MCP),
     Missing(_COMPARISON, "guardrails: filters for prompts and answers", _NO_GUARDRAILS),
     Missing(_COMPARISON, "a response cache, semantic or exact", _NO_CACHE),
-    Missing(_COMPARISON, "users, teams and budgets in a database", _all(_NO_USERS, _NO_BUDGETS)),
+    Missing(_COMPARISON, "users and teams in a database", _NO_USERS),
     Missing(
         _COMPARISON, "plugins", _all(partial(refused, plugins=[]), partial(refused, hooks={"python": "a"}))
     ),
