@@ -19,6 +19,8 @@ edge_auth:
   keys:
     - {name: team, key: a-key-of-the-team, models: ["quick", "local/*"]}
     - {name: all, key: another-long-key}
+    - {name: grouped, key: a-key-in-two-groups, groups: [quick, big], models: ["*i*"]}
+  groups: {quick: {models: [quick]}, big: {models: ["*big"]}}
 providers:
   main: {kind: openai, api_key: a-key-of-openai, models: [gpt-big]}
   local: {kind: openai_compat, base_url: 'http://127.0.0.1:1/v1', auth: none, models: [llama]}
@@ -107,13 +109,20 @@ def test_a_named_key_sees_its_models_alone(config: str, capsys: pytest.CaptureFi
     assert len(listed(capsys, "models", "-c", config, "--key", "all")) == 6
 
 
+def test_a_key_in_groups_sees_what_one_of_them_and_its_own_patterns_allow(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = listed(capsys, "models", "-c", config, "--key", "grouped")
+    assert [row["id"] for row in found] == ["quick", "main/gpt-big"]
+
+
 def test_a_key_that_is_not_there_is_an_error_that_names_those_that_are(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["models", "-c", config, "--key", "nobody"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == ("mgw models: --key: expected the name of a key (team, all), found 'nobody'\n")
+    assert captured.err == ("mgw models: --key: expected the name of a key (team, all, grouped), found 'nobody'\n")
 
 
 @pytest.mark.parametrize("command", ["routes", "models"])
