@@ -143,7 +143,7 @@ class ClientMetrics:
     def _refusals(self) -> Table:
         family = prometheus.CounterMetricFamily(
             "mgw_client_limit_rejections",
-            "Requests rejected because their key had reached a limit.",
+            "Requests rejected because a limit of their client was reached, by its holder.",
             labels=("client", "limit"),
         )
         return ValueTable(family, [((client, limit), count) for client, limit, count in self.refusals()])

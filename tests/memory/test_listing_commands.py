@@ -122,7 +122,8 @@ def test_a_key_that_is_not_there_is_an_error_that_names_those_that_are(
     assert main(["models", "-c", config, "--key", "nobody"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == ("mgw models: --key: expected the name of a key (team, all, grouped), found 'nobody'\n")
+    names = "team, all, grouped"
+    assert captured.err == f"mgw models: --key: expected the name of a key ({names}), found 'nobody'\n"
 
 
 @pytest.mark.parametrize("command", ["routes", "models"])

@@ -21,7 +21,8 @@ from tests.memory.web.test_admission import serve, upstream_heads
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON
-from tests.support.memory_sessions import REALTIME, RESPONSES, SessionHarness, handshake
+from tests.support.memory_sessions import REALTIME, RESPONSES, SessionHarness
+from tests.support.raw_sessions import handshake
 from tests.support.web_servers import WebServerHarness
 
 GROUPS: Final = """
