@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.clients.client import ClientRegistry
-from mgw.clients.limits import NOTHING, LimitReached, Permit, Taken, limits_of
+from mgw.clients.limits import LIMITS_BY_NAME, NOTHING, LimitReached, Permit, Taken, limits_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.realtime.sessions import SESSIONS, Sessions
@@ -92,6 +92,17 @@ def test_nothing_goes_upstream_before_the_permit_is_there(path: str, content: by
     assert (ended is permit, taken.requests) == (True, 1)
     assert len(harness.observer.events) == 1
     assert settled(harness)[0] == 0
+
+
+@NEW_AND_KNOWN
+def test_a_late_refusal_says_when_the_row_resets_in_the_time_zone_of_the_gateway() -> None:
+    harness, counts = server(TEXT.replace("  enabled: true\n", "  enabled: true\n  timezone: Asia/Tokyo\n"))
+    waiting = send(harness, counts, ask("edge"))
+    waiting.callback(LimitReached("alice", LIMITS_BY_NAME["usd_per_day"], 5 * 10**9, 54_000.0, 54_000.0))
+    assert b"x-should-retry: false\r\n" in harness.received()
+    assert b"usd_per_day is 5; it resets at 1970-01-02T00:00:00+09:00" in harness.received()
+    assert harness.observer.events[-1].error == "insufficient_quota"
+    assert not upstream_heads(harness)
 
 
 @NEW_AND_KNOWN

@@ -92,6 +92,7 @@ def test_a_used_up_budget_is_said_in_the_words_of_each_dialect(
     spend(harness, "alice", Taken(1, 0, 2_500_000_000))
     response = serve(harness, ask("edge", path))
     assert response.startswith(b"HTTP/1.1 429 ")
+    assert header(response, b"Connection") is None, "the body has come, so the next request may"
     assert (header(response, b"Retry-After"), header(response, b"x-should-retry")) == (str(DAY), "false")
     error = error_of(response)
     assert (error.get("type"), error.get("code")) == said
