@@ -15,6 +15,7 @@ from google import genai
 from google.genai import errors as genai_errors
 from google.genai import types as genai_types
 
+from mgw.clients.client import clients_of
 from mgw.clients.limits import Taken
 from mgw.usage.event import Outcome
 from tests.memory.web.test_admission import serve, upstream_heads
@@ -58,7 +59,7 @@ GEMINI: Final = "/v1beta/models/good:generateContent"
 
 def spend(harness: WebServerHarness, name: str, taken: Taken) -> None:
     """Count a request of a client that has come to this."""
-    (client,) = [one for one in harness.server.gate.clients.values() if one.name == name]
+    (client,) = [one for one in clients_of(harness.generation.config.edge_auth) if one.name == name]
     harness.counts.add(client.limits, taken)
 
 
