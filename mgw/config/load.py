@@ -7,7 +7,7 @@ all problems of a file at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from os import PathLike
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from mgw.config.key_file import NOT_IN_KEY_FILES, KeyFileSettings, check_key_fil
 from mgw.config.misplaced import without_misplaced
 from mgw.config.normalize import normalize
 from mgw.config.places import Places, places_in
-from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
+from mgw.config.prices import MAX_ROWS, PriceFile, PriceRowSettings, check_row
 from mgw.config.problems import Path, Report
 from mgw.config.profile import Profile, normalize_profile
 from mgw.config.removed_settings import without_removed
@@ -40,13 +40,17 @@ from mgw.config.settings_base import (
 )
 from mgw.config.unknown_keys import note_unknown_key, places_of
 from mgw.config.value_hints import list_hint, mapping_hint, value_hint
-from mgw.config.yaml_document import MAX_CHARACTERS, Value, YamlDocument, read
+from mgw.config.yaml_document import MAX_CHARACTERS, Value, YamlDocument, note_fault, read
+from mgw.config.yaml_items import NotListedError, read_items
 from mgw.reactor.regular_file import read_regular_file
 
 S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
 
 MAX_FILE_BYTES: Final = 4 * MAX_CHARACTERS
 """No character takes more than four bytes."""
+MAX_PRICE_FILE_BYTES: Final = 3 * MAX_FILE_BYTES
+"""A file of prices; each of the most rows may have some 600 bytes."""
 
 _OVERRIDES: Final = MappingProxyType(
     {
@@ -64,12 +68,12 @@ _SHAPES: Final = MappingProxyType(
 )
 
 
-def read_text(path: str | PathLike[str]) -> str:
+def read_text(path: str | PathLike[str], max_bytes: int = MAX_FILE_BYTES) -> str:
     """Return the text of a file of settings, for the functions below; bytes that are no UTF-8 are kept.
 
     :raises OSError: it cannot be read, is no regular file, or is far too large.
     """
-    return read_regular_file(path, MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
+    return read_regular_file(path, max_bytes).decode("utf-8", "surrogateescape")
 
 
 def parse(
@@ -128,15 +132,50 @@ def parse_prices(text: str, name: str, providers: Iterable[str]) -> tuple[PriceR
     :param name: the file's name, for messages.
     :param providers: the names that rows may state.
     """
+    return parse_each_price(text, name, providers, lambda row: row)
+
+
+def parse_each_price(
+    text: str, name: str, providers: Iterable[str], make: Callable[[PriceRowSettings], T]
+) -> tuple[T, ...]:
+    """Read a file of prices, and keep of each row what ``make`` makes of it; see :func:`parse_prices`."""
     report = Report(name)
-    document = read(text, report, setting_names)
-    settings = _settings_in(document)
-    rows = _shape(settings, document, PriceFile).rows
+    context = LoadContext(report, {}, tuple(providers))
+    made: list[T] = []
+
+    def on_row(place: int, value: Value, document: YamlDocument) -> None:
+        row = _shape_price(value, place, document)
+        if row is not None:
+            check_row(row, ("rows", place), context)
+            made.append(make(row))
+
+    try:
+        document = read_items(text, "rows", MAX_ROWS, report, on_row)
+    except NotListedError:
+        made.clear()
+        report = Report(name)
+        context = LoadContext(report, {}, context.provider_names)
+        note_fault(text, report, setting_names)
+        report.raise_if_any()
+        document = read(text, report, setting_names)
+    rows = _shape(_settings_in(document), document, PriceFile).rows
     if rows is None and not report.has_problem_below(("rows",)):
         report.add(("rows",), "missing, expected a list of prices")
-    check_rows(rows or (), ("rows",), LoadContext(report, {}, tuple(providers)))
+    for place, row in enumerate(rows or ()):  # those that were not handed on
+        check_row(row, ("rows", place), context)
+        made.append(make(row))
     report.raise_if_any()
-    return rows or ()
+    return tuple(made)
+
+
+def _shape_price(value: Value, place: int, document: YamlDocument) -> PriceRowSettings | None:
+    """Check a row by itself; what is wrong with it is noted, and it is left out."""
+    try:
+        return PriceRowSettings.model_validate(value, context=FROM_FILE)
+    except ValidationError as error:
+        for fault in _faults_of(error):
+            _note_fault(fault, ("rows", place, *fault["loc"]), document, PriceFile)
+        return None
 
 
 def parse_key_file(text: str, name: str, file: str, config: Config | None) -> tuple[KeyFileSettings, Places]:
@@ -173,22 +212,30 @@ def _settings_in(document: YamlDocument) -> dict[str, Value]:
 
 def _shape(settings: dict[str, Value], document: YamlDocument, block: type[S]) -> S:
     """Check each block by itself; what is wrong is noted and left out."""
-    report = document.report
     try:
         return block.model_validate(settings, context=FROM_FILE)
     except ValidationError as error:
-        faults = error.errors(include_input=False, include_url=False, include_context=False)
+        faults = _faults_of(error)
     sound: Value = settings
-    for fault in sorted(faults, key=_known):
-        path: Path = fault["loc"]
-        sound = _without(sound, path)
-        if report.has_problem_at(path) or (report.is_misspelled(path) and path not in report.marks):
-            continue
-        if fault["type"] == UNKNOWN_KEY:
-            note_unknown_key(path, report, block)
-        else:
-            report.add(path, _words(fault["type"], fault["msg"], path, document, block))
+    for fault in faults:
+        sound = _without(sound, fault["loc"])
+        _note_fault(fault, fault["loc"], document, block)
     return block.model_validate(sound, context=FROM_FILE)
+
+
+def _faults_of(error: ValidationError) -> list[ErrorDetails]:
+    """Return what is wrong, unknown keys first: what they may mean is not missing."""
+    return sorted(error.errors(include_input=False, include_url=False, include_context=False), key=_known)
+
+
+def _note_fault(fault: ErrorDetails, path: Path, document: YamlDocument, block: type[Settings]) -> None:
+    report = document.report
+    if report.has_problem_at(path) or (report.is_misspelled(path) and path not in report.marks):
+        return
+    if fault["type"] == UNKNOWN_KEY:
+        note_unknown_key(path, report, block)
+    else:
+        report.add(path, _words(fault["type"], fault["msg"], path, document, block))
 
 
 def _words(kind: str, message: str, path: Path, document: YamlDocument, block: type[Settings]) -> str:

@@ -27,6 +27,8 @@ from mgw.config.settings_base import (
     wrong_type,
 )
 
+MAX_ROWS: Final = 20_000
+"""Rows of a file of prices."""
 MAX_PRICE: Final = 1_000_000
 MAX_FACTOR: Final = 100
 DECIMALS: Final = 9
@@ -249,26 +251,22 @@ def check_prices(prices: PricesSettings, context: LoadContext) -> None:
         report.add((*here, "rows"), "file is also set: keep only one of them")
     elif not stated and not report.has_problem_below(here):
         report.add(here, "expected either file or rows")
-    check_rows(prices.rows, (*here, "rows"), context)
+    for position, row in enumerate(prices.rows):
+        check_row(row, (*here, "rows", position), context)
 
 
-def check_rows(rows: Sequence[PriceRowSettings], path: Path, context: LoadContext, *, first: int = 0) -> None:
-    """Note what is wrong with the rows of a list.
-
-    :param first: the place of the first of these rows in the list.
-    """
-    for position, row in enumerate(rows, first):
-        here = (*path, position)
-        if row.provider is not None:
-            context.need_provider(row.provider, (*here, "provider"))
-        prices = _prices_of(row)
-        if not prices - {"per_search"}:
-            context.report.add(here, "a row without a price, expected at least one, such as input and output")
-        _check_parts(prices, prices, here, context)
-        if row.valid_from and row.valid_until and row.valid_until < row.valid_from:
-            context.report.add((*here, "valid_until"), f"earlier than valid_from, which is {row.valid_from}")
-        _check_tiers(row.tiers, prices, (*here, "tiers"), context)
-        _check_service_tiers(row, prices, (*here, "service_tiers"), context)
+def check_row(row: PriceRowSettings, path: Path, context: LoadContext) -> None:
+    """Note what is wrong with a row."""
+    if row.provider is not None:
+        context.need_provider(row.provider, (*path, "provider"))
+    prices = _prices_of(row)
+    if not prices - {"per_search"}:
+        context.report.add(path, "a row without a price, expected at least one, such as input and output")
+    _check_parts(prices, prices, path, context)
+    if row.valid_from and row.valid_until and row.valid_until < row.valid_from:
+        context.report.add((*path, "valid_until"), f"earlier than valid_from, which is {row.valid_from}")
+    _check_tiers(row.tiers, prices, (*path, "tiers"), context)
+    _check_service_tiers(row, prices, (*path, "service_tiers"), context)
 
 
 def _check_service_tiers(

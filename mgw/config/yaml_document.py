@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import yaml
 
 from mgw.config.problems import FIRST, SECRET_PLACES, Mark, Path, Report, is_among
 from mgw.config.yaml_faults import fault_of, mark_of, unreadable_character
+
+T = TypeVar("T")
 
 MAX_CHARACTERS: Final = 1024 * 1024
 MAX_VALUES: Final = 100_000
@@ -54,7 +56,7 @@ _NO_TAGS: Final = (
 )
 
 
-class _UnreadableFileError(Exception):
+class UnreadableFileError(Exception):
     """The text is no YAML document that we take."""
 
     def __init__(self, message: str, mark: Mark) -> None:
@@ -71,7 +73,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _UnreadableFileError(f"nested deeper than {MAX_DEPTH} levels", mark_of(self.get_mark()))
+            raise UnreadableFileError(f"nested deeper than {MAX_DEPTH} levels", mark_of(self.get_mark()))
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -114,9 +116,9 @@ class YamlDocument:
         """Return the value of a node and note where it and all below it stand."""
         mark = mark_of(node.start_mark)
         if len(self._nodes) >= MAX_VALUES:
-            raise _UnreadableFileError(f"more than {MAX_VALUES} values", mark)
+            raise UnreadableFileError(f"more than {MAX_VALUES} values", mark)
         if id(node) in self._above:
-            raise _UnreadableFileError("an alias that contains itself", mark)
+            raise UnreadableFileError("an alias that contains itself", mark)
         self._nodes[path] = node
         self.report.marks.setdefault(path, mark)
         if isinstance(node, yaml.ScalarNode):
@@ -190,31 +192,55 @@ def read(text: str, report: Report, names: Callable[[], Collection[str]] = tuple
         node = _compose(text, names)
         if node is not None:
             document.value = document.walk(node, ())
-    except _UnreadableFileError as error:
+    except UnreadableFileError as error:
         report.add((), error.message, at=error.mark)
     return document
 
 
+def note_fault(text: str, report: Report, names: Callable[[], Collection[str]] = tuple) -> None:
+    """Note what is not YAML in a text of whatever length, without building anything of it.
+
+    :param names: as for :func:`read`.
+    """
+    try:
+        _parse(text, names, _skip)
+    except UnreadableFileError as error:
+        report.add((), error.message, at=error.mark)
+
+
+def _skip(loader: Any) -> None:  # Any: PyYAML's parser has no types
+    while loader.check_event():
+        loader.get_event()
+
+
 def _compose(text: str, names: Callable[[], Collection[str]]) -> yaml.Node | None:
     if len(text) > MAX_CHARACTERS:
-        raise _UnreadableFileError(f"longer than {MAX_CHARACTERS} characters", FIRST)
+        raise UnreadableFileError(f"longer than {MAX_CHARACTERS} characters", FIRST)
+    return _parse(text, names, _Loader.get_single_node)
+
+
+def _parse(text: str, names: Callable[[], Collection[str]], work: Callable[[_Loader], T]) -> T:
+    """Return what ``work`` makes of a text.
+
+    :raises UnreadableFileError: the text is not YAML.
+    """
     loader = None
     try:
         loader = _Loader(text)
-        return loader.get_single_node()
+        return work(loader)
     except yaml.MarkedYAMLError as error:
         words, mark = fault_of(error, text, names())
-        raise _UnreadableFileError(f"not YAML: {words}", mark) from None
+        raise UnreadableFileError(f"not YAML: {words}", mark) from None
     except yaml.reader.ReaderError as error:
         words, mark = unreadable_character(text, int(error.position), int(error.character))
-        raise _UnreadableFileError(f"not YAML: {words}", mark) from None
+        raise UnreadableFileError(f"not YAML: {words}", mark) from None
     except (
         yaml.YAMLError,
         ValueError,
         OverflowError,
     ):  # PyYAML hands absurd escapes and versions to int() and chr()
         mark = FIRST if loader is None else mark_of(loader.get_mark())
-        raise _UnreadableFileError("not YAML: an escape or a number that cannot be read", mark) from None
+        raise UnreadableFileError("not YAML: an escape or a number that cannot be read", mark) from None
 
 
 def _typed_value(node: yaml.ScalarNode) -> bool | int | float | None:

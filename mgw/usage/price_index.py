@@ -42,11 +42,13 @@ class PriceIndex:
 
         :param model: in lower case.
         """
-        places = list(self._by_name.get(model, ()))
+        named = self._by_name.get(model, ())
+        places = list(named)
         for length in range(min(len(model), self._longest) + 1):
             for place, end in self._by_start.get(model[:length], ()):
                 if model.endswith(end):
                     places.append(place)
         for place in sorted(places):
-            if self._rows[place].fits(provider, model):
-                yield self._rows[place]
+            row = self._rows[place]
+            if (row.provider in (None, provider)) if place in named else row.fits(provider, model):
+                yield row

@@ -37,7 +37,7 @@ class Quantities(Struct, frozen=True):
     """How long the spoken text was."""
 
 
-class Prices(Struct, frozen=True):
+class Prices(Struct, frozen=True, gc=False):
     """Prices in nanodollars; ``None``: not stated."""
 
     input: int | None = None
@@ -80,21 +80,21 @@ class Prices(Struct, frozen=True):
 _BY_THE_MINUTE = frozenset({Modality.AUDIO_TRANSCRIBE, Modality.REALTIME})
 
 
-class PriceTier(Struct, frozen=True):
+class PriceTier(Struct, frozen=True, gc=False):
     """Prices of requests with more input tokens than a number; what they do not state is stated elsewhere."""
 
     above: int
     prices: Prices
 
 
-class ServiceTier(Struct, frozen=True):
+class ServiceTier(Struct, frozen=True, gc=False):
     """Prices of requests that a service tier serves; what they do not state is the row's."""
 
     prices: Prices
     tiers: tuple[PriceTier, ...] = ()
 
 
-class PriceRow(Struct, frozen=True):
+class PriceRow(Struct, frozen=True, gc=False):
     """What a model costs."""
 
     match: str
@@ -106,9 +106,9 @@ class PriceRow(Struct, frozen=True):
     valid_until: int | None = None
     """The last day."""
     tiers: tuple[PriceTier, ...] = ()
-    service_tiers: dict[str, ServiceTier] = {}
+    service_tiers: dict[str, ServiceTier] | None = None
     """By the name of the tier, in lower case."""
-    inference_geo: dict[str, int] = {}
+    inference_geo: dict[str, int] | None = None
     """The factor for tokens by the place where the model ran, in ten-thousandths."""
 
     def fits(self, provider: str, model: str) -> bool:

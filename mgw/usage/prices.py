@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
 from mgw.config.file_faults import unreadable
-from mgw.config.load import parse_prices, read_text
+from mgw.config.load import MAX_PRICE_FILE_BYTES, parse_each_price, read_text
 from mgw.config.prices import FACTOR_DECIMALS, PriceRowSettings, PriceTierSettings
 from mgw.config.prices import Prices as PriceSettings
 from mgw.config.problems import ConfigError
@@ -78,7 +78,8 @@ def read_prices(config: Config) -> PriceTable | None:
     if prices is None or prices.file is None:
         return None if prices is None else PriceTable(prices.rows)
     try:
-        return PriceTable(parse_prices(read_text(prices.file), prices.file, config.providers))
+        text = read_text(prices.file, MAX_PRICE_FILE_BYTES)
+        return PriceTable(parse_each_price(text, prices.file, config.providers, row_of))
     except OSError as error:
         reason = f"prices.file: {unreadable(prices.file, error)}"
     except ConfigError as error:
@@ -89,8 +90,10 @@ def read_prices(config: Config) -> PriceTable | None:
 class PriceTable:
     """The rows of one configuration, in the operator's order."""
 
-    def __init__(self, rows: Iterable[PriceRowSettings]) -> None:
-        self.rows: tuple[PriceRow, ...] = tuple(map(_row_of, rows))
+    def __init__(self, rows: Iterable[PriceRowSettings | PriceRow]) -> None:
+        self.rows: tuple[PriceRow, ...] = tuple(
+            [row if isinstance(row, PriceRow) else row_of(row) for row in rows]
+        )
         self._index = PriceIndex(self.rows)
 
     def __len__(self) -> int:
@@ -242,7 +245,8 @@ def _charge_session(bill: SessionBill, modality: Modality, taken: Quantities) ->
     return Charge(round_to_nanodollars(bill.units + medium), None, ", ".join(bill.tiers) or None)
 
 
-def _row_of(row: PriceRowSettings) -> PriceRow:
+def row_of(row: PriceRowSettings) -> PriceRow:
+    """Return a row as tables have it."""
     return PriceRow(
         row.model,
         row.provider,
@@ -253,8 +257,9 @@ def _row_of(row: PriceRowSettings) -> PriceRow:
         {
             name.lower(): ServiceTier(_prices_of(tier), _tiers_of(tier.tiers))
             for name, tier in row.service_tiers.items()
-        },
-        {name: int(factor.scaleb(FACTOR_DECIMALS)) for name, factor in row.inference_geo.items()},
+        }
+        or None,
+        {name: int(factor.scaleb(FACTOR_DECIMALS)) for name, factor in row.inference_geo.items()} or None,
     )
 
 

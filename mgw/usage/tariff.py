@@ -206,7 +206,7 @@ class Tariff(Struct, frozen=True):
         """Return a row's tariff."""
         services = {
             name: _Steps.of(tier.prices.over(row.prices), tier.tiers, name)
-            for name, tier in row.service_tiers.items()
+            for name, tier in (row.service_tiers or {}).items()
         }
         return cls(row, _Steps.of(row.prices, row.tiers), services)
 

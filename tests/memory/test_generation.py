@@ -63,16 +63,11 @@ def test_mistakes_in_a_file_of_prices_are_told_like_those_of_the_configuration(t
     )
     with pytest.raises(ValueError, match="rows") as refusal:
         built(f"prices: {{file: {file}}}\n")
-    assert str(refusal.value).splitlines() == [
-        (f"{file}:4: rows.2.inptu: unknown key, did you mean input?"),
-    ]
-    file.write_text("rows:\n  - {model: gpt-5, provider: mian, input: 2}\n  - {model: gpt-6}\n")
-    with pytest.raises(ValueError, match="rows") as refusal:
-        built(f"prices: {{file: {file}}}\n")
     known = "main, host, claude, gem, mute"
     assert str(refusal.value).splitlines() == [
         f"{file}:2: rows.0.provider: no provider is named 'mian', did you mean main? (known: {known})",
         f"{file}:3: rows.1: a row without a price, expected at least one, such as input and output",
+        f"{file}:4: rows.2.inptu: unknown key, did you mean input?",
     ]
 
 

@@ -25,6 +25,7 @@ from mgw.canonical.speech import SpeechReply
 from mgw.clients.origins import parse_host
 from mgw.clients.peers import client_behind
 from mgw.config.listen import parse_listen
+from mgw.config.load import parse_each_price
 from mgw.config.near_names import near_name
 from mgw.config.problems import ConfigError
 from mgw.config.profile import LimitsSettings
@@ -468,6 +469,12 @@ def buffers(size: int) -> bool:
     return is_taken(lambda: buffer.write(b"x" * (size - 1)))
 
 
+def has_prices(rows: int) -> bool:
+    """Whether a file of prices may have so many rows."""
+    text = "rows:\n" + "- {model: m, input: 1}\n" * rows
+    return is_taken(lambda: parse_each_price(text, "prices.yaml", (), lambda row: row.model))
+
+
 def has_text(size: int) -> bool:
     """Whether a text of a profile may be so long."""
     text = json.dumps("x" * size)
@@ -503,6 +510,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.config.prices.MAX_PRICE": lambda price: is_configured(
         f"prices: {{rows: [{{model: m, input: {price}, output: {price}}}]}}"
     ),
+    "mgw.config.prices.MAX_ROWS": has_prices,
     "mgw.config.profile.MAX_TEXT_CHARACTERS": has_text,
     "mgw.config.quoting.MAX_SHOWN": shows_whole,
     "mgw.config.resilience.MAX_ATTEMPTS": lambda count: is_configured(f"retries: {{attempts: {count}}}"),

@@ -6,10 +6,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from mgw.config.prices import MAX_ROWS
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
 from tests.support.raw_client import RawClient, chat, request
@@ -100,3 +102,30 @@ def test_a_reload_of_a_large_configuration_holds_nobody_up(
         with RawClient(gateway.port) as client:
             client.send(chat("now", b"Authorization: Bearer " + EDGE_KEY.encode()))
             assert client.read_response().status == 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tail", ["", "  - {model: 'm, input: 1}\n"], ids=["good", "a mistake at its end"])
+def test_a_reload_of_the_largest_file_of_prices_holds_nobody_up(
+    upstream: RawUpstream, tmp_path: Path, tail: str
+) -> None:
+    prices = tmp_path / "prices.yaml"
+    rows = [
+        f"  - {{model: 'vendor/m{number}', input: 1.25, cache_read: 0.125, output: {number % 50}.5, "
+        f"tiers: [{{above: 200000, input: 2.5, output: 20}}], service_tiers: {{flex: {{input: 0.5}}}}}}"
+        for number in range(MAX_ROWS - 1)
+    ]
+    prices.write_text("\n".join(["rows:", *rows, ""]))
+    settings = f"""
+listen: 127.0.0.1:0
+providers:
+  main: {{kind: openai, base_url: '{upstream.url}/v1', api_key: sk-canary}}
+prices: {{file: {prices}}}
+"""
+    with start_gateway(settings) as gateway:
+        assert ask(gateway.port, "/healthz").status == 200
+        with prices.open("a") as file:
+            file.write(tail or "  - {model: gpt-1, input: 1}\n")
+        gateway.signal(signal.SIGHUP)
+        done = b"not YAML: " if tail else b"the configuration was reloaded: generation 2\n"
+        assert longest_look(gateway, lambda: done in gateway.stderr.data) < LONGEST

@@ -107,6 +107,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/reactor/test_regular_file.py::"
     "test_a_file_of_the_largest_size_is_read_and_a_larger_one_is_not": (
         "mgw.config.load.MAX_FILE_BYTES",
+        "mgw.config.load.MAX_PRICE_FILE_BYTES",
         "mgw.credentials.google_files.MAX_FILE_BYTES",
         "mgw.reactor.regular_file.MAX_TOKEN_FILE",
     ),

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 import mgw
-from mgw.config.load import MAX_FILE_BYTES, read_text
+from mgw.config.load import MAX_FILE_BYTES, MAX_PRICE_FILE_BYTES, read_text
 from mgw.config.settings import TlsSettings
 from mgw.credentials import google_files
 from mgw.credentials.google_files import read_google_file
@@ -55,6 +55,7 @@ OTHER_FILES: Final = MappingProxyType(
 USER: Final = b'{"type":"authorized_user","client_id":"a","client_secret":"b","refresh_token":"c"}'
 READERS: Final[dict[str, tuple[Callable[[str], object], bytes, int]]] = {
     "settings": (read_text, b"#", MAX_FILE_BYTES),
+    "prices": (lambda path: read_text(path, MAX_PRICE_FILE_BYTES), b"#", MAX_PRICE_FILE_BYTES),
     "a token": (lambda path: read_token(path, "a token"), b"token", MAX_TOKEN_FILE),
     "credentials of Google": (read_google_file, USER, google_files.MAX_FILE_BYTES),
 }
