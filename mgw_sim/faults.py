@@ -48,6 +48,11 @@ WORDS: Final[Mapping[str, int]] = {
     "unknown": 0,
     "cached": 1,
     "cache-write": 1,
+    "cache-1h": 1,
+    "audio": 2,
+    "searches": 1,
+    "served": 1,
+    "geo": 1,
     "reasoning": 0,
     "interleave": 0,
     "no-ids": 0,
@@ -84,6 +89,8 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stop": (),
     "block": (),
     "usage": ("each", "last", "none"),
+    "served": (),
+    "geo": (),
     "error-code": (),
     "close-reason": (),
     "bad-frame": (
@@ -107,6 +114,10 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 """Words whose value is a name and not a number; where there are names here, it is one of them."""
 
 
+_COUNTS: Final = re.compile(r"usage-(\d+)-(\d+)")
+"""How many tokens an answer says that it read and wrote; other values of ``usage`` say where it says so."""
+
+
 class UnknownFaultError(ValueError):
     """A word after ``sim-`` that means nothing here."""
 
@@ -123,6 +134,11 @@ class Faults(Struct, frozen=True):
         """A word's value, or None where the word was not said."""
         values = self.words.get(word)
         return int(values[place]) if values else None
+
+    def counts(self, tokens_in: int, tokens_out: int) -> tuple[int, int]:
+        """The tokens that an answer tells: its own, or those that were asked for."""
+        stated = self.words.get("counts")
+        return (tokens_in, tokens_out) if stated is None else (int(stated[0]), int(stated[1]))
 
     def text(self, word: str) -> str | None:
         """A word's value as it was written, or None."""
@@ -154,6 +170,9 @@ def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
 
 
 def _parse_word(text: str) -> tuple[str, tuple[str, ...]]:
+    counts = _COUNTS.fullmatch(text)
+    if counts is not None:
+        return "counts", counts.groups()
     for word, count in WORDS.items():
         rest = text.removeprefix(word)
         if rest == text or (rest and not rest.startswith("-")):

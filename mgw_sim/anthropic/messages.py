@@ -108,18 +108,27 @@ def _wants_thinking(body: Json) -> bool:
 
 def _usage(request: Request, prompt: Prompt, tokens_out: int, thinking: int) -> Json:
     """Input tokens here are those that were neither read from nor written to the cache."""
-    read = min(request.faults.number("cached") or 0, prompt.tokens)
-    written = min(request.faults.number("cache-write") or 0, prompt.tokens - read)
-    return {
-        "input_tokens": prompt.tokens - read - written,
-        "cache_creation_input_tokens": written,
+    faults = request.faults
+    tokens_in, tokens_out = faults.counts(prompt.tokens, tokens_out)
+    read = min(faults.number("cached") or 0, tokens_in)
+    minutes = min(faults.number("cache-write") or 0, tokens_in - read)
+    hour = min(faults.number("cache-1h") or 0, tokens_in - read - minutes)
+    searches, tier = faults.number("searches"), faults.text("served") or "standard"
+    usage: Json = {
+        "input_tokens": tokens_in - read - minutes - hour,
+        "cache_creation_input_tokens": minutes + hour,
         "cache_read_input_tokens": read,
-        "cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0},
+        "cache_creation": {"ephemeral_5m_input_tokens": minutes, "ephemeral_1h_input_tokens": hour},
         "output_tokens": tokens_out,
-        "output_tokens_details": {"thinking_tokens": thinking},
-        "server_tool_use": None,
-        "service_tier": "standard",
+        "output_tokens_details": {"thinking_tokens": min(thinking, tokens_out)},
+        "server_tool_use": searches and {"web_search_requests": searches, "web_fetch_requests": 0},
+        "service_tier": "standard" if tier == "fast" else tier,
     }
+    if tier == "fast":
+        usage["speed"] = tier
+    if faults.text("geo") is not None:
+        usage["inference_geo"] = faults.text("geo")
+    return usage
 
 
 def _message(request: Request, prompt: Prompt, completion: Completion) -> Json:
@@ -162,7 +171,8 @@ def _events(request: Request, prompt: Prompt, completion: Completion) -> list[by
 
 def _message_delta(request: Request, prompt: Prompt, tokens_out: int, thinking: int = 0) -> Json:
     token_usage = _usage(request, prompt, tokens_out, thinking)
-    del token_usage["cache_creation"], token_usage["service_tier"]
+    for name in ("cache_creation", "service_tier", "speed", "inference_geo"):
+        token_usage.pop(name, None)
     delta = {"stop_reason": None, "stop_sequence": None, "stop_details": None, "container": None}
     return {"type": "message_delta", "delta": delta, "usage": token_usage}
 

@@ -220,21 +220,35 @@ def _response(request: Request, candidates: list[Json] | None, usage: Json) -> J
 def _usage(request: Request, candidate_set: CandidateSet) -> Json:
     """Cached tokens are part of the prompt's; thoughts are counted beside the candidates'."""
     prompt, completions = candidate_set.prompt, candidate_set.completions
-    thoughts = sum(completion.thinking_tokens for completion in completions)
-    out = sum(completion.tokens for completion in completions)
+    faults = request.faults
+    tokens_in, out = faults.counts(prompt.tokens, sum(completion.tokens for completion in completions))
+    thoughts = min(sum(completion.thinking_tokens for completion in completions), out)
     usage: Json = {
-        "promptTokenCount": prompt.tokens,
+        "promptTokenCount": tokens_in,
         "candidatesTokenCount": out - thoughts,
-        "totalTokenCount": prompt.tokens + out,
-        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt.tokens}],
+        "totalTokenCount": tokens_in + out,
+        "promptTokensDetails": _by_modality(tokens_in, faults.number("audio") or 0),
     }
+    if "audio" in faults:
+        usage["candidatesTokensDetails"] = _by_modality(out - thoughts, faults.number("audio", place=1) or 0)
     if thoughts:
         usage["thoughtsTokenCount"] = thoughts
-    cached = min(request.faults.number("cached") or 0, prompt.tokens)
+    tier = faults.text("served")
+    if tier is not None:
+        usage["trafficType" if tier.isupper() else "serviceTier"] = (
+            tier  # as Vertex has it, and as Gemini has
+        )
+    cached = min(faults.number("cached") or 0, tokens_in)
     if cached:
         usage["cachedContentTokenCount"] = cached
         usage["cacheTokensDetails"] = [{"modality": "TEXT", "tokenCount": cached}]
     return usage
+
+
+def _by_modality(tokens: int, audio: int) -> list[Json]:
+    """A breakdown of so many tokens, of which some are audio."""
+    spoken = [{"modality": "AUDIO", "tokenCount": audio}] if audio else []
+    return [{"modality": "TEXT", "tokenCount": max(tokens - audio, 0)}, *spoken]
 
 
 def wants_speech(body: Json) -> bool:

@@ -74,7 +74,7 @@ def _completion(request: Request, prompt: Prompt, completions: list[Completion])
         "model": request.model,
         "choices": [_choice(request, index, completion) for index, completion in enumerate(completions)],
         "usage": usage(request, prompt, completions),
-        "service_tier": "default",
+        "service_tier": service_tier(request),
         "system_fingerprint": "fp_sim",
     }
     if request.faults.usage == "none":
@@ -158,7 +158,15 @@ def error_chunk(request: Request, api_error: ApiError) -> Json:
 def usage(request: Request, prompt: Prompt, completions: list[Completion]) -> Json:
     """Tokens; those read from the cache are part of the prompt's."""
     thinking_tokens = sum(completion.thinking_tokens for completion in completions)
-    return _usage(request, prompt, sum(completion.tokens for completion in completions), thinking_tokens)
+    tokens_in, tokens_out = request.faults.counts(
+        prompt.tokens, sum(completion.tokens for completion in completions)
+    )
+    return _usage(request, replace(prompt, tokens=tokens_in), tokens_out, min(thinking_tokens, tokens_out))
+
+
+def service_tier(request: Request) -> str:
+    """The tier that serves a request."""
+    return request.faults.text("served") or "default"
 
 
 def _usage(request: Request, prompt: Prompt, output_tokens: int, thinking_tokens: int) -> Json:
@@ -169,11 +177,11 @@ def _usage(request: Request, prompt: Prompt, output_tokens: int, thinking_tokens
         "prompt_tokens_details": {
             "cached_tokens": min(request.faults.number("cached") or 0, prompt.tokens),
             "cache_write_tokens": request.faults.number("cache-write") or 0,
-            "audio_tokens": 0,
+            "audio_tokens": request.faults.number("audio") or 0,
         },
         "completion_tokens_details": {
             "reasoning_tokens": thinking_tokens,
-            "audio_tokens": 0,
+            "audio_tokens": request.faults.number("audio", place=1) or 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
         },
@@ -237,7 +245,7 @@ def _frame(request: Request) -> Json:
         "object": "chat.completion.chunk",
         "created": request.now,
         "model": request.model,
-        "service_tier": "default",
+        "service_tier": service_tier(request),
         "system_fingerprint": "fp_sim",
     }
     return {**frame, "future": {"kind": 1}} if "unknown" in request.faults else frame

@@ -86,11 +86,15 @@ class RealtimeResponse:
 
     def usage(self) -> Json:
         """Tokens by what they are of; those of speech count as text and as audio."""
-        text, audio = self.prompt.tokens, self.audio_tokens
+        spoken = sum(len(tokenize(_spoken(item))) for item in self.output)
+        tokens_in, output_tokens = self.faults.counts(
+            self.prompt.tokens + self.audio_tokens, self.tokens_sent + spoken
+        )
+        audio = min(self.faults.number("audio") or self.audio_tokens, tokens_in)
+        spoken = min(self.faults.number("audio", place=1) or spoken, output_tokens)
+        text = tokens_in - audio
         cached = min(self.faults.number("cached") or 0, text + audio)
         details = {"text_tokens": min(cached, text), "audio_tokens": max(0, cached - text), "image_tokens": 0}
-        spoken = sum(len(tokenize(_spoken(item))) for item in self.output)
-        output_tokens = self.tokens_sent + spoken
         return {
             "total_tokens": text + audio + output_tokens,
             "input_tokens": text + audio,
@@ -102,7 +106,7 @@ class RealtimeResponse:
                 "cached_tokens": cached,
                 "cached_tokens_details": details,
             },
-            "output_token_details": {"text_tokens": self.tokens_sent, "audio_tokens": spoken},
+            "output_token_details": {"text_tokens": output_tokens - spoken, "audio_tokens": spoken},
         }
 
     def _item_events(self, index: int, part: Text | ToolCall) -> Iterator[Json]:

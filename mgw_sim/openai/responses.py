@@ -22,7 +22,7 @@ from mgw_sim.api import (
     sse_event,
 )
 from mgw_sim.model import Completion, Prompt, complete, tokenize
-from mgw_sim.openai.chat import COMMENT, usage
+from mgw_sim.openai.chat import COMMENT, service_tier, usage
 from mgw_sim.openai.errors import validate
 from mgw_sim.openai.responses_history import keep_items, recall_items
 from mgw_sim.openai.responses_items import check_calls, input_items
@@ -57,6 +57,7 @@ _STREAMED_FIELDS: Final[Json] = {
     "reasoning": ("summary", []),
     "function_call": ("arguments", ""),
     "custom_tool_call": ("input", ""),
+    "web_search_call": ("status", "in_progress"),
 }
 """What an item has not yet when it is added."""
 _CALL_EVENTS: Final = {
@@ -131,7 +132,7 @@ def _response_in_progress(request: Request) -> Json:
         "model": request.model,
         "output": [],
         "usage": None,
-        "service_tier": "default",
+        "service_tier": service_tier(request),
         **echoed,
         "tools": taken_tools(request.body.get("tools") or []),
     }
@@ -154,8 +155,10 @@ def _response(request: Request, prompt: Prompt, completion: Completion, items: l
                 "cached_tokens": chat_usage["prompt_tokens_details"]["cached_tokens"],
                 "cache_write_tokens": chat_usage["prompt_tokens_details"]["cache_write_tokens"],
             },
-            "output_tokens": completion.tokens,
-            "output_tokens_details": {"reasoning_tokens": completion.thinking_tokens},
+            "output_tokens": chat_usage["completion_tokens"],
+            "output_tokens_details": {
+                "reasoning_tokens": chat_usage["completion_tokens_details"]["reasoning_tokens"]
+            },
             "total_tokens": chat_usage["total_tokens"],
         },
     }

@@ -23,7 +23,7 @@ _ENCRYPTED: Final = "reasoning.encrypted_content"
 def output_items(request: Request, completion: Completion) -> list[Json]:
     """The items of an answer; an empty message where it has nothing to say and was not cut short."""
     tools = declared_tools(request.body)
-    items: list[Json] = []
+    items = [_search(request, number) for number in range(request.faults.number("searches") or 0)]
     for part in completion.parts:
         number = sum(item["type"] == _TYPES.get(type(part)) for item in items)
         match part:
@@ -53,6 +53,15 @@ _TYPES: Final = {Thinking: "reasoning", Text: "message"}
 
 def _name(request: Request, prefix: str, number: int) -> str:
     return request.id(prefix, f"_{number}" if number else "")
+
+
+def _search(request: Request, number: int) -> Json:
+    return {
+        "id": _name(request, "ws_", number),
+        "type": "web_search_call",
+        "status": "completed",
+        "action": {"type": "search", "query": "news"},
+    }
 
 
 def _thought(request: Request, number: int, part: Thinking) -> Json:

@@ -39,7 +39,7 @@ def test_every_fault_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "simulator.rst").read_text()
     documented = set(
         re.findall(
-            r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES|REASON|HOW|CODE-N|KIND|SECONDS))?``",
+            r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES|REASON|HOW|CODE-N|KIND|SECONDS|IN-OUT|TIER|NAME))?``",
             text,
             re.MULTILINE,
         )

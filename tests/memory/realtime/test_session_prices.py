@@ -65,3 +65,29 @@ def test_a_session_without_counts_has_no_price_by_the_token() -> None:
     harness = opened(THREE_FAMILIES + BY_TOKENS)
     harness.leave()
     assert harness.event.cost_usd is None
+
+
+BY_TIERS = """
+prices:
+  rows:
+    - model: "*"
+      input: 4
+      output: 16
+      input_audio: 32
+      tiers: [{above: 30, input: 8}]
+"""
+
+
+def done(tokens_in: int, audio: int) -> bytes:
+    usage = {"input_tokens": tokens_in, "output_tokens": 1, "input_token_details": {"audio_tokens": audio}}
+    return spoken(json.dumps({"type": "response.done", "response": {"usage": usage}}).encode())
+
+
+def test_each_response_of_a_session_has_its_own_tier_and_kinds() -> None:
+    harness = opened(THREE_FAMILIES + BY_TIERS)
+    for tokens_in, audio in ((20, 5), (20, 0), (31, 0)):
+        harness.provider.send(done(tokens_in, audio))
+    harness.leave()
+    cost = (15 * 4 + 5 * 32 + 20 * 4 + 31 * 8 + 3 * 16) * 1e-6
+    assert harness.event.cost_usd == pytest.approx(cost, abs=1e-12)
+    assert harness.event.price_tier == "above 30"
