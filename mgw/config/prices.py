@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -33,6 +34,7 @@ MAX_PRICE: Final = 1_000_000
 MAX_FACTOR: Final = 100
 DECIMALS: Final = 9
 FACTOR_DECIMALS: Final = 4
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SMALLEST: Final = Decimal(1).scaleb(-DECIMALS)
 _SMALLEST_FACTOR: Final = Decimal(1).scaleb(-FACTOR_DECIMALS)
 _EXPECTED: Final = f"a price in US dollars from 0 to {MAX_PRICE}, with at most {DECIMALS} decimals"
@@ -70,7 +72,7 @@ def _factor(value: object) -> Decimal:
 
 def _date(text: str) -> date:
     try:
-        if len(text) == len("2027-03-31"):  # other forms of ISO 8601 name a day as well
+        if _DATE.fullmatch(text):  # ISO 8601 has weeks as well
             return date.fromisoformat(text)
     except ValueError:
         pass

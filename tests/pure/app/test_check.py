@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,20 @@ def test_many_models_without_a_price_are_not_all_named() -> None:
         f"providers: {{a: {{kind: openai, models: {models}}}, b: {{kind: anthropic}}}}\n{ROWS}"
     )
     assert "no row matches o1, o2, o3, o4, o5 and 2 more of providers.a" in said
+
+
+DAYS = {"2026-11-30T12:00:00": 0, "2026-12-01T00:00:00": 1}
+
+
+@pytest.mark.parametrize(("moment", "warned"), DAYS.items())
+def test_a_price_that_is_over_is_no_price(moment: str, warned: int) -> None:
+    row = "{model: 'gpt-*', input: 1, valid_until: 2026-11-30}"
+    text = f"providers: {{a: {{kind: openai, models: [gpt-5]}}}}\nprices: {{rows: [{row}]}}\n"
+    config = parse(text, "mgw.yaml", {})
+    assert config.prices is not None
+    wall = datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+    found = warnings(config, PriceTable(config.prices.rows), wall)
+    assert ["no row matches gpt-5 of providers.a" in warning for warning in found] == [True] * warned
 
 
 def test_without_prices_no_price_is_missed() -> None:
