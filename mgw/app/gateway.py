@@ -221,12 +221,18 @@ class Gateway:
         :raises ValueError: their directory cannot be read.
         """
         tell_others = ignore_keys if workers is None else workers.tell_keys
-        key_files = KeyFiles(self.reactor, read_keys(config), self._use_keys, tell_others)
+        key_files = KeyFiles(
+            *(self.reactor, read_keys(config), self._use_keys, tell_others),
+            on_done=self._on_keys_used,
+        )
         state = self.telemetry.metrics.state
         state.keys = lambda: dict(self.server.gate.keys.count_states())
         state.key_files_invalid = lambda: key_files.invalid
         self.telemetry.metrics.requests.names.clients.update(key.name for key in key_files.keys)
         return key_files
+
+    def _on_keys_used(self) -> None:
+        self.dashboard.follow_keys()
 
     def _use_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
         self.telemetry.metrics.requests.names.clients.update(key.name for key in changed)
@@ -253,6 +259,7 @@ class Gateway:
             sessions=lambda: self.server.sessions,
             log=self.telemetry.log_text,
             add_sink=self.telemetry.sinks.add,
+            file_keys=lambda: self.serving.file_keys,
             others=self._workers,
         )
 

@@ -44,6 +44,8 @@ class KeyFiles:
     apply: ApplyKeys
     tell_others: ApplyKeys = ignore_keys
     """Tells the other processes of the service."""
+    on_done: Callable[[], None] = lambda: None
+    """Called when all of a change was taken over."""
     _watch: KeyWatch = field(init=False)
     _slices: deque[KeyChange] = field(init=False, default_factory=deque)
 
@@ -100,6 +102,8 @@ class KeyFiles:
             self._slices.popleft()
             if self._slices:
                 self.reactor.callLater(0, self._take_slice)
+            elif part.changed or part.gone:
+                self.on_done()
 
 
 def batched_keys(keys: Sequence[NamedKeySettings]) -> Iterator[Sequence[NamedKeySettings]]:

@@ -144,6 +144,11 @@ class Serving:
         self.channels.limits = channel_limits(generation.config)
         self._event_loop.use(fast=generation.config.fast_event_loop)
 
+    @property
+    def file_keys(self) -> list[NamedKeySettings]:
+        """The keys of key files that are in force, as far as the configuration has room for them."""
+        return self._registry.usable(self.generation.config.edge_auth)
+
     def begin(self, *, shares_port: bool = False) -> None:
         """Prepare the process for requests, once its reactor runs.
 

@@ -9,7 +9,7 @@ adds what it knows of the dashboard to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import inf
@@ -21,6 +21,7 @@ from mgw.clients.origins import Host, OwnPages, parse_host
 from mgw.clients.peers import client_behind, is_loopback, is_trusted
 from mgw.config.dashboard import edge_keys_of_dashboard
 from mgw.config.edge_auth import EdgeAuthSettings, digest_of
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.config.time_zones import zone_of
 from mgw.dashboard.cookies import CookieSessions, cookie_name
@@ -83,12 +84,19 @@ class Access:
     _unseen: set[bytes] = field(default_factory=set)
     _ends: Mapping[str, float] = field(default_factory=dict)
     """When keys end, in Unix seconds, by the first digits of their digests."""
+    _has_key_files: bool = False
     _pages: OwnPages | None = None
     _wanted: str = _WANTED
 
-    def use(self, config: Config) -> None:
-        """Keep the rules of this configuration from now on."""
+    def use(self, config: Config, further: Sequence[NamedKeySettings] = ()) -> None:
+        """Keep the rules of this configuration from now on.
+
+        :param further: the keys of key files.
+        """
         own, every_edge = config.dashboard.keys, config.edge_auth
+        self._has_key_files = every_edge.enabled and every_edge.keys_dir is not None
+        if further:
+            every_edge = every_edge.model_copy(update={"keys": (*every_edge.keys, *further)})
         edge = edge_keys_of_dashboard(config.dashboard, every_edge)
         known: dict[bytes, bytes | None] = {
             bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1") for key in (*own, *edge.secrets)
@@ -107,8 +115,8 @@ class Access:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key is needed."""
-        return bool(self._digests)
+        """Whether a key is needed: also where files may have one at any moment."""
+        return bool(self._digests) or self._has_key_files
 
     def digest_of(self, key: bytes) -> bytes | None:
         """Return the digest of a key that opens the dashboard."""

@@ -69,7 +69,8 @@ def _who_may_open_it(config: Config, urls: Sequence[str]) -> str:
     """Return what there is to know about keys."""
     if config.dashboard.keys:
         return ""
-    if edge_keys_of_dashboard(config.dashboard, config.edge_auth).keys:
+    has_key_files = config.edge_auth.enabled and config.edge_auth.keys_dir is not None
+    if has_key_files or edge_keys_of_dashboard(config.dashboard, config.edge_auth).keys:
         return _KEYS_OF_GROUPS if config.dashboard.groups else _KEYS_OF_CLIENTS
     hosts = [urlsplit(url).hostname or "" for url in urls]  # none: a UNIX socket
     if not hosts or all(host == "localhost" or is_loopback(host) for host in hosts):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from twisted.logger import LogPublisher
 
+from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
@@ -53,6 +54,8 @@ class GatewayView:
     """Takes observers of the finished text of the process log, without secrets."""
     add_sink: Callable[[Sink], None]
     """Tells a sink of exchanges, from the use of this configuration on."""
+    file_keys: Callable[[], Sequence[NamedKeySettings]] = tuple
+    """Returns the keys of key files that are in force."""
     query_thread: SerialRunner | None = None
     """Where usage events are read; ``None``: a thread that is made for it."""
     others: OtherWork | None = None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import urandom
 
+from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.dashboard.access import Access
 from mgw.dashboard.cookies import CookieSessions
@@ -34,9 +35,9 @@ class Recorder:
     thread: SerialRunner
     """Reads usage events."""
 
-    def use(self, config: Config) -> None:
+    def use(self, config: Config, file_keys: Sequence[NamedKeySettings] = ()) -> None:
         """Follow another configuration from now on."""
-        self.access.use(config)
+        self.access.use(config, file_keys)
         self.live.use(config)
         self.profiles.follow()
         self.memory.follow(config)

@@ -66,9 +66,14 @@ class DashboardSwitch:
             self.recorder = build_recorder(self.gateway)
             self.gateway.add_sink(DashboardSink(self.recorder.record))
         if self.recorder is not None:
-            self.recorder.use(config)
+            self.recorder.use(config, self.gateway.file_keys())
         if self._dashboard is not None:
             self._dashboard.use(config)
+
+    def follow_keys(self) -> None:
+        """Follow the keys of key files."""
+        if self.recorder is not None:
+            self.recorder.access.use(self.gateway.generation().config, self.gateway.file_keys())
 
     def serve(self, request: Request) -> Awaitable[None]:
         """Respond to a request; where the dashboard is off, no row of the route table leads here."""

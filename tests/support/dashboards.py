@@ -6,6 +6,7 @@ from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogPublisher
 
+from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.switch import DashboardSwitch
 from mgw.usage.journal import Sink
@@ -64,6 +65,7 @@ class DashboardHarness(WebServerHarness):
         self.rejected: list[str] = []
         self.sinks: list[Sink] = []
         super().__init__(text)
+        self.file_keys: list[NamedKeySettings] = []
         self.switch = DashboardSwitch(
             GatewayView(
                 reactor=self.clock,
@@ -75,6 +77,7 @@ class DashboardHarness(WebServerHarness):
                 sessions=lambda: self.server.sessions,
                 log=LogPublisher(),
                 add_sink=self.sinks.append,
+                file_keys=lambda: self.file_keys,
                 query_thread=AtOnce(),
             )
         )

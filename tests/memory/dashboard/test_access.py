@@ -11,6 +11,8 @@ import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 
 import mgw.config.dashboard
+from mgw.config.key_settings import NamedKeySettings
+from mgw.config.load import parse_key_file
 from mgw.dashboard.cookies import SECONDS, CookieSessions
 from mgw.dashboard.feed import COMMENT_SECONDS
 from mgw.dashboard.sign_in import MAX_FAILURES
@@ -152,6 +154,38 @@ def test_a_key_opens_it_until_it_expires_and_its_session_ends_with_it() -> None:
         assert gateway.ask(PATH, cookie).status == status
     assert gateway.sign_in(KEY).status == 401
     assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == 200
+
+
+def file_key(*settings: str, key: str = KEY) -> NamedKeySettings:
+    text = "\n".join([f"sha256: {sha256(key.encode()).hexdigest()}", *settings])
+    return parse_key_file(text, "filed", "filed.yaml", None)[0]
+
+
+def test_keys_of_files_open_it_as_others_do() -> None:
+    gateway = DashboardHarness(EDGE_KEYS.replace("keys:", "keys_dir: /etc/mgw/keys.d, keys:"), HERE)
+    assert gateway.ask(PATH, BEARER).status == 401
+    gateway.file_keys.append(file_key())
+    gateway.switch.follow_keys()
+    assert gateway.ask(PATH, BEARER).status == 200
+    cookie = f"Cookie: {gateway.sign_in(KEY).cookie}"
+    assert gateway.ask(PATH, cookie).status == 200
+    gateway.reload(EDGE_KEYS.replace("keys:", "keys_dir: /etc/mgw/keys.d, keys:"))
+    assert gateway.ask(PATH, cookie).status == 200
+    for restriction in ("models: [gpt-a]", "disabled: true", "limits: [{requests: 1, per: day}]"):
+        gateway.file_keys[:] = [file_key(restriction)]
+        gateway.switch.follow_keys()
+        assert gateway.ask(PATH, BEARER).status == 401
+        assert gateway.ask(PATH, cookie).status == 401
+    gateway.file_keys.clear()
+    gateway.switch.follow_keys()
+    assert gateway.ask(PATH, cookie).status == 401
+
+
+def test_where_files_may_have_keys_nobody_comes_in_without_one() -> None:
+    text = NO_KEYS + "edge_auth: {enabled: true, keys_dir: /etc/mgw/keys.d}\n"
+    assert DashboardHarness(text, HERE).ask(PATH, host="localhost").status == 401
+    off = text.replace("enabled: true", "enabled: false")
+    assert DashboardHarness(off, HERE).ask(PATH, host="localhost").status == 200
 
 
 def named(more: str) -> str:
