@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from hashlib import sha256
-from http.client import HTTPConnection
+from http.client import HTTPConnection, IncompleteRead
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,8 @@ import pytest
 from tests.support.commands import run_mgw
 from tests.support.deployment import providers
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.raw_client import chunk
+from tests.support.raw_upstream import STREAM_HEAD, Turn, start_upstream
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -194,3 +196,43 @@ def test_a_reload_rereads_the_files_and_takes_no_group_from_them(
         gateway.log(b"key alice: removed")
         until(clients, 401)
         until(clients_of(gateway, other, stack), 200)
+
+
+FIRST: Final = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":"first"}}]}\n\n'
+
+
+def hold(turn: Turn) -> None:
+    """Begin a stream, and say nothing more until the gateway has left."""
+    assert turn.body
+    turn.send(STREAM_HEAD, chunk(FIRST))
+    turn.wait_until_left()
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+@pytest.mark.parametrize("workers", ["", "workers: 2"])
+def test_streams_end_with_their_key(tmp_path: Path, workers: str, path: str) -> None:
+    """One that passes through breaks off, and a translated one says why."""
+    key = mgw_key("add", "alice", "--dir", str(tmp_path))
+    with start_upstream() as upstream, ExitStack() as stack:
+        upstream.begin(hold)
+        text = config_text(upstream.url, tmp_path, f"  cut_revoked: true\n{workers}")
+        gateway = stack.enter_context(start_gateway(text))
+        connection = HTTPConnection("127.0.0.1", gateway.port, timeout=WAIT_SECONDS)
+        stack.callback(connection.close)
+        body = json.loads(BODY) | {"model": "openai/gpt-5", "max_tokens": 9, "stream": True}
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(body), headers)
+        response = connection.getresponse()
+        assert response.status == 200
+        assert response.readline()
+        mgw_key("revoke", "alice", "--dir", str(tmp_path))
+        if path == "/v1/messages":
+            rest = response.read()
+            assert b"event: error" in rest
+            assert b"this gateway key is disabled" in rest
+        else:
+            with pytest.raises(IncompleteRead):
+                response.read()
+        event = gateway.event()
+        assert (event["status"], event["error"], event["client"]) == ("rejected", "revoked", "alice")
+        assert event["http_status"] == 200
