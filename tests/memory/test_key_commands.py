@@ -245,6 +245,16 @@ def test_a_file_that_the_gateway_does_not_take_can_only_be_removed(desk: Desk) -
     assert desk.key("revoke", "alice", "--delete").status == 0
 
 
+def test_an_edit_that_would_spoil_a_file_is_refused(desk: Desk) -> None:
+    digest = sha256(b"canary-of-alice").hexdigest()
+    text = f'sha256: &digest "{digest}"\ntags: {{known_as: *digest}}\n'
+    (desk.directory / "alice.yaml").write_text(text)
+    said = desk.key("rotate", "alice")
+    assert (said.status, said.out) == (1, "")
+    assert "alice.yaml cannot be changed" in said.err
+    assert desk.text("alice") == text
+
+
 def test_a_link_is_left_to_whoever_made_it(desk: Desk) -> None:
     desk.add("alice")
     (desk.directory / "alice.yaml").rename(desk.directory / ".data")

@@ -56,6 +56,7 @@ class Files:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.paused = 0
         self.pauses: list[Callable[[], object]] = []
         """What somebody else does while a look waits."""
         rules = key_rules(parse(config_text(path), "mgw.yaml", {}))
@@ -63,6 +64,7 @@ class Files:
 
     def _pause(self, seconds: float) -> None:
         assert 0 < seconds < 1
+        self.paused += 1
         if self.pauses:
             self.pauses.pop(0)()
 
@@ -236,6 +238,9 @@ def test_a_secret_of_kubernetes_is_swapped_as_a_whole(files: Files) -> None:
     publish("v2", {"alice": text_of("a2"), "carol": text_of("c")})
     change = files.look()  # the link of bob leads nowhere until the kubelet removes it
     assert (names_of(change), change.gone, change.faults) == (["alice", "carol"], ("bob",), ())
+    paused = files.paused
+    assert not any(files.look() for _ in range(3))
+    assert files.paused == paused, "a link to nothing is no change"
     (files.path / "bob.yaml").unlink()
     assert not files.look()
     assert files.keys_dir.keys["alice"].sha256 == Secret(digest("a2"))

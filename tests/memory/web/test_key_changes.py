@@ -44,6 +44,8 @@ edge_auth:
       previous: {{sha256: "{previous}", expires: "1970-01-01T00:05:00Z"}}
 """
 BEFORE_ROTATION: Final = "rotated-canary-0001"
+KEYLESS: Final = THREE_FAMILIES.replace("api_key: sk-main-0001, ", "")
+"""The provider gets the credentials of clients."""
 NEW_AND_KNOWN = pytest.mark.usefixtures("heads")
 
 
@@ -139,6 +141,25 @@ def test_the_key_before_a_rotation_is_valid_until_its_own_end() -> None:
     assert harness.expired == ["the previous key of rotated"]
 
 
+@pytest.mark.parametrize(("end", "end_of_previous"), [(5, 60), (60, 5)])
+def test_no_key_from_before_a_rotation_outlives_the_new_one(end: int, end_of_previous: int) -> None:
+    harness = Harness()
+    settings = [
+        f"expires: 1970-01-01T00:00:{end - 1:02}Z",
+        "previous:",
+        f"  sha256: {digest('file-canary-0001')}",
+        f"  expires: 1970-01-01T00:00:{end_of_previous - 1:02}Z",
+    ]
+    harness.changes.use([file_key("carol", "file-canary-0002", *settings)], ())
+    for seconds in (0, 3, 10, 59):
+        harness.unix_seconds = float(seconds)
+        assert (status(serve(harness, ask("file-canary-0002"))) == 200) is (seconds < end - 1)
+        is_valid = seconds < min(end, end_of_previous) - 1
+        assert (status(serve(harness, ask("file-canary-0001"))) == 200) is is_valid
+    harness.changes.use([file_key("carol", "file-canary-0002", "disabled: true", *settings[1:])], ())
+    assert b"is disabled" in serve(harness, ask("file-canary-0001"))
+
+
 def test_a_disabled_key_is_refused_with_a_sentence_and_counted() -> None:
     harness = Harness()
     response = serve(harness, ask("off-canary-0001"))
@@ -182,31 +203,40 @@ def test_keys_of_files_outlive_a_reload_and_a_key_of_the_configuration_wins() ->
 def test_a_key_that_a_reload_takes_away_is_refused_and_never_goes_upstream(key: str) -> None:
     harness = Harness()
     assert status(serve(harness, ask(key))) == 200
-    reload(harness, THREE_FAMILIES + "edge_auth: {enabled: true, keys: [other-canary-0001]}\n")
+    reload(harness, KEYLESS + "edge_auth: {enabled: true, keys: [other-canary-0001]}\n")
     response = serve(harness, ask(key))
     assert status(response) == 401
     assert b"this gateway key has been removed" in response
-    both = post(BODY, "Authorization: Bearer other-canary-0001", f"x-api-key: {key}", JSON, path=CHAT)
-    assert status(serve(harness, both)) == 200
-    assert all(key.encode() not in head for head in upstream_heads(harness))
+    for spelled in (key, key.replace("-", "%2D"), f"{key}:{key}"):
+        assert not goes_upstream(harness, "other-canary-0001", spelled)
+    assert goes_upstream(harness, "other-canary-0001", "sk-canary-of-the-client")
+
+
+def goes_upstream(harness: Harness, key: str | None, own: str) -> bool:
+    """Whether a credential beside a gateway key reaches the provider, which has no other."""
+    before = len(upstream_heads(harness))
+    authorization = () if key is None else (f"Authorization: Bearer {key}",)
+    response = serve(harness, post(BODY, *authorization, f"x-api-key: {own}", JSON, path=CHAT))
+    heads = upstream_heads(harness)[before:]
+    assert status(response) == (200 if heads else 401)
+    assert all(own.encode() in head for head in heads)
+    return bool(heads)
 
 
 @pytest.mark.parametrize("state", ["expires: 1970-01-01T00:00:01Z", "disabled: true", "gone"])
 def test_no_ended_key_is_the_credential_of_a_client(state: str) -> None:
     """Not even without edge auth, or beside a key that is valid."""
     harness = Harness()
+    reload(harness, config_text().replace(THREE_FAMILIES, KEYLESS))
     harness.changes.use([file_key("carol", "file-canary-0001", *([] if state == "gone" else [state]))], ())
     if state == "gone":
         harness.changes.use((), ["carol"])
     harness.unix_seconds = 2.0
-    both = post(
-        BODY, "Authorization: Bearer plain-canary-0001", "x-api-key: file-canary-0001", JSON, path=CHAT
-    )
-    assert status(serve(harness, both)) == 200
-    reload(harness, config_text().replace("enabled: true", "enabled: false"))
-    serve(harness, ask("file-canary-0001"))
-    assert upstream_heads(harness)
-    assert all(b"file-canary" not in head for head in upstream_heads(harness))
+    assert not goes_upstream(harness, "plain-canary-0001", "file-canary-0001")
+    reload(harness, config_text().replace(THREE_FAMILIES, KEYLESS).replace("enabled: true", "enabled: false"))
+    for spelled in ("file-canary-0001", "file%2Dcanary-0001"):
+        assert not goes_upstream(harness, None, spelled)
+    assert goes_upstream(harness, None, "sk-canary-of-the-client")
 
 
 def cutting() -> Harness:
