@@ -116,10 +116,10 @@ class Gateway:
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
         path = os.path.join(state_directory(os.environ), "limits.db")
         self._limit_store = LimitStore(path, DaemonThreads(reactor, "mgw-limits"), reactor)
-        local = LocalCounts(reactor.seconds, self._limit_store)
-        self._fleet = self._join_fleet(config, local)
+        self._fleet = self._join_fleet(config)
         self.key_files = self._open_key_files(config, workers)
-        self.counts: Counts = local if self._fleet is None else self._fleet.counts
+        fleet, store = self._fleet, self._limit_store
+        self.counts: Counts = LocalCounts(reactor.seconds, store) if fleet is None else fleet.counts
         """What counts requests and sessions, for all processes of the service."""
         self.dashboard = DashboardSwitch(self._view())
         self.serving = self._make_serving(sources, generation)
@@ -269,13 +269,13 @@ class Gateway:
 
     # Other hosts
 
-    def _join_fleet(self, config: Config, local: LocalCounts) -> Fleet | None:
+    def _join_fleet(self, config: Config) -> Fleet | None:
         """Join the hosts that share limits, where the configuration has some."""
         if config.fleet.redis is None:
             return None
         from mgw.redis.hosts import open_fleet  # which a host alone has no use for
 
-        fleet = open_fleet(config, self.reactor, random, self._on_cooldown_elsewhere, local)
+        fleet = open_fleet(config, self.reactor, random, self._on_cooldown_elsewhere, self._limit_store)
         self.telemetry.metrics.fleet = fleet.tables
         return fleet
 

@@ -28,7 +28,7 @@ from mgw.clients.limits import (
     share_reached,
     warnings_of,
 )
-from mgw.clients.tally import Plan, Tally, plan_of
+from mgw.clients.tally import PeriodRow, Plan, Tally, plan_of
 from mgw.clients.window import BUSY_SECONDS
 
 MAX_IDLE_HOLDERS: Final = 10_000
@@ -145,16 +145,31 @@ class LocalCounts:
         return warnings
 
     def add(self, limits: Limits, taken: Taken) -> None:
-        """Count a request that was begun and has ended elsewhere."""
-        self.end(self.admit(limits, ONE_REQUEST), taken)
+        """Count a request that was begun and has ended elsewhere; the next one that ends here warns of it."""
+        permit = self.admit(limits, ONE_REQUEST)
+        plan, now = permit.plan, self.clock()
+        for row, entry in zip(plan.minutes, permit.entries, strict=True):
+            row.window.settle(now, entry, row.amount_of(taken))
+        totals = zip(plan.periods, permit.totals, strict=True)
+        if plan.periods:
+            self._store.settle([_ending(row, total, ONE_REQUEST, taken) for row, total in totals])
+        for tally in plan.tallies:
+            tally.in_flight -= 1
 
     def state(self) -> list[RowState] | Awaitable[list[RowState]]:
         """Return what is used of the rows longer than a minute: those in use, and others that were used."""
         now = self.clock()
+        return self._store.state(self.totals(), now)
+
+    def totals(self) -> list[Total]:
+        """Return the totals of the current periods of all rows that are known."""
+        now = self.clock()
         self._plan_all()
-        return self._store.state(
-            [total for tally in self._tallies.values() for total in tally.totals(now)], now
-        )
+        return [total for tally in self._tallies.values() for total in tally.totals(now)]
+
+    def plan(self, limits: Limits) -> Plan:
+        """Return what counts for rows."""
+        return self._plans.get(limits) or self._plan(limits)
 
     def reset(self, holder: str, limit: str | None, amount: int) -> bool | Awaitable[bool]:
         """Set what is used of rows longer than a minute in their current period; what is held stays."""
@@ -220,11 +235,7 @@ class LocalCounts:
     def _settle_periods(self, permit: LocalPermit, taken: Taken) -> Warnings:
         changes, warnings = list[Change](), Warnings()
         for row, total in zip(permit.plan.periods, permit.totals, strict=True):
-            amount, held = row.amount_of(taken), row.amount_of(permit.held)
-            if row.is_request:
-                change = Change(total, amount - held, 0)
-            else:
-                change = Change(total, amount, -held if row.is_reserved else 0)
+            change = _ending(row, total, permit.held, taken)
             used = total.used + change.used
             reached = share_reached(row.shares, used) if used >= row.first_share else 0
             if reached > total.warned:
@@ -275,13 +286,15 @@ def _beginning(permit: LocalPermit, now: float) -> list[Change]:
     """Return what a request counts in rows of the calendar from its beginning on."""
     changes = []
     for row in permit.plan.periods:
-        amount, total = row.amount_of(permit.held), row.window.current(now)
+        total = row.window.current(now)
         permit.totals.append(total)
-        if row.is_request:
-            changes.append(Change(total, amount, 0, row.most))
-        else:
-            changes.append(Change(total, 0, amount if row.is_reserved else 0, row.most))
+        changes.append(Change(total, 0, row.amount_of(permit.held) if row.holds else 0, row.most))
     return changes
+
+
+def _ending(row: PeriodRow, total: Total, held: Taken, taken: Taken) -> Change:
+    """Return what the end of a request adds to a row of the calendar."""
+    return Change(total, row.amount_of(taken), -row.amount_of(held) if row.holds else 0)
 
 
 def _warnings_of_moments(plan: Plan, now: float) -> Warnings:

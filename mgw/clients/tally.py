@@ -36,6 +36,11 @@ class Tally:
         """Return the totals of the current periods of its rows."""
         return [window.current(now) for window in self.windows.values() if isinstance(window, CalendarWindow)]
 
+    def minutes_held(self) -> list[tuple[Allowance, int]]:
+        """Return its rows of a minute that reserve, with what requests in progress hold."""
+        windows = [window for window in self.windows.values() if isinstance(window, SlidingWindow)]
+        return [(window.row, window.held) for window in windows if window.row.is_reserved]
+
 
 class FlightRow(Struct, frozen=True, eq=False):
     """A row that limits what is in flight."""
@@ -68,9 +73,8 @@ class PeriodRow(Struct, frozen=True, eq=False):
     """``None``: it refuses nothing."""
     window: CalendarWindow
     amount_of: Amount
-    is_request: bool
-    """Whether it counts requests, which are used from their beginning on."""
-    is_reserved: bool
+    holds: bool
+    """Whether a request counts from its beginning on."""
     shares: Shares
     first_share: int
     """The amount from which on there may be something to warn of."""
@@ -137,6 +141,6 @@ def _period_row(row: Allowance, tally: Tally, shares: Shares, store: TotalStore)
     if not isinstance(window, CalendarWindow):
         tally.windows[place] = window = CalendarWindow(row, store)
     window.use(row)
-    most, is_request = row.most if row.refuses else None, unit is Unit.REQUEST
+    most = row.most if row.refuses else None
     first = min((least for _, least in shares), default=_NEVER)
-    return PeriodRow(row, most, window, AMOUNTS[unit], is_request, row.is_reserved, shares, first)
+    return PeriodRow(row, most, window, AMOUNTS[unit], row.holds, shares, first)

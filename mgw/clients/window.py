@@ -39,7 +39,7 @@ class SlidingWindow:
     :param row: there is room while the sum of both is below what it allows.
     """
 
-    __slots__ = ("_counts_single", "_entries", "_held", "_is_exact", "_shares", "_total", "_warned")
+    __slots__ = ("_counts_single", "_entries", "_is_exact", "_shares", "_total", "_warned", "held", "row")
 
     def __init__(self, row: Allowance) -> None:
         self._counts_single = row.limit.unit is Unit.REQUEST
@@ -47,7 +47,9 @@ class SlidingWindow:
         self._is_exact = False
         self._shares: Shares = ()
         self._total = 0
-        self._held = 0
+        self.held = 0
+        """What requests in progress hold."""
+        self.row = row
         self._warned = 0
         """The largest share that was reached and warned of, and that the sum has not been below since."""
         self._entries: deque[Entry] = deque()
@@ -55,6 +57,7 @@ class SlidingWindow:
 
     def use(self, row: Allowance) -> None:
         """Count for a row that may allow another amount than before."""
+        self.row = row
         self._is_exact = self._counts_single and row.most <= MAX_EXACT
         self._shares = shares_of(row)
 
@@ -66,7 +69,7 @@ class SlidingWindow:
     def wait(self, now: float, most: int) -> float:
         """Return how many seconds pass until there is room, if nothing is added; 0: there is some."""
         self._expire(now)
-        excess = self._total + self._held - most
+        excess = self._total + self.held - most
         if excess < 0:
             return 0.0
         for entry in self._entries:
@@ -79,7 +82,7 @@ class SlidingWindow:
         """Count what a request holds: a request itself from now on, an estimate until it is settled."""
         if self._counts_single:
             return self.add(now, amount)
-        self._held += amount
+        self.held += amount
         return amount
 
     def settle(self, now: float, held: Entry | int | None, amount: int) -> None:
@@ -92,7 +95,7 @@ class SlidingWindow:
                 self.take_back(held, 1)
             return
         if held is not None:
-            self._held -= held
+            self.held -= held
         if amount:
             self.add(now, amount)
 

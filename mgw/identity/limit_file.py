@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.clients.calendar_window import Changes, Reset, Total
-from mgw.clients.limits import LIMITS_BY_NAME, Limit, RowState, Unit
+from mgw.clients.limits import LIMITS_BY_NAME, Limit, RowState
 
 BUSY_SECONDS: Final = 2.0
 """How long the thread waits for somebody who holds the file."""
@@ -348,9 +348,7 @@ def _find(connection: sqlite3.Connection, found: dict[Total, Found], total: Tota
     if row is None:
         place = place_of(total)
         used, warned, resets = connection.execute(_READ, place).fetchone() or (0, 0, 0)
-        held = (
-            0 if total.row.limit.unit is Unit.REQUEST else connection.execute(_READ_HELD, place).fetchone()[0]
-        )
+        held = connection.execute(_READ_HELD, place).fetchone()[0]
         found[total] = row = Found(used, held, warned, resets)
     return row
 

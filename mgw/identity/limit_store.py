@@ -8,6 +8,7 @@ written waits.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -139,8 +140,10 @@ class LimitStore:
 
     def state(self, totals: Sequence[Total], now: float) -> Deferred[list[RowState]]:
         """Return the state of these totals, and of others of periods that are not over."""
-        if not totals and not self._is_opened:
+        if not totals and not self._is_opened and not os.path.exists(self.path):
             return succeed([])  # nobody has such a limit
+        if not self._is_opened:
+            self._begin_to_write()  # what processes that are gone held counts
         return self._ask(partial(self._file.state, totals, now), lambda: list(map(state_of, totals)))
 
     def reset(self, totals: Sequence[Total], reset: Reset) -> Deferred[bool]:

@@ -22,7 +22,6 @@ from mgw.clients.limits import (
     RowState,
     Taken,
     Warnings,
-    share_of_limits,
 )
 from mgw.clients.local_counts import LocalCounts, LocalPermit
 
@@ -32,9 +31,8 @@ T = TypeVar("T")
 class SharedTallies(Protocol[T]):
     """What counts for several.  It gives a ticket of its own kind for each request that it has admitted."""
 
-    @property
-    def parts(self) -> int:
-        """How many share what it counts."""
+    def share(self, limits: Limits) -> Limits:
+        """Return what this process may use alone."""
         ...
 
     @property
@@ -137,7 +135,7 @@ class SharedCounts(Generic[T]):
     def _begin_alone(
         self, limits: Limits, held: Taken
     ) -> Permit | LimitReached | Deferred[Permit | LimitReached]:
-        found = self.local.begin(share_of_limits(limits, self.tallies.parts), held)
+        found = self.local.begin(self.tallies.share(limits), held)
         if isinstance(found, LocalPermit | LimitReached):
             return self._on_own(found, limits)
         assert isinstance(found, Deferred), "counts of other processes answer with one"

@@ -1,254 +1,421 @@
 """Limits of keys and of sessions across hosts, counted in Redis.
 
 What Redis admits is counted here too (:mod:`mgw.identity.shared_counts`): so when Redis returns after an
-outage, it learns what is under way here by then, and what was used meanwhile.
+outage, it learns what is under way here by then, and what was used meanwhile (:mod:`mgw.redis.host_totals`).
+
+A script that was sent on a connection that was lost may have been executed.  What begins is therefore
+counted among what a host holds, which it states anew under its next id; what ends has a number, and Redis
+remembers the last one of each id.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import AMOUNTS, Allowance, Limit, LimitReached, Limits, RowState, Taken, Unit
+from mgw.clients.calendar_window import end_of
+from mgw.clients.limits import (
+    LIMITS_BY_NAME,
+    LimitReached,
+    Limits,
+    RowState,
+    Taken,
+    Warnings,
+    share_of_limits,
+    warnings_of,
+)
 from mgw.clients.local_counts import LocalCounts, LocalPermit
-from mgw.clients.period import Period, Window, period_of
+from mgw.clients.tally import MinuteRow, PeriodRow, Plan
+from mgw.redis.host_totals import HostTotal, HostTotals, state_of_host
+from mgw.redis.limit_rows import (
+    AskedRow,
+    Keys,
+    RowChange,
+    Ticket,
+    describe,
+    end_in_ms,
+    flight_keys,
+    is_possible,
+    place_of,
+    row_keys,
+    state_in_redis,
+    width_of,
+)
 from mgw.redis.link import GIVEN_UP, RedisLink
 from mgw.redis.protocol import UNREADABLE, Argument, RedisError
-from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
-from mgw.redis.scripts import BEGIN, COARSE_MS, END, FINE_LIMIT, FINE_MS, FLIGHT_MS
+from mgw.redis.replies import Begun, Sums, TotalRow
+from mgw.redis.scripts import BEGIN, END, FLIGHT_MS, RESET, RETURN, STATE
 
-IN_FLIGHT: Final = Limit("in_flight", Unit.IN_FLIGHT, Window.NONE)
-"""What is under way is counted where nothing limits it, too: a reload may say that something does."""
 _MAX_AWAY_SECONDS: Final = 60.0
 """What was used longer ago counts in no minute."""
-
-
-Place = tuple[str, Limit, Period | None]
-"""What is counted: for which holder, against which limit, and in which period, if the limit has some."""
-
-
-class _Row(Struct, frozen=True):
-    """A row as Redis counts it."""
-
-    allowance: Allowance
-    most: int
-    """0: it refuses nothing."""
-    held: int
-    width: int = COARSE_MS
-
-
-class _Change(Struct, frozen=True):
-    """What is to be added to one row."""
-
-    place: Place
-    amount: int
-    bucket: str = ""
-    """Where it was counted before; empty: nowhere."""
-
-
-def _rows_of(limits: Limits, held: Taken) -> list[_Row]:
-    """Return all rows that Redis counts: what each holder has in flight is one, where it has no limit too."""
-    flights, minutes, periods = list[_Row](), list[_Row](), list[_Row]()
-    holders = {row.holder: True for row in limits}
-    for row in limits:
-        most = row.most if row.refuses else 0
-        if row.limit.window is Window.NONE:
-            if most:
-                flights.append(_Row(row, most, int(holders[row.holder])))
-                holders[row.holder] = False
-            continue
-        amount = AMOUNTS[row.limit.unit](held) if row.holds else 0
-        is_minute = row.limit.window is Window.MINUTE
-        (minutes if is_minute else periods).append(_Row(row, most, amount, _width_of(row)))
-    missing = [holder for holder, is_missing in holders.items() if is_missing]
-    flights += [_Row(Allowance(IN_FLIGHT, 0, holder), 0, 1) for holder in missing]
-    return [*flights, *minutes, *periods]
+_SOON: Final = 0.001
 
 
 @dataclass(slots=True, eq=False)
 class RedisTallies:
-    """Asks Redis, which counts for all hosts (:class:`~mgw.identity.shared_counts.SharedTallies`).
-
-    A ticket is the buckets of Redis' windows in which a request is counted, by the places of their rows.
-    """
+    """Asks Redis, which counts for all hosts (:class:`~mgw.identity.shared_counts.SharedTallies`)."""
 
     link: RedisLink
     local: LocalCounts
     """What is counted here at the same time."""
+    totals: HostTotals
+    """Those that :attr:`local` has."""
     keeps_refusals: bool = False
-    _away: dict[Place, int] = field(default_factory=dict)
-    """What was used while Redis was away."""
+    _away: Counter[Keys] = field(default_factory=Counter)
+    """What was used in rows of a minute while Redis was away."""
     _away_since: float = 0.0
+    _registered: set[HostTotal] = field(default_factory=set)
+    """The totals in which it may hold something under an id that it had before."""
+    _ids: list[str] = field(default_factory=list)
+    """These ids."""
+    _number: int = 0
+    """That of the last end."""
+    _unsure: dict[str, list[tuple[int, list[RowChange]]]] = field(default_factory=dict)
+    """Ends that had no answer, by the ids under which they were told."""
+    _has_recalled: bool = False
+
+    @property
+    def _totals_key(self) -> str:
+        return f"{self.link.prefix}totals"
 
     @property
     def parts(self) -> int:
         """How many hosts there were when that was last known."""
         return self.link.hosts
 
-    def begin(self, limits: Limits, held: Taken) -> Deferred[tuple[str, ...] | LimitReached | None] | None:
+    def share(self, limits: Limits) -> Limits:
+        """Return what this host may use alone; of periods, its totals know it."""
+        parts = share_of_limits(limits, self.parts)
+        return tuple(
+            [row if row.limit.window.is_calendar else part for row, part in zip(limits, parts, strict=True)]
+        )
+
+    def begin(self, limits: Limits, held: Taken) -> Deferred[Ticket | LimitReached | None] | None:
         """Ask whether something may begin."""
         link = self.link
         if not link.is_up:
             return None
-        rows = _rows_of(limits, held)
-        keys, arguments = [link.hosts_key], list[Argument]([link.host])
-        for row in rows:
-            limit, period = row.allowance.limit, self._period(row.allowance)
-            keys += self._keys(row.allowance.holder, limit, period)
-            size = row.width if period is None else round(period.ends * 1000)
-            arguments += [limit.window.value, row.most, row.held, size]
-        return link.run(BEGIN, keys, *arguments).addCallbacks(self._on_begun, _trap, (rows,))
+        rows = self._rows_of(self.local.plan(limits), held)
+        keys = [link.hosts_key, self._totals_key, *(key for row in rows for key in row.keys)]
+        arguments = [argument for row in rows for argument in row.arguments()]
+        return link.run(BEGIN, keys, link.host, *arguments).addCallbacks(
+            self._on_begun, _trap, (rows, link.host)
+        )
 
-    def end(self, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken) -> None:
+    def end(self, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> Deferred[Warnings] | None:
         """Tell of the end, or remember what it came to until Redis is back."""
-        changes = self._changes(permit, ticket, taken)
-        if self.link.is_up:
-            flight = [_Change((tally.holder, IN_FLIGHT, None), -1) for tally in permit.plan.tallies]
-            self._change([*flight, *changes])
-        else:
+        plan = permit.plan
+        changes = self._minutes(permit, ticket, taken)
+        totals = permit.totals if ticket is None else ticket.totals
+        for row, total in zip(plan.periods, totals, strict=True):
+            assert isinstance(total, HostTotal), "they are those of this host"
+            held = row.amount_of(permit.held) if row.holds else 0
+            self.totals.held[total] -= held
+            if ticket is None and held:
+                self.totals.release(total, held)
+            keys = row_keys(self.link.prefix, row.allowance, total.period)
+            changes.append(RowChange(keys, "total", row.amount_of(taken), held, "", total, row))
+        if not self.link.is_up:
             self._remember(changes)
+            return None
+        flights = [
+            RowChange(flight_keys(self.link.prefix, tally.holder), "none", -1) for tally in plan.tallies
+        ]
+        return self._tell([*flights, *changes])
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Tell of a request that Redis has never counted, or remember it likewise."""
-        changes = self._changes(permit, None, taken)
+        changes = list[RowChange]()
+        for row in permit.plan.minutes:
+            keys = row_keys(self.link.prefix, row.allowance, None)
+            changes.append(RowChange(keys, "minute", row.amount_of(taken), size=width_of(row)))
+        for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
+            assert isinstance(total, HostTotal), "they are those of this host"
+            keys = row_keys(self.link.prefix, period_row.allowance, total.period)
+            changes.append(RowChange(keys, "total", period_row.amount_of(taken), 0, "", total))
+        changes = [change for change in changes if change.amount]
         if not self.link.is_up:
             self._remember(changes)
         elif changes:
-            self._change(changes)
+            _ = self._tell(changes)
 
     def state(self) -> Deferred[list[RowState]] | None:
         """Return what is used of the rows longer than a minute."""
-        return None
+        if not self.link.is_up:
+            return None
+        totals = [total for total in self.local.totals() if isinstance(total, HostTotal)]
+
+        def on_state(rows: list[TotalRow]) -> list[RowState]:
+            states = {place_of(total): state_of_host(total) for total in totals}
+            for row in rows:
+                if row.name in LIMITS_BY_NAME:
+                    known = states.get((row.holder, row.name, row.refuses, row.period))
+                    state = state_in_redis(row, known)
+                    states[row.holder, row.name, row.refuses, row.period] = state
+            return list(states.values())
+
+        def on_failure(failure: Failure) -> list[RowState]:
+            failure.trap(RedisError)
+            return list(map(state_of_host, totals))
+
+        asked = self.link.run(STATE, [self.link.hosts_key, self._totals_key])
+        return asked.addCallbacks(on_state, on_failure)
 
     def reset(self, holder: str, limit: str | None, amount: int) -> Deferred[bool] | None:
         """Set what is used of rows longer than a minute in their current period."""
-        return None
+        if not self.link.is_up:
+            return None
+        totals = [
+            total
+            for total in self.local.totals()
+            if total.row.holder == holder and limit in (None, total.row.limit.name)
+        ]
+        keys = [row_keys(self.link.prefix, total.row, total.period)[0] for total in totals]
+        about = [argument for total in totals for argument in (end_in_ms(total.period), describe(total))]
+        arguments = [holder, limit or "", amount, *about]
+
+        def on_failure(failure: Failure) -> bool:
+            failure.trap(RedisError)
+            return False
+
+        asked = self.link.run(RESET, [self.link.hosts_key, self._totals_key, *keys], *arguments)
+        return asked.addCallbacks(bool, on_failure)
 
     def went_down(self) -> None:
         """Redis is away from now on."""
         self._away_since = self.local.clock()
+        self._ids.append(self.link.host)
+        self._registered.update(self.totals.held)
 
     def came_up(self) -> None:
         """Say what is under way here, and what was used meanwhile."""
         for tally in self.local.tallies:
-            self._register(tally.holder, tally.in_flight)
-        away, self._away = self._away, {}
-        is_recent = self.local.clock() - self._away_since < _MAX_AWAY_SECONDS
-        changes = [
-            _Change(place, amount)
-            for place, amount in away.items()
-            if is_recent or place[1].window is not Window.MINUTE
-        ]
-        if changes:
-            self._change(changes)
+            self._register(flight_keys(self.link.prefix, tally.holder)[0], tally.in_flight)
+        for keys, held in self._minutes_held():
+            self._register(f"{keys[1]}:held", held)
+        away, self._away = self._away, Counter()
+        if away and self.local.clock() - self._away_since < _MAX_AWAY_SECONDS:
+            _ = self._tell([RowChange(keys, "minute", amount) for keys, amount in away.items()])
+        self._return()
 
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of what is under way here."""
         for tally in self.local.tallies:
             if tally.in_flight:
-                yield self._key(tally.holder, "under-way")
+                yield flight_keys(self.link.prefix, tally.holder)[0]
+        for keys, held in self._minutes_held():
+            if held:
+                yield f"{keys[1]}:held"
 
-    def _changes(self, permit: LocalPermit, ticket: tuple[str, ...] | None, taken: Taken) -> list[_Change]:
-        """Return what the end of a request adds to its rows, but for what is in flight."""
-        changes = list[_Change]()
-        for place, row in enumerate(permit.plan.minutes):
-            amount, held = row.amount_of(taken), row.amount_of(permit.held)
-            where: Place = (row.allowance.holder, row.allowance.limit, None)
-            if row.is_request:  # it counts when it begins, or not at all
-                if ticket is not None:
-                    changes.append(_Change(where, amount - held, ticket[place]))
-                continue
-            if ticket is not None and row.is_reserved:
-                changes.append(_Change(where, -held, ticket[place]))
-            changes.append(_Change(where, amount))
-        for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
-            allowance = period_row.allowance
-            holds = ticket is not None and allowance.holds
-            held = period_row.amount_of(permit.held) if holds else 0
-            where = allowance.holder, allowance.limit, total.period
-            changes.append(_Change(where, period_row.amount_of(taken) - held))
-        return [change for change in changes if change.amount]
+    # What begins
 
-    def _change(self, changes: Sequence[_Change]) -> None:
-        keys, arguments = [self.link.hosts_key], list[Argument]([self.link.host])
-        for change in changes:
-            holder, limit, period = change.place
-            keys += self._keys(holder, limit, period)
-            size = COARSE_MS if period is None else round(period.ends * 1000)
-            arguments += [limit.window.value, change.bucket, change.amount, size]
-        _ = self.link.run(END, keys, *arguments).addErrback(self._on_lost, changes)
+    def _rows_of(self, plan: Plan, held: Taken) -> list[AskedRow]:
+        """Return all rows that Redis counts: what each holder has in flight is one, limited or not."""
+        rows, counted = list[AskedRow](), set[str]()
+        for flight in plan.flights:
+            if flight.allowance.refuses:
+                holder = flight.allowance.holder
+                one = int(holder not in counted)
+                rows.append(
+                    AskedRow(
+                        flight_keys(self.link.prefix, holder), "none", flight.most, one, 0, flight.allowance
+                    )
+                )
+                counted.add(holder)
+        for tally in plan.tallies:
+            if tally.holder not in counted:
+                rows.append(AskedRow(flight_keys(self.link.prefix, tally.holder), "none", 0, 1, 0))
+        rows += [self._minute(row, held) for row in plan.minutes]
+        now = self.local.clock() if plan.periods else 0.0
+        return rows + [self._period(row, held, now) for row in plan.periods]
 
-    def _on_lost(self, failure: Failure, changes: Sequence[_Change]) -> None:
-        """Tell it again when Redis is back, if it still counts then: better twice than never."""
-        failure.trap(RedisError)
-        self._remember([change for change in changes if change.place[2] is not None])
+    def _minute(self, row: MinuteRow, held: Taken) -> AskedRow:
+        kind = "reserved" if row.is_reserved else "minute"
+        amount = row.amount_of(held) if row.is_request or row.is_reserved else 0
+        keys, most = row_keys(self.link.prefix, row.allowance, None), row.most if row.refuses else 0
+        return AskedRow(keys, kind, most, amount, width_of(row), row.allowance)
 
-    def _remember(self, changes: Sequence[_Change]) -> None:
-        away, now = self._away, self.local.clock()
-        for place in [place for place in away if place[2] is not None and place[2].ends <= now]:
-            del away[place]  # nobody asks for it any more
-        for change in changes:
-            away[change.place] = away.get(change.place, 0) + change.amount
+    def _period(self, row: PeriodRow, held: Taken, now: float) -> AskedRow:
+        total = row.window.current(now)
+        assert isinstance(total, HostTotal), "they are those of this host"
+        amount = row.amount_of(held) if row.holds else 0
+        keys = row_keys(self.link.prefix, row.allowance, total.period)
+        return AskedRow(keys, "total", row.most or 0, amount, end_in_ms(total.period), row.allowance, total)
 
-    def _register(self, holder: str, count: int) -> None:
-        """Say how many are under way here, under an id that is new to Redis."""
-        if count:
-            key = self._key(holder, "under-way")
-            self.link.tell("HSET", key, self.link.host, count)
-            self.link.tell("PEXPIRE", key, FLIGHT_MS)
-
-    def _on_begun(self, answer: Begun, rows: Sequence[_Row]) -> tuple[str, ...] | LimitReached | None:
-        if not self.link.is_up:
+    def _on_begun(self, answer: Begun, rows: Sequence[AskedRow], host: str) -> Ticket | LimitReached | None:
+        if not self.link.is_up or self.link.host != host:
             return None  # this host has left meanwhile, and what it had there with it
-        if answer.admitted == 1 and len(answer.buckets) == len(rows):
-            return tuple(
-                bucket
-                for row, bucket in zip(rows, answer.buckets, strict=True)
-                if row.allowance.limit.window is Window.MINUTE
-            )
-        row = rows[answer.row].allowance if answer.row < len(rows) else None
-        if answer.admitted == 0 and row is not None and row.most and _is_possible(answer, row.limit):
-            seconds = answer.milliseconds / 1000
-            resets = self.local.clock() + seconds if row.limit.window.is_calendar else None
-            return LimitReached(row.holder, row.limit, row.most, seconds, resets)
+        totals = [(row, row.total) for row in rows if row.total is not None]
+        if answer.admitted >= 0 and len(answer.sums) == len(totals):
+            for (_, total), sums in zip(totals, answer.sums, strict=True):
+                total.learn(sums)
+            if answer.admitted and len(answer.buckets) == len(rows):
+                for row, total in totals:
+                    self.totals.held[total] += row.held
+                pairs = zip(rows, answer.buckets, strict=True)
+                buckets = tuple([bucket for row, bucket in pairs if row.kind in ("minute", "reserved")])
+                return Ticket(buckets, tuple([total for _, total in totals]))
+            asked = rows[answer.row] if answer.row < len(rows) else None
+            if not answer.admitted and asked is not None and asked.most and is_possible(answer, asked):
+                return self._reached(asked, answer.milliseconds / 1000)
         self.link.fault(GIVEN_UP if answer.admitted < 0 else UNREADABLE)
         return None
 
-    def _period(self, row: Allowance) -> Period | None:
-        """Return the period of the moment, if a row has periods."""
-        if not row.limit.window.is_calendar:
-            return None
-        return period_of(row.limit.window, self.local.clock(), row.zone)
+    def _reached(self, asked: AskedRow, seconds: float) -> LimitReached:
+        row, resets = asked.row, None
+        assert row is not None, "it limits something"
+        if asked.total is not None:
+            seconds = max(asked.total.period.ends - self.local.clock(), _SOON)
+            resets = end_of(asked.total.period)
+        return LimitReached(row.holder, row.limit, asked.most, seconds, resets)
 
-    def _key(self, holder: str, name: str) -> str:
-        return f"{self.link.prefix}{holder}:{name}"
+    # What ends
 
-    def _keys(self, holder: str, limit: Limit, period: Period | None) -> tuple[str, str]:
-        """Return the two keys of a limit; most need but one."""
-        if limit.window is Window.NONE:
-            name = "under-way"
-        elif period is None:
-            name = f"{limit.unit.value}s"
-            return self._key(holder, f"{name}:order"), self._key(holder, f"{name}:amounts")
+    def _minutes(self, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> list[RowChange]:
+        """Return what the end of a request adds to its rows of a minute."""
+        changes = []
+        for place, row in enumerate(permit.plan.minutes):
+            keys, amount, held = (
+                row_keys(self.link.prefix, row.allowance, None),
+                row.amount_of(taken),
+                row.amount_of(permit.held),
+            )
+            if not row.is_request:
+                changes.append(RowChange(keys, "minute", amount, held if row.is_reserved else 0))
+            elif ticket is not None and amount != held:  # it counts when it begins, or not at all
+                changes.append(RowChange(keys, "minute", amount - held, 0, ticket.buckets[place]))
+        return [change for change in changes if change.amount or change.held]
+
+    def _tell(self, changes: list[RowChange]) -> Deferred[Warnings]:
+        link = self.link
+        self._number += 1
+        keys = [link.hosts_key, self._totals_key, self._number_key(link.host)]
+        keys += [key for change in changes for key in change.keys]
+        arguments = [argument for change in changes for argument in change.arguments()]
+        told = self._number, changes
+        asked = link.run(END, keys, link.host, self._number, *arguments)
+        return asked.addCallbacks(self._on_ended, self._on_lost, (told, link.host), {}, (told, link.host))
+
+    def _on_ended(
+        self,
+        sums: tuple[Sums, ...] | None,
+        told: tuple[int, list[RowChange]],
+        host: str,
+    ) -> Warnings:
+        _, changes = told
+        totals = [(change, change.total) for change in changes if change.total is not None]
+        if sums is None or len(sums) != len(totals):
+            self._unsure.setdefault(host, []).append(told)
+            self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
+            return ()
+        warnings = Warnings()
+        for (change, total), found in zip(totals, sums, strict=True):
+            total.learn(found)
+            if change.is_kept:
+                self.totals.forget(total, change.amount)
+            if change.row is not None and found.warned > found.warned_before:
+                row = change.row
+                warnings += warnings_of(row.allowance, row.shares, found.warned_before, found.warned)
+        return warnings
+
+    def _on_lost(self, failure: Failure, told: tuple[int, list[RowChange]], host: str) -> Warnings:
+        """See when Redis is back whether it has counted that."""
+        failure.trap(RedisError)
+        self._unsure.setdefault(host, []).append(told)
+        return ()
+
+    def _remember(self, changes: Sequence[RowChange]) -> None:
+        for change in changes:
+            if change.total is None:
+                self._away[change.keys] += max(0, change.amount)
+            elif change.amount:
+                self.totals.remember(change.total, change.amount)
+
+    # What Redis is told when it is back
+
+    def _register(self, key: str, count: int) -> None:
+        """Say how many are under way here, under an id that is new to Redis."""
+        for host in self._ids:
+            self.link.tell("HDEL", key, host)
+        if count:
+            self.link.tell("HSET", key, self.link.host, count)
+            self.link.tell("PEXPIRE", key, FLIGHT_MS)
+
+    def _return(self) -> None:
+        """Say what this host holds, and learn which of the last ends were counted."""
+        link, ids = self.link, self._ids[-100:]
+        totals = list({*self._registered, *self.totals.held})
+        keys = [link.hosts_key, self._totals_key, *map(self._number_key, ids)]
+        keys += [row_keys(self.link.prefix, total.row, total.period)[0] for total in totals]
+        arguments = list[Argument]([link.host, len(ids), *ids])
+        for total in totals:
+            arguments += [max(0, self.totals.held[total]), end_in_ms(total.period), describe(total)]
+        asked = link.run(RETURN, keys, *arguments)
+        _ = asked.addCallbacks(self._on_returned, _trap, (ids,))
+
+    def _on_returned(self, numbers: list[int], ids: list[str]) -> None:
+        if len(numbers) != len(ids):
+            self.link.fault(UNREADABLE)
+            return
+        for host, last in zip(ids, numbers, strict=True):
+            for number, changes in self._unsure.pop(host, []):
+                self._resolve(changes, is_counted=number <= last)
+        self._unsure.clear()
+        del self._ids[:]
+        self.totals.held = +self.totals.held
+        self._registered = set()
+        if self._has_recalled:
+            self._push()
+            return
+        self._has_recalled = True
+        kept = self.totals.file.state([], self.local.clock())
+        if isinstance(kept, Deferred):
+            _ = kept.addCallback(self._on_kept)
         else:
-            name = f"{limit.unit.value}s:{period.name}"
-        return self._key(holder, name), self._key(holder, name)
+            self._push()
 
+    def _on_kept(self, rows: list[RowState]) -> None:
+        self.totals.recall(rows)
+        if self.link.is_up:
+            self._push()
 
-def _is_possible(answer: Begun, limit: Limit) -> bool:
-    """Whether a limit can make anybody wait for so long."""
-    return answer.milliseconds <= (MAX_PERIOD_MS if limit.window.is_calendar else MAX_WAIT_MS)
+    def _resolve(self, changes: Sequence[RowChange], *, is_counted: bool) -> None:
+        """Know whether the end of a request was counted whose answer was lost."""
+        for change in changes:
+            total = change.total
+            if total is None or not change.amount:
+                continue
+            if not is_counted and change.is_kept:
+                self.totals.used_away[total] = self.totals.used_away.get(total, 0) + change.amount
+            elif not is_counted:
+                self.totals.remember(total, change.amount)
+            elif change.is_kept:
+                self.totals.forget(total, change.amount)
 
+    def _push(self) -> None:
+        """Add what was used while Redis was away."""
+        used, self.totals.used_away = self.totals.used_away, {}
+        changes = list[RowChange]()
+        for total, amount in used.items():
+            if amount:
+                keys = row_keys(self.link.prefix, total.row, total.period)
+                changes.append(RowChange(keys, "total", amount, 0, "", total, None, is_kept=True))
+        if changes:
+            _ = self._tell(changes)
 
-def _width_of(row: Allowance) -> int:
-    """Return the width of the buckets of a window, in milliseconds."""
-    fine = row.limit.unit is Unit.REQUEST and row.most <= FINE_LIMIT
-    return FINE_MS if fine else COARSE_MS
+    def _minutes_held(self) -> Iterator[tuple[Keys, int]]:
+        """Yield what requests of this host hold in rows of a minute."""
+        for tally in self.local.tallies:
+            for row, held in tally.minutes_held():
+                yield row_keys(self.link.prefix, row, None), held
+
+    def _number_key(self, host: str) -> str:
+        return f"{self.link.prefix}last-end:{host}"
 
 
 def _trap(failure: Failure) -> None:

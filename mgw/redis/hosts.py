@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mgw.clients.calendar_window import TotalStore
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.fleet import RedisSettings
 from mgw.config.settings import Config
@@ -14,6 +15,8 @@ from mgw.ops import prometheus
 from mgw.ops.exposition import Table, ValueTable
 from mgw.redis.cooldowns import OnCooldown, RedisCooldowns
 from mgw.redis.counts import RedisTallies
+from mgw.redis.host_totals import HostTotals
+from mgw.redis.limit_rows import Ticket
 from mgw.redis.link import RedisLink
 
 
@@ -27,7 +30,7 @@ class Fleet:
 
     reactor: Any  # of half a dozen interfaces
     link: RedisLink
-    counts: SharedCounts[tuple[str, ...]]
+    counts: SharedCounts[Ticket]
     """The counts of clients and of sessions."""
     cooldowns: RedisCooldowns
     settings: RedisSettings | None = None
@@ -69,17 +72,19 @@ class Fleet:
 
 
 def open_fleet(
-    config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown, local: LocalCounts
+    config: Config, reactor: Any, random: Callable[[], float], on_cooldown: OnCooldown, store: TotalStore
 ) -> Fleet:
     """Join the fleet of a configuration, if it has one, and stay connected to its Redis.
 
     :param random: returns a number from 0 to 1.
     :param on_cooldown: told of what other hosts find out about accounts.
-    :param local: counts what is used on this host.
+    :param store: keeps what is used on this host while Redis is away.
     :raises ValueError: TLS cannot be spoken with a host of this name.
     """
     link = RedisLink(reactor, random)
-    tallies = RedisTallies(link, local)
+    totals = HostTotals(link, store)
+    local = LocalCounts(reactor.seconds, totals)
+    tallies = RedisTallies(link, local, totals)
     cooldowns = RedisCooldowns(link, reactor.seconds, on_cooldown)
     fleet = Fleet(reactor, link, SharedCounts(tallies, local), cooldowns)
     link.on_up += [tallies.came_up, cooldowns.came_up]

@@ -26,6 +26,8 @@ MAX_WAIT_MS: Final = 121_000
 """Until a limit of a minute admits again: a window, and another where Redis' clock was set back."""
 MAX_PERIOD_MS: Final = 32 * 24 * 3600 * 1000
 """Until one of the longest period does."""
+MAX_NUMBER: Final = 2**53
+"""The largest number that Lua's numbers tell from its neighbours."""
 MAX_REST_MS: Final = 366 * 24 * 3600 * 1000
 
 _LINES: Final = frozenset(b"+-:_#,(")
@@ -128,6 +130,18 @@ class ReplyGuard:
         self._bytes = self._elements = 0
 
 
+class Sums(Struct, frozen=True, array_like=True):
+    """What Redis knows of a total."""
+
+    used: int
+    held: int
+    resets: int
+    warned_before: int = 0
+    """The largest share that was warned of before this request."""
+    warned: int = 0
+    """The largest that is reached now, of which this request warns."""
+
+
 class Begun(Struct, frozen=True):
     """What became of a request that begins."""
 
@@ -139,6 +153,22 @@ class Begun(Struct, frozen=True):
     """The milliseconds until the row admits again."""
     buckets: tuple[str, ...] = ()
     """The bucket in which each row has counted it; empty: in none."""
+    sums: tuple[Sums, ...] = ()
+    """Those of its totals."""
+
+
+class TotalRow(Struct, frozen=True):
+    """A total of a period that is not over."""
+
+    holder: str
+    name: str
+    refuses: bool
+    period: str
+    ends: int
+    """Unix milliseconds."""
+    most: int
+    used: int
+    held: int
 
 
 class Beat(Struct, frozen=True):
@@ -180,14 +210,51 @@ def read_beat(reply: Any) -> Beat:
 
 def read_begun(reply: Any) -> Begun:
     """Return the answer of the script that counts what begins."""
-    _must(isinstance(reply, list) and len(reply) == 4)
-    admitted, row, milliseconds, buckets = reply
+    _must(isinstance(reply, list) and len(reply) == 5)
+    admitted, row, milliseconds, buckets, sums = reply
     _must(type(admitted) is int and type(row) is int and type(milliseconds) is int)
     _must(admitted in (-1, 0, 1) and row >= 0 and isinstance(buckets, list))
     _must(all(isinstance(bucket, bytes) and _BUCKET.fullmatch(bucket) for bucket in buckets))
     if admitted == 0:
-        _must(0 < milliseconds <= MAX_PERIOD_MS)
-    return Begun(admitted, row, milliseconds, tuple([bucket.decode("ascii") for bucket in buckets]))
+        _must(0 < milliseconds <= MAX_NUMBER)
+    names = tuple([bucket.decode("ascii") for bucket in buckets])
+    return Begun(admitted, row, milliseconds, names, _sums(sums, 3))
+
+
+def read_ended(reply: Any) -> tuple[Sums, ...] | None:
+    """Return the answer of the script that counts what ends; ``None``: the id is gone."""
+    if reply == []:
+        return None
+    _must(isinstance(reply, list) and len(reply) == 2 and reply[0] == 1)
+    return _sums(reply[1], 5)
+
+
+def read_executed(reply: Any) -> list[int]:
+    """Return the number of the last end that Redis has counted for each of some ids."""
+    _must(isinstance(reply, list) and all(type(number) is int and number >= 0 for number in reply))
+    return list(reply)
+
+
+def read_state(reply: Any) -> list[TotalRow]:
+    """Return the totals of periods that are not over."""
+    _must(isinstance(reply, list))
+    rows = []
+    for entry in reply:
+        _must(isinstance(entry, list) and len(entry) == 4 and isinstance(entry[0], bytes))
+        _must(all(type(number) is int for number in entry[1:]))
+        parts = entry[0].decode("utf-8", "replace").split("\n")
+        _must(len(parts) == 5 and parts[2] in ("0", "1") and parts[4].isdigit() and len(parts[4]) <= 16)
+        holder, name, refuses, period, ends = parts
+        rows.append(TotalRow(holder, name, refuses == "1", period, int(ends), *entry[1:]))
+    return rows
+
+
+def _sums(reply: Any, size: int) -> tuple[Sums, ...]:
+    _must(isinstance(reply, list))
+    for sums in reply:
+        _must(isinstance(sums, list) and len(sums) == size)
+        _must(all(type(number) is int and abs(number) <= MAX_NUMBER for number in sums))
+    return tuple([Sums(*sums) for sums in reply])
 
 
 def read_cooldowns(reply: Any) -> list[tuple[bytes, int]]:

@@ -7,11 +7,14 @@ that was given up, late, comes from an id that is gone, and counts for nothing e
 
 A window of a minute is a list of buckets and a hash of what is in each, with the sum under ``t``.  A bucket
 is named by the millisecond in which it ends, and counts until 60 s after that: up to its width too long, and
-never too short.  A period of the calendar is a number, which is there for a day after its end: a request that
-ends late belongs to it.
+never too short.  What requests hold in it stands in another hash, by hosts.
 
-What begins and what ends is counted by rows, which are those of :mod:`mgw.clients.limits`: two keys for each,
-of which most need but the first, and a few arguments.
+A total of a period is a hash: ``u`` what is used, ``h:HOST`` what the requests of a host hold, ``n`` how
+often it was reset, ``w`` the share that was warned of, ``m`` what the row allows, ``d`` what it is.  It is
+there for 40 days after its period.  Sums are 64-bit integers, compared below 2^53, where Lua's numbers are
+exact.  What a host held that is not alive counts as used, and is remembered as ``f:HOST``: should that host
+return under another id, it is taken back, which raises ``n``.  Hosts send the highest ``n`` and ``u`` that
+they have seen, so that a Redis that has lost its memory goes on from there.
 
 Sources: the command reference of Redis, "Scripting with Lua".
 """
@@ -22,7 +25,15 @@ from collections.abc import Callable
 from hashlib import sha1
 from typing import Any, Final, Generic, TypeVar
 
-from mgw.redis.replies import read_beat, read_begun, read_cooldowns, read_count
+from mgw.redis.replies import (
+    read_beat,
+    read_begun,
+    read_cooldowns,
+    read_count,
+    read_ended,
+    read_executed,
+    read_state,
+)
 
 T = TypeVar("T")
 
@@ -61,14 +72,14 @@ local function expire(list, hash, now)
     end
   end
 end
-local function wait(list, hash, limit, now)
+local function wait(list, hash, limit, held, now)
   expire(list, hash, now)
-  local excess = tonumber(redis.call('HGET', hash, 't') or 0) - limit
+  local excess = tonumber(redis.call('HGET', hash, 't') or 0) + held - limit
   if excess < 0 then return 0 end
   local first = 0
   while true do
     local ends = redis.call('LRANGE', list, first, first + 99)
-    if #ends == 0 then return 0 end
+    if #ends == 0 then return 1000 end
     for _, e in ipairs(ends) do
       excess = excess - tonumber(redis.call('HGET', hash, e) or 0)
       if excess < 0 then return tonumber(e) + 60000 - now end
@@ -92,9 +103,60 @@ local function add(list, hash, width, amount, now)
   redis.call('PEXPIRE', hash, 61000)
   return e
 end
-local function add_to_period(sum, ends, amount, now)
-  redis.call('INCRBY', sum, amount)
-  redis.call('PEXPIRE', sum, string.format('%.0f', math.max(0, ends - now) + 86400000))
+local function fields_of(key)
+  local flat, found = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do found[flat[i]] = flat[i + 1] end
+  return found
+end
+local function share_of(shares, amount)
+  local reached = 0
+  for share, least in string.gmatch(shares, '(%d+):(%d+)') do
+    if amount >= tonumber(least) then reached = math.max(reached, tonumber(share)) end
+  end
+  return reached
+end
+local function find_total(hosts, key, resets, used, now)
+  local found = fields_of(key)
+  local total = {u = tonumber(found.u or 0), n = tonumber(found.n or 0), w = tonumber(found.w or 0), h = 0}
+  if resets > total.n or (resets == total.n and used > total.u) then
+    total.u, total.n = used, resets
+    redis.call('HSET', key, 'u', string.format('%.0f', used), 'n', resets)
+  end
+  for name, amount in pairs(found) do
+    if string.sub(name, 1, 2) == 'h:' then
+      local host = string.sub(name, 3)
+      if is_alive(hosts, host, now) then
+        total.h = total.h + tonumber(amount)
+      else
+        redis.call('HDEL', key, name)
+        if tonumber(amount) > 0 then
+          total.u = redis.call('HINCRBY', key, 'u', amount)
+          redis.call('HSET', key, 'f:' .. host, amount)
+        end
+      end
+    end
+  end
+  return total
+end
+local function keep_total(index, key, ends, about, now)
+  if redis.call('HSETNX', key, 'd', about) == 1 then
+    redis.call('ZADD', index, string.format('%.0f', ends), key)
+  end
+  if ends < 9007199254740992 then
+    redis.call('PEXPIRE', key, string.format('%.0f', math.max(0, ends - now) + 3456000000))
+  end
+end
+local function minute_held(hosts, list, hash, now)
+  local key, total = hash .. ':held', 0
+  for host, amount in pairs(fields_of(key)) do
+    if is_alive(hosts, host, now) then
+      total = total + tonumber(amount)
+    else
+      redis.call('HDEL', key, host)
+      if tonumber(amount) > 0 then add(list, hash, 100, amount, now) end
+    end
+  end
+  return total
 end
 local function under_way(hosts, hash, now)
   local total = 0
@@ -123,59 +185,146 @@ return {1, redis.call('ZCARD', KEYS[1])}
 
 _BEGIN: Final = """
 local now = now_ms()
-if not is_alive(KEYS[1], ARGV[1], now) then return {-1, 0, 0, {}} end
-local function ms_until_room(i, a)
-  local most, size = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 3])
+if not is_alive(KEYS[1], ARGV[1], now) then return {-1, 0, 0, {}, {}} end
+local rows, totals = (#KEYS - 2) / 2, {}
+local function ms_until_room(row, i, a)
+  local kind, most, size = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 3])
+  if kind == 'total' then
+    local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), now)
+    totals[row] = total
+    if most == 0 or total.u + total.h < most then return 0 end
+    return math.max(1, size - now)
+  end
   if most == 0 then return 0 end
-  if ARGV[a] == 'none' then return under_way(KEYS[1], KEYS[i], now) >= most and 1000 or 0 end
-  if ARGV[a] == 'minute' then return wait(KEYS[i], KEYS[i + 1], most, now) end
-  if tonumber(redis.call('GET', KEYS[i]) or 0) < most then return 0 end
-  return math.max(1, size - now)
+  if kind == 'none' then return under_way(KEYS[1], KEYS[i], now) >= most and 1000 or 0 end
+  local held = kind == 'reserved' and minute_held(KEYS[1], KEYS[i], KEYS[i + 1], now) or 0
+  return wait(KEYS[i], KEYS[i + 1], most, held, now)
 end
 local found, longest = 0, 0
-for row = 0, (#KEYS - 1) / 2 - 1 do
-  local i, a = 2 + 2 * row, 2 + 4 * row
-  local ms = ms_until_room(i, a)
+for row = 0, rows - 1 do
+  local ms = ms_until_room(row, 3 + 2 * row, 2 + 7 * row)
   if ms > longest then found, longest = row, ms end
 end
-if longest > 0 then return {0, found, longest, {}} end
-local buckets = {}
-for row = 0, (#KEYS - 1) / 2 - 1 do
-  local i, a = 2 + 2 * row, 2 + 4 * row
-  local held, size = tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+local buckets, sums = {}, {}
+for row = 0, rows - 1 do
+  local i, a = 3 + 2 * row, 2 + 7 * row
+  local kind, held, size = ARGV[a], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   buckets[row + 1] = ''
-  if ARGV[a] == 'none' then
+  if longest > 0 then
+    held = 0
+  elseif kind == 'none' then
     redis.call('HINCRBY', KEYS[i], ARGV[1], held)
     redis.call('PEXPIRE', KEYS[i], 60000)
-  elseif held > 0 and ARGV[a] == 'minute' then
+  elseif kind == 'reserved' then
+    redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], held)
+    redis.call('PEXPIRE', KEYS[i + 1] .. ':held', 60000)
+  elseif kind == 'minute' and held > 0 then
     buckets[row + 1] = add(KEYS[i], KEYS[i + 1], size, held, now)
-  elseif held > 0 then
-    add_to_period(KEYS[i], size, held, now)
+  elseif kind == 'total' then
+    if held > 0 then redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], ARGV[a + 2]) end
+  end
+  if totals[row] then
+    keep_total(KEYS[2], KEYS[i], size, ARGV[a + 6], now)
+    redis.call('HSET', KEYS[i], 'm', ARGV[a + 1])
+    local total = totals[row]
+    sums[#sums + 1] = {total.u, total.h + held, total.n}
   end
 end
-return {1, 0, 0, buckets}
+if longest > 0 then return {0, found, longest, {}, sums} end
+return {1, 0, 0, buckets, sums}
 """
 
 _END: Final = """
 local now = now_ms()
-for row = 0, (#KEYS - 1) / 2 - 1 do
-  local i, a = 2 + 2 * row, 2 + 4 * row
-  local bucket, change, size = ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-  if ARGV[a] == 'none' then
-    if is_alive(KEYS[1], ARGV[1], now) and redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then
-      redis.call('HDEL', KEYS[i], ARGV[1])
+if not is_alive(KEYS[1], ARGV[1], now) then return {} end
+redis.call('SET', KEYS[3], ARGV[2], 'PX', 3456000000)
+local sums = {}
+for row = 0, (#KEYS - 3) / 2 - 1 do
+  local i, a = 4 + 2 * row, 3 + 9 * row
+  local kind, bucket, change, held = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+  local size = tonumber(ARGV[a + 4])
+  if kind == 'none' then
+    if redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then redis.call('HDEL', KEYS[i], ARGV[1]) end
+  elseif kind == 'total' then
+    local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), now)
+    if held > 0 then
+      local left = redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], '-' .. ARGV[a + 3])
+      if left <= 0 then redis.call('HDEL', KEYS[i], 'h:' .. ARGV[1]) end
+      total.h = total.h - held - math.min(left, 0)
     end
-  elseif ARGV[a] ~= 'minute' then
-    add_to_period(KEYS[i], size, change, now)
-  elseif change > 0 then
-    add(KEYS[i], KEYS[i + 1], size, change, now)
-  elseif bucket ~= '' and redis.call('HEXISTS', KEYS[i + 1], bucket) == 1 then
-    redis.call('HINCRBY', KEYS[i + 1], 't', change)
-    local left = redis.call('HINCRBY', KEYS[i + 1], bucket, change)
-    if left <= 0 then redis.call('HDEL', KEYS[i + 1], bucket) end
+    total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a + 2])
+    keep_total(KEYS[2], KEYS[i], size, ARGV[a + 8], now)
+    local reached = share_of(ARGV[a + 7], total.u)
+    if reached > total.w then redis.call('HSET', KEYS[i], 'w', reached) end
+    sums[#sums + 1] = {total.u, total.h, total.n, total.w, math.max(reached, total.w)}
+  else
+    if held > 0 then redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], -held) end
+    if change > 0 then
+      add(KEYS[i], KEYS[i + 1], size, change, now)
+    elseif change < 0 and bucket ~= '' and redis.call('HEXISTS', KEYS[i + 1], bucket) == 1 then
+      redis.call('HINCRBY', KEYS[i + 1], 't', change)
+      local left = redis.call('HINCRBY', KEYS[i + 1], bucket, change)
+      if left <= 0 then redis.call('HDEL', KEYS[i + 1], bucket) end
+    end
   end
 end
-return 1
+return {1, sums}
+"""
+
+_RETURN: Final = """
+local now = now_ms()
+local known, executed = tonumber(ARGV[2]), {}
+for i = 1, known do
+  redis.call('ZREM', KEYS[1], ARGV[2 + i])
+  executed[i] = tonumber(redis.call('GET', KEYS[2 + i]) or 0)
+end
+for total = 0, #KEYS - 3 - known do
+  local key, a = KEYS[3 + known + total], 3 + known + 3 * total
+  for i = 1, known do
+    local host = ARGV[2 + i]
+    redis.call('HDEL', key, 'h:' .. host)
+    local counted = redis.call('HGET', key, 'f:' .. host)
+    if counted then
+      redis.call('HDEL', key, 'f:' .. host)
+      redis.call('HINCRBY', key, 'u', '-' .. counted)
+      redis.call('HINCRBY', key, 'n', 1)
+    end
+  end
+  if tonumber(ARGV[a]) > 0 then redis.call('HSET', key, 'h:' .. ARGV[1], ARGV[a]) end
+  keep_total(KEYS[2], key, tonumber(ARGV[a + 1]), ARGV[a + 2], now)
+end
+return executed
+"""
+
+_STATE: Final = """
+local now, found = now_ms(), {}
+local after = '(' .. string.format('%.0f', now)
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], after, '+inf', 'LIMIT', 0, 10000)) do
+  local total = find_total(KEYS[1], key, 0, 0, now)
+  local more = redis.call('HMGET', key, 'd', 'm')
+  if more[1] then found[#found + 1] = {more[1], tonumber(more[2] or 0), total.u, total.h} end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now - 3456000000))
+return found
+"""
+
+_RESET: Final = """
+local now, changed = now_ms(), 0
+for i = 3, #KEYS do
+  local a = 4 + 2 * (i - 3)
+  keep_total(KEYS[2], KEYS[i], tonumber(ARGV[a]), ARGV[a + 1], now)
+end
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. string.format('%.0f', now), '+inf')) do
+  local about = redis.call('HGET', key, 'd')
+  local holder, name = string.match(about or '', '^([^\\n]*)\\n([^\\n]*)\\n')
+  if holder == ARGV[1] and (ARGV[2] == '' or name == ARGV[2]) then
+    find_total(KEYS[1], key, 0, 0, now)
+    redis.call('HSET', key, 'u', ARGV[3], 'w', 0)
+    redis.call('HINCRBY', key, 'n', 1)
+    changed = changed + 1
+  end
+end
+return changed
 """
 
 _COOL_DOWN: Final = """
@@ -214,15 +363,28 @@ HEARTBEAT: Final = Script(_HEARTBEAT, read_beat)
 """Say that a host is alive.  Keys: hosts, and hashes to keep.  Arguments: id, ``new`` or empty, the id that
 it had before, milliseconds.  Answers whether it still was, and how many there are."""
 BEGIN: Final = Script(_BEGIN, read_begun)
-"""Count what begins.  Keys: hosts, and two for each row.  Arguments: id, and for each row its window, its
-limit (0: none), what is held, and the width of a bucket or the end of the period.  Answers 1 and for each row
-the bucket of a minute's window in which something is held, or 0, the row that stands against it, counted from
-0, and for how many milliseconds, or -1: the id is gone."""
-END: Final = Script(_END, read_count)
-"""Count the end of it.  Keys: as before.  Arguments: id, and for each row its window, the bucket to take
-from, what is to be added, and the width of a bucket or the end of the period."""
+"""Count what begins.  Keys: hosts, totals, and two for each row.  Arguments: id, and for each row its kind,
+its limit (0: none), what is held, the width of a bucket or the end of the period, how often the total was
+reset and what was used of it at most as far as the host knows, and what the total is.  Answers 1 and for each
+row the bucket of a minute's window in which something is held, or 0, the row that stands against it, counted
+from 0, and for how many milliseconds, or -1: the id is gone; behind that, the sums of the totals."""
+END: Final = Script(_END, read_ended)
+"""Count the end of it.  Keys: hosts, totals, the number of the last end, and two for each row.  Arguments:
+id, the number of this end, and for each row its kind, the bucket to take from, what is to be added, what was
+held, the width of a bucket or the end of the period, resets and use as above, the shares to warn of, and what
+the total is.  Answers the sums of the totals, each with the share that was warned of before and now; nothing:
+the id is gone."""
+RETURN: Final = Script(_RETURN, read_executed)
+"""Say what a host holds that had other ids before.  Keys: hosts, totals, the numbers of the last ends of each
+of these ids, and totals.  Arguments: id, how many ids, these, and for each total what is held, the end of the
+period, and what the total is.  Answers the numbers."""
+STATE: Final = Script(_STATE, read_state)
+"""Return all totals of periods that are not over.  Keys: hosts, totals."""
+RESET: Final = Script(_RESET, read_count)
+"""Set what is used.  Keys: hosts, totals, and totals that may be new.  Arguments: holder, name of the row or
+empty, the amount, and for each of these totals the end of its period and what it is.  Answers how many."""
 COOL_DOWN: Final = Script(_COOL_DOWN, read_count)
 """Begin a cooldown.  Keys: cooldowns, the channel.  Arguments: the account, milliseconds, what to publish."""
 COOLDOWNS: Final = Script(_COOLDOWNS, read_cooldowns)
 """Return what is in cooldown, each with its milliseconds.  Keys: cooldowns."""
-SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, COOL_DOWN, COOLDOWNS)
+SCRIPTS: Final[tuple[Script[Any], ...]] = (HEARTBEAT, BEGIN, END, RETURN, STATE, RESET, COOL_DOWN, COOLDOWNS)

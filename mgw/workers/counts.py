@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Warnings
+from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Warnings, share_of_limits
 from mgw.clients.local_counts import LocalPermit
 from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
@@ -169,6 +169,10 @@ class SupervisorTallies:
     keeps_refusals: bool = True
     _number: int = 0
     _is_tried: bool = False
+
+    def share(self, limits: Limits) -> Limits:
+        """Return what this worker may use alone."""
+        return share_of_limits(limits, self.parts)
 
     def begin(self, limits: Limits, held: Taken) -> Deferred[int | LimitReached | None] | None:
         """Ask whether something may begin."""

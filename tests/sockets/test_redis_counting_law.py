@@ -11,25 +11,30 @@ import pytest
 from hypothesis import example, given
 from twisted.internet.defer import Deferred, succeed
 
-from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.calendar_window import NoStore
+from mgw.clients.limits import LimitReached, Limits, Permit, RowState, Taken, Unit, Warnings
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
+from mgw.redis.host_totals import HostTotals
+from mgw.redis.limit_rows import Ticket
 from mgw.redis.link import RedisLink
 from mgw.redis.scripts import COARSE_MS, FINE_MS, HEARTBEAT, Script
-from tests.support.counting import HOLDER
+from tests.support.counting import answer_of, decision_of
 from tests.support.counting_law import (
     A_NEW_PROCESS,
     DAY,
     LATE_END,
+    LOST_HOLDS,
+    RUNS,
     RUNS_WITH_RESTARTS,
+    SHARED_ROW,
     YOUNG_LIMIT,
     Now,
     Step,
     check,
 )
 from tests.support.counting_model import Model
-from tests.support.deferreds import result_of
 from tests.support.laws import examples
 from tests.support.redis_clock import BEGUN, ClockedRedis
 from tests.support.redis_server import RedisServer, needs_redis
@@ -67,23 +72,31 @@ class Hosts:
 
     def restart(self) -> None:
         self.redis.call("DEL", "mgw:hosts")  # those before are gone
-        self.hosts = []
+        self.hosts = list[SharedCounts[Ticket]]()
         for _ in range(2):
-            local = LocalCounts(self.now.seconds)
-            link = Link(self.redis, self.now, token_hex(8))
-            self.hosts.append(SharedCounts(RedisTallies(cast(RedisLink, link), local), local))
+            link = cast(RedisLink, Link(self.redis, self.now, token_hex(8)))
+            totals = HostTotals(link, NoStore())
+            local = LocalCounts(self.now.seconds, totals)
+            self.hosts.append(SharedCounts(RedisTallies(link, local, totals), local))
 
-    def use(self, rows: Limits) -> None:
+    def use(self, client: str, rows: Limits) -> None:
         for counts in self.hosts:
-            counts.use(HOLDER, rows)
+            counts.use(client, rows)
 
-    def begin(self, by: int, rows: Limits) -> Permit | LimitReached:
-        found = self.hosts[by].begin(rows, ONE_REQUEST)
-        assert isinstance(found, Deferred)
-        return result_of(found)
+    def begin(self, by: int, rows: Limits, held: Taken) -> Permit | LimitReached:
+        return decision_of(self.hosts[by].begin(rows, held))
 
-    def end(self, by: int, permit: Permit, taken: Taken) -> None:
-        self.hosts[by].end(permit, taken)
+    def end(self, by: int, permit: Permit, taken: Taken) -> Warnings:
+        return answer_of(self.hosts[by].end(permit, taken))
+
+    def add(self, by: int, rows: Limits, taken: Taken) -> None:
+        self.hosts[by].add(rows, taken)
+
+    def reset(self, holder: str, amount: int) -> None:
+        answer_of(self.hosts[0].reset(holder, None, amount))
+
+    def state(self) -> list[RowState]:
+        return answer_of(self.hosts[1].state())
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +115,16 @@ def width(unit: Unit) -> int:
 @example(steps=YOUNG_LIMIT)
 @example(steps=LATE_END)
 @example(steps=A_NEW_PROCESS)
+@example(steps=LOST_HOLDS)
+@example(steps=SHARED_ROW)
 @given(steps=RUNS_WITH_RESTARTS)
 def test_counts_of_hosts_agree_with_the_model(redis: ClockedRedis, steps: list[Step]) -> None:
+    now = Now()
+    check(Hosts(redis, now), Model(width, keeps_minutes=True), now, steps)
+
+
+@examples(50)
+@given(steps=RUNS)
+def test_estimates_that_hosts_hold_agree_with_the_model(redis: ClockedRedis, steps: list[Step]) -> None:
     now = Now()
     check(Hosts(redis, now), Model(width, keeps_minutes=True), now, steps)

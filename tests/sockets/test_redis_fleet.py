@@ -15,8 +15,8 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
+from mgw.clients.calendar_window import NoStore
 from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, limits_of
-from mgw.clients.local_counts import LocalCounts
 from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
 from mgw.redis.hosts import Fleet, open_fleet
 from tests.support.certificates import authority, issue
@@ -53,8 +53,7 @@ class Hosts:
         self.slots: dict[int, list[Permit]] = {number: [] for number in range(3)}
         config = server.config(SESSIONS)
         self.fleets = [
-            open_fleet(config, reactor, random, self._hears(number), LocalCounts(reactor.seconds))
-            for number in range(3)
+            open_fleet(config, reactor, random, self._hears(number), NoStore()) for number in range(3)
         ]
 
     def _hears(self, number: int) -> Callable[[str, str, str | None, float], None]:
@@ -209,8 +208,8 @@ def test_an_account_that_rests_rests_for_all(server: RedisServer) -> None:
             (2, "/store", "work", "claude", 30.0),
         ]
         late: list[tuple[str, str, str | None, float]] = []
-        local = LocalCounts(running_reactor().seconds)
-        fleet = open_fleet(server.config(), running_reactor(), random, lambda *rest: late.append(rest), local)
+        store = NoStore()
+        fleet = open_fleet(server.config(), running_reactor(), random, lambda *rest: late.append(rest), store)
         await until(lambda: bool(late))
         await fleet.stop()
         ((*rest, seconds),) = late
@@ -324,8 +323,8 @@ def test_tls_checks_whose_certificate_it_is(
 
         async def work() -> None:
             config = server.config(url=f"rediss://default:{PASSWORD}@{host}:{port}/1")
-            local = LocalCounts(running_reactor().seconds)
-            fleet = open_fleet(config, running_reactor(), random, lambda *_: None, local)
+            store = NoStore()
+            fleet = open_fleet(config, running_reactor(), random, lambda *_: None, store)
             await until(lambda: bool(heard))
             await fleet.stop()
 

@@ -5,49 +5,68 @@ The scripts run in a real Redis, whose clock is a key here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pytest
 
-from mgw.redis.scripts import BEGIN, COARSE_MS, COOL_DOWN, COOLDOWNS, END, FINE_MS, HEARTBEAT, HOST_MS
+from mgw.redis.scripts import (
+    BEGIN,
+    COARSE_MS,
+    COOL_DOWN,
+    COOLDOWNS,
+    END,
+    FINE_MS,
+    HEARTBEAT,
+    HOST_MS,
+    RESET,
+    RETURN,
+    STATE,
+)
 from tests.support.redis_clock import BEGUN, ClockedRedis, Reply
 from tests.support.redis_server import RedisServer, needs_redis
 
 pytestmark = needs_redis
 
-KEYS: Final = (
-    *("hosts", "under-way", "under-way"),
-    *("requests:order", "requests:amounts", "tokens:order", "tokens:amounts"),
-)
+MINUTES: Final = ("requests:order", "requests:amounts", "tokens:order", "tokens:amounts")
 WINDOW: Final = 60_000
 
 
 class Redis(ClockedRedis):
     """Runs the scripts for one holder with three limits."""
 
+    ends: int = 0
+
     def beat(self, now: int, host: str = "a", new: str = "new", *more: str) -> Reply:
         return self.run(HEARTBEAT, now, ("hosts", *more), host, new, "", HOST_MS)
 
     def begin(self, now: int, *, most: int = 0, requests: int = 0, tokens: int = 0, host: str = "a") -> Reply:
-        keys, rows = list(KEYS[:3]), list[str | int](["none", "max_in_flight", most, 1, 0])
+        keys, rows = ["under-way", "under-way"], list[str | int](["none", most, 1, 0, 0, 0, ""])
         if requests:
-            keys += KEYS[3:5]
-            rows += ["minute", "requests_per_minute", requests, 1, FINE_MS]
+            keys += MINUTES[:2]
+            rows += ["minute", requests, 1, FINE_MS, 0, 0, ""]
         if tokens:
-            keys += KEYS[5:7]
-            rows += ["minute", "tokens_per_minute", tokens, 0, COARSE_MS]
-        return self.run(BEGIN, now, keys, host, *rows)
+            keys += MINUTES[2:]
+            rows += ["minute", tokens, 0, COARSE_MS, 0, 0, ""]
+        admitted, row, milliseconds, buckets, _ = self.run(
+            BEGIN, now, ("hosts", "totals", *keys), host, *rows
+        )
+        return [admitted, buckets[-1] if admitted == 1 else row, milliseconds]
 
     def end(self, now: int, *, bucket: str = "", tokens: int = 0, host: str = "a") -> Reply:
-        keys, rows = list(KEYS[:3]), list[str | int](["none", "", -1, 0])
+        keys, rows = ["under-way", "under-way"], list[str | int](["none", "", -1, 0, 0, 0, 0, "", ""])
         if bucket:
-            keys += KEYS[3:5]
-            rows += ["minute", bucket, -1, FINE_MS]
+            keys += MINUTES[:2]
+            rows += ["minute", bucket, -1, 0, FINE_MS, 0, 0, "", ""]
         if tokens:
-            keys += KEYS[5:7]
-            rows += ["minute", "", tokens, COARSE_MS]
-        return self.run(END, now, keys, host, *rows)
+            keys += MINUTES[2:]
+            rows += ["minute", "", tokens, 0, COARSE_MS, 0, 0, "", ""]
+        return self.tell(now, keys, host, *rows)
+
+    def tell(self, now: int, keys: Sequence[str], host: str, *rows: str | int) -> Reply:
+        """Tell of an end; each has another number."""
+        self.ends += 1
+        return self.run(END, now, ("hosts", "totals", f"last-end:{host}", *keys), host, self.ends, *rows)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +125,7 @@ def test_no_more_is_under_way_than_the_limit_and_a_dead_host_has_nothing(redis: 
     redis.beat(0, "a")
     redis.beat(1, "b")
     assert [redis.begin(2, most=2, host=host)[0] for host in ("a", "b", "a")] == [1, 1, 0]
-    assert redis.begin(2, most=2) == [0, b"max_in_flight", 1000]
+    assert redis.begin(2, most=2) == [0, 0, 1000]
     redis.beat(HOST_MS - 1, "b", "")
     assert redis.begin(HOST_MS - 1, most=2, host="b")[0] == 0, "the other one is alive for a millisecond"
     assert redis.begin(HOST_MS, most=2, host="b")[0] == 1
@@ -127,9 +146,9 @@ def test_a_request_counts_for_a_minute_from_the_end_of_its_bucket(redis: Redis, 
     redis.beat(0)
     admitted, bucket, _ = redis.begin(at, requests=1)
     assert (admitted, int(bucket)) == (1, BEGUN + FINE_MS)
-    assert redis.begin(at, requests=1) == [0, b"requests_per_minute", WINDOW + FINE_MS - at]
+    assert redis.begin(at, requests=1) == [0, 1, WINDOW + FINE_MS - at]
     redis.beat(WINDOW)
-    assert redis.begin(WINDOW + FINE_MS - 1, requests=1) == [0, b"requests_per_minute", 1]
+    assert redis.begin(WINDOW + FINE_MS - 1, requests=1) == [0, 1, 1]
     assert redis.begin(WINDOW + FINE_MS, requests=1)[0] == 1
 
 
@@ -137,17 +156,17 @@ def test_windows_are_there_longer_than_what_is_in_them_counts(redis: Redis) -> N
     redis.beat(0)
     redis.begin(0, requests=5, tokens=100)
     redis.end(0, tokens=7)
-    lives = [redis.life(key) for key in KEYS[3:]]
+    lives = [redis.life(key) for key in MINUTES]
     assert all(WINDOW + COARSE_MS < life <= WINDOW + 1000 for life in lives), lives
 
 
 def test_each_addition_prolongs_a_window(redis: Redis) -> None:
     redis.beat(0)
     redis.begin(0, requests=5)
-    for key in KEYS[3:5]:
+    for key in MINUTES[:2]:
         redis.call("PEXPIRE", key, 5000)
     redis.begin(1, requests=5)
-    assert all(redis.life(key) > WINDOW for key in KEYS[3:5])
+    assert all(redis.life(key) > WINDOW for key in MINUTES[:2])
 
 
 def test_tokens_count_for_a_minute_and_say_when_there_is_room(redis: Redis) -> None:
@@ -156,8 +175,8 @@ def test_tokens_count_for_a_minute_and_say_when_there_is_room(redis: Redis) -> N
     redis.end(3000, tokens=40)
     redis.beat(4000)
     assert redis.begin(4000, tokens=101)[0] == 1
-    assert redis.begin(4000, tokens=100) == [0, b"tokens_per_minute", WINDOW + COARSE_MS - 4000]
-    assert redis.begin(4000, tokens=40) == [0, b"tokens_per_minute", WINDOW + COARSE_MS - 1000]
+    assert redis.begin(4000, tokens=100) == [0, 1, WINDOW + COARSE_MS - 4000]
+    assert redis.begin(4000, tokens=40) == [0, 1, WINDOW + COARSE_MS - 1000]
     redis.beat(WINDOW)
     assert redis.begin(WINDOW + COARSE_MS, tokens=100)[0] == 1
 
@@ -187,41 +206,162 @@ def test_a_clock_that_is_set_back_forgets_a_window(redis: Redis) -> None:
     assert redis.begin(0, requests=1)[0] == 1, "it would count for more than a minute"
 
 
-SPENT: Final = "nanodollars:2023-11"
+SPENT: Final = "alice:usd_per_month:2023-11"
+ABOUT: Final = "alice\nusd_per_month\n1\n2023-11\n9000"
+DAY: Final = 86_400_000
+SHARES: Final = "500000000:5,1000000000:10"
 
 
-def spend(redis: Redis, now: int, amount: int, ends: int) -> Reply:
-    row = ("calendar", "", amount, BEGUN + ends)
-    return redis.run(END, now, ("hosts", SPENT, SPENT), "a", *row)
+def ask(redis: Redis, now: int, host: str = "a", **row: int) -> Reply:
+    """Ask for money, and return whether there is some, for how many milliseconds not, and the sums."""
+    values = {"most": 10, "held": 0, "ends": 9000, "resets": 0, "used": 0} | row
+    known = values["resets"], values["used"], ABOUT
+    arguments = "total", values["most"], values["held"], BEGUN + values["ends"], *known
+    admitted, _, milliseconds, _, (sums,) = redis.run(
+        BEGIN, now, ("hosts", "totals", SPENT, SPENT), host, *arguments
+    )
+    return [admitted, milliseconds, sums]
 
 
-def ask_for_money(redis: Redis, now: int, most: int, ends: int) -> Reply:
-    row = ("calendar", "nanodollars_per_month", most, 0, BEGUN + ends)
-    return redis.run(BEGIN, now, ("hosts", SPENT, SPENT), "a", *row)
+def spend(redis: Redis, now: int, used: int, held: int = 0, ends: int = 9000, host: str = "a") -> Reply:
+    row = "total", "", used, held, BEGUN + ends, 0, 0, SHARES, ABOUT
+    answer = redis.tell(now, (SPENT, SPENT), host, *row)
+    return answer[1][0] if answer else None
 
 
 def test_a_period_has_room_until_its_sum_is_reached_and_says_when_it_ends(redis: Redis) -> None:
     redis.beat(0)
-    most = 2**52
-    assert ask_for_money(redis, 1000, most, 9000)[0] == 1
-    spend(redis, 2000, most - 1, 9000)
-    assert ask_for_money(redis, 3000, most, 9000)[0] == 1
-    spend(redis, 4000, 1, 9000)
-    assert ask_for_money(redis, 4000, most, 9000) == [0, b"nanodollars_per_month", 5000]
+    most = 2**53
+    assert ask(redis, 1000, most=most)[0] == 1
+    spend(redis, 2000, most - 1)
+    assert ask(redis, 3000, most=most) == [1, 0, [most - 1, 0, 0]]
+    spend(redis, 4000, 1)
+    assert ask(redis, 4000, most=most) == [0, 5000, [most, 0, 0]]
+
+
+def test_what_is_held_takes_room_until_it_is_replaced(redis: Redis) -> None:
+    redis.beat(0)
+    assert ask(redis, 0, held=9) == [1, 0, [0, 9, 0]]
+    assert ask(redis, 0, held=9) == [1, 0, [0, 18, 0]]
+    assert ask(redis, 0, held=9)[0] == 0
+    assert spend(redis, 0, 2, 9)[:2] == [2, 9]
+    assert spend(redis, 0, 2, 9)[:2] == [4, 0]
+    assert spend(redis, 0, 0, 9)[:2] == [4, 0], "what Redis has lost is not given back"
+
+
+def test_what_a_host_held_that_is_gone_counts_in_full_after_twelve_seconds(redis: Redis) -> None:
+    redis.beat(0, "a")
+    redis.beat(HOST_MS - 1, "b")
+    ask(redis, 0, held=4)
+    assert ask(redis, HOST_MS - 1, "b")[2] == [0, 4, 0]
+    assert ask(redis, HOST_MS, "b")[2] == [4, 0, 0]
+    assert ask(redis, HOST_MS, "b")[2] == [4, 0, 0]
+
+
+def come_back(redis: Redis, now: int, before: str, host: str, held: int) -> Reply:
+    redis.run(HEARTBEAT, now, ("hosts",), host, "new", before, HOST_MS)
+    keys = ("hosts", "totals", f"last-end:{before}", SPENT)
+    return redis.run(RETURN, now, keys, host, 1, before, held, BEGUN + 9000, ABOUT)
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_host_that_returns_takes_back_what_it_holds(redis: Redis, is_noticed: bool) -> None:
+    redis.beat(0, "a")
+    ask(redis, 0, held=4)
+    spend(redis, 0, 1)
+    redis.beat(HOST_MS, "b")
+    if is_noticed:
+        assert ask(redis, HOST_MS, "b")[2] == [5, 0, 0]
+    assert come_back(redis, HOST_MS + 1, "a", "c", 3) == [redis.ends]
+    assert ask(redis, HOST_MS + 2, "b")[2] == [1, 3, int(is_noticed)]
+    assert spend(redis, HOST_MS + 3, 2, 3, host="c")[:2] == [3, 0]
+
+
+def test_an_end_that_comes_late_under_an_id_that_is_gone_counts_nothing(redis: Redis) -> None:
+    redis.beat(0, "a")
+    spend(redis, 0, 1)
+    last = redis.ends
+    assert come_back(redis, 1, "a", "b", 0) == [last]
+    assert spend(redis, 1, 5, host="a") is None
+    assert ask(redis, 2, "b")[2] == [1, 0, 0]
+
+
+def test_a_redis_without_memory_goes_on_from_what_hosts_have_seen(redis: Redis) -> None:
+    redis.beat(0)
+    assert ask(redis, 0, used=7)[2] == [7, 0, 0]
+    assert ask(redis, 0, used=5)[2] == [7, 0, 0], "another host has seen less"
+    assert spend(redis, 0, 2)[0] == 9
+    assert ask(redis, 0, resets=1, used=3)[2] == [3, 0, 1], "somebody has set it, which more hosts know"
+    assert ask(redis, 0, used=9)[2] == [3, 0, 1]
+
+
+def test_what_is_used_can_be_set_and_what_is_held_stays(redis: Redis) -> None:
+    redis.beat(0)
+    ask(redis, 0, held=2)
+    spend(redis, 0, 9)
+    for name, changed in (("usd_total", 0), ("usd_per_month", 1), ("", 1)):
+        assert redis.run(RESET, 0, ("hosts", "totals"), "alice", name, 3) == changed
+    assert redis.run(RESET, 0, ("hosts", "totals"), "ali", "", 0) == 0
+    assert ask(redis, 0, used=9)[2] == [3, 2, 2]
+    assert redis.run(RESET, 9001, ("hosts", "totals"), "alice", "", 0) == 0, "the period is over"
+
+
+def test_a_total_that_is_not_there_can_be_set(redis: Redis) -> None:
+    redis.beat(0)
+    arguments = "alice", "usd_per_month", 3, BEGUN + 9000, ABOUT
+    assert redis.run(RESET, 0, ("hosts", "totals", SPENT), *arguments) == 1
+    assert ask(redis, 0)[2] == [3, 0, 1]
+
+
+def test_all_totals_of_periods_that_are_not_over_are_listed(redis: Redis) -> None:
+    redis.beat(0)
+    ask(redis, 0, held=2)
+    spend(redis, 0, 3)
+    assert redis.run(STATE, 8999, ("hosts", "totals")) == [[ABOUT.encode(), 10, 3, 2]]
+    assert redis.run(STATE, 9000, ("hosts", "totals")) == []
+
+
+def test_a_share_is_warned_of_once(redis: Redis) -> None:
+    redis.beat(0)
+    found = [spend(redis, 0, amount)[3:] for amount in (4, 1, 1, 4, 9)]
+    half, whole = 500_000_000, 1_000_000_000
+    assert found == [[0, 0], [0, half], [half, half], [half, whole], [whole, whole]]
 
 
 def test_a_host_with_a_slow_clock_asks_again_at_once_and_not_never(redis: Redis) -> None:
     redis.beat(0)
-    spend(redis, 0, 5, 1000)
-    assert ask_for_money(redis, 1500, 5, 1000) == [0, b"nanodollars_per_month", 1]
+    spend(redis, 0, 10, ends=1000)
+    assert ask(redis, 1500, ends=1000)[:2] == [0, 1]
 
 
-def test_a_period_is_kept_for_a_day_after_its_end(redis: Redis) -> None:
-    day = 86_400_000
-    spend(redis, 0, 5, 30 * day)
-    assert 31 * day - 5000 < redis.life(SPENT) <= 31 * day
-    spend(redis, 0, 5, -1000)
-    assert day - 5000 < redis.life(SPENT) <= day, "a request that ends late belongs to it"
+def test_a_period_is_kept_for_forty_days_after_its_end(redis: Redis) -> None:
+    redis.beat(0)
+    spend(redis, 0, 5, ends=30 * DAY)
+    assert 70 * DAY - 5000 < redis.life(SPENT) <= 70 * DAY
+    spend(redis, 0, 5, ends=-1000)
+    assert 40 * DAY - 5000 < redis.life(SPENT) <= 40 * DAY, "a request that ends late belongs to it"
+
+
+def test_what_never_begins_anew_is_kept(redis: Redis) -> None:
+    redis.beat(0)
+    spend(redis, 0, 5, ends=2**53 - BEGUN)
+    assert redis.life(SPENT) == -1
+    assert ask(redis, 0, ends=2**53 - BEGUN)[0] == 1
+
+
+def test_estimates_of_a_minute_take_room_until_they_are_replaced_or_their_host_is_gone(redis: Redis) -> None:
+    redis.beat(0, "a")
+    redis.beat(HOST_MS - 1, "b")
+
+    def reserve(now: int, host: str) -> Reply:
+        row = "reserved", 5, 5, COARSE_MS, 0, 0, ""
+        return redis.run(BEGIN, now, ("hosts", "totals", *MINUTES[2:]), host, *row)[:3]
+
+    assert reserve(0, "a")[0] == 1
+    assert reserve(0, "a") == [0, 0, 1000]
+    redis.tell(0, MINUTES[2:], "a", "minute", "", 1, 5, COARSE_MS, 0, 0, "", "")
+    assert reserve(1, "a")[0] == 1
+    assert reserve(HOST_MS, "b") == [0, 0, WINDOW + COARSE_MS - HOST_MS % COARSE_MS], "it counts in full"
 
 
 def test_a_rest_is_kept_as_long_as_it_lasts(redis: Redis) -> None:

@@ -104,7 +104,10 @@ class Model:
     def add(self, client: int, now: int, taken: Taken) -> None:
         """Count a request that has begun and ended elsewhere."""
         self.begin(client, Taken(), now)
+        warned = {place: sums.warned for place, sums in self.totals.items()}
         self.end(len(self.under_way) - 1, now, taken)
+        for place, share in warned.items():  # nobody has heard of it
+            self.totals[place].warned = share
 
     def uses_all_rows_of(self, holder: str) -> bool:
         """Whether all rows of a holder that were ever used are in use."""
@@ -146,9 +149,7 @@ class Model:
         amount = AMOUNTS[row.limit.unit](held)
         if row.limit.window.is_calendar:
             sums = self._sums(row, now)
-            if row.limit.unit is Unit.REQUEST:
-                sums.used += sign * amount
-            elif row.is_reserved:
+            if row.limit.unit is Unit.REQUEST or row.is_reserved:
                 sums.held += sign * amount
         elif row.limit.unit is Unit.REQUEST and sign > 0:
             self.minutes.setdefault(row.key, []).append((now, amount))
@@ -157,12 +158,9 @@ class Model:
 
     def _settle(self, row: Allowance, request: _Request, now: int, taken: Taken) -> None:
         amount = AMOUNTS[row.limit.unit](taken)
-        if row.limit.unit is Unit.REQUEST:
-            if not amount and row.limit.window is Window.MINUTE:
+        if row.limit.unit is Unit.REQUEST and row.limit.window is Window.MINUTE:
+            if not amount:
                 self.minutes[row.key].remove((request.began, 1))
-            elif not amount:
-                sums = self._sums(row, request.began)
-                sums.used = max(0, sums.used - 1)
             return
         self._hold(row, request.held, request.began, -1)
         if row.limit.window is Window.MINUTE:

@@ -10,7 +10,7 @@ from hiredis import Reader
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.testing import StringTransport
 
-from mgw.redis.scripts import BEGIN, COOLDOWNS, HEARTBEAT, SCRIPTS
+from mgw.redis.scripts import BEGIN, COOLDOWNS, END, HEARTBEAT, RETURN, SCRIPTS
 
 Command = list[bytes]
 OK: Final = b"+OK\r\n"
@@ -38,9 +38,29 @@ def usual(command: Command) -> bytes:
             if digest == HEARTBEAT.digest.encode():
                 return b"*2\r\n:1\r\n:3\r\n"
             if digest == BEGIN.digest.encode():
-                return b"*3\r\n:1\r\n$0\r\n\r\n:0\r\n"
+                return _begun(command)
+            if digest == END.digest.encode():
+                return b"*2\r\n:1\r\n" + _sums(command, 2, 9, b"*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n")
+            if digest == RETURN.digest.encode():
+                ids = int(command[3 + int(command[2]) + 1])
+                return b"*%d\r\n" % ids + ids * b":0\r\n"
             return b"*0\r\n" if digest == COOLDOWNS.digest.encode() else ONE
     return ONE
+
+
+def _begun(command: Command) -> bytes:
+    """Return that a request was admitted."""
+    rows = (int(command[2]) - 2) // 2
+    buckets = b"*%d\r\n" % rows + rows * b"$0\r\n\r\n"
+    sums = _sums(command, 1, 7, b"*3\r\n:0\r\n:0\r\n:0\r\n")
+    return b"*5\r\n:1\r\n:0\r\n:0\r\n" + buckets + sums
+
+
+def _sums(command: Command, first: int, size: int, sums: bytes) -> bytes:
+    """Return sums for each total in a command with so many arguments for each row."""
+    arguments = command[3 + int(command[2]) :]
+    totals = arguments[first::size].count(b"total")
+    return b"*%d\r\n" % totals + totals * sums
 
 
 def commands_in(reader: Reader, data: bytes) -> Iterator[Command]:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.clients.local_counts import LocalCounts
+from mgw.clients.calendar_window import NoStore
 from mgw.config.fleet import RedisSettings
 from mgw.credentials.signed_again import Again, SignedAgain
 from mgw.ops.exposition import Table
@@ -143,8 +143,7 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
 
 def fleet_tables() -> Iterator[Table]:
     """Yield what a gateway tells of its fleet, of which no Redis is reached."""
-    local = LocalCounts(lambda: 0.0)
-    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None, local)
+    fleet = open_fleet(config(THREE_FAMILIES), Clock(), lambda: 0.5, lambda *_: None, NoStore())
     fleet.settings = RedisSettings()
     yield from fleet.tables()
 

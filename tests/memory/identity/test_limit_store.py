@@ -108,9 +108,17 @@ def add(store: LimitStore, row: Allowance, period: Period, amount: int) -> None:
     store.settle([Change(store.find(row, period), amount, 0)])
 
 
+_COUNTED = """
+SELECT holder, period, used + (SELECT coalesce(sum(held), 0) FROM holds
+  WHERE holds.holder = totals.holder AND holds.name = totals.name AND holds.period = totals.period)
+FROM totals ORDER BY 1, 2
+"""
+
+
 def in_file(path: str) -> list[tuple[str, str, int]]:
+    """Return what is used and held in the file."""
     with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("SELECT holder, period, used FROM totals ORDER BY 1, 2").fetchall()
+        return connection.execute(_COUNTED).fetchall()
 
 
 def test_nothing_is_opened_before_somebody_has_such_a_limit(path: str, clock: Clock) -> None:

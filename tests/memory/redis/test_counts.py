@@ -8,15 +8,15 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.limits import ONE_REQUEST, Allowance, LimitReached, Limits, Permit, Taken
+from mgw.clients.calendar_window import NoStore
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
+from mgw.redis.host_totals import HostTotals
 from mgw.redis.link import RedisLink
-from mgw.redis.protocol import RedisError
 from mgw.redis.replies import MAX_PERIOD_MS, MAX_WAIT_MS, Begun
-from tests.support.counting import HOLDER, answer_of, limits, reached
-from tests.support.counting_law import BUDGET
+from tests.support.counting import HOLDER, limits, reached
 
 
 @dataclass
@@ -42,8 +42,9 @@ class Link:
 class Host:
     def __init__(self) -> None:
         self.link, self.now = Link(), 0.0
-        self.local = LocalCounts(lambda: self.now)
-        self.tallies = RedisTallies(cast(RedisLink, self.link), self.local)
+        totals = HostTotals(cast(RedisLink, self.link), NoStore())
+        self.local = LocalCounts(lambda: self.now, totals)
+        self.tallies = RedisTallies(cast(RedisLink, self.link), self.local, totals)
         self.counts = SharedCounts(self.tallies, self.local)
         self.found: list[Permit | LimitReached] = []
 
@@ -67,46 +68,6 @@ def test_what_was_admitted_by_a_redis_that_was_left_meanwhile_is_decided_alone(n
     assert host.found[1] == reached(name, 3, 1.0)
     assert host.counts.refusals() == {(HOLDER, name): 1}
     assert host.local.in_flight(HOLDER) == 1
-
-
-def test_money_that_redis_may_not_have_heard_of_is_told_again() -> None:
-    host = Host()
-    host.begin((Allowance(BUDGET, 100, HOLDER),))
-    host.link.asked[0].callback(Begun(1, 0, 0, ("", "")))
-    (permit,) = host.found
-    assert isinstance(permit, Permit)
-    host.counts.end(permit, Taken(tokens=7, nanodollars=9))
-    told = host.link.said[-1]
-    host.link.is_up = False
-    host.link.asked[-1].errback(RedisError("it did not answer"))
-    host.link.is_up = True
-    host.tallies.came_up()
-    assert host.link.said[-1] == (*told[:1], *told[5:]), "the same, without what is in flight"
-    host.tallies.came_up()
-    assert len(host.link.said) == 3
-
-
-def test_a_period_that_is_over_is_not_remembered_until_redis_is_back() -> None:
-    host, rows = Host(), (Allowance(BUDGET, 100, HOLDER),)
-    host.link.is_up = False
-    for day in range(3):
-        host.now = day * 86_400.0
-        permit = answer_of(host.counts.begin(rows, ONE_REQUEST))
-        assert isinstance(permit, Permit)
-        host.counts.end(permit, Taken(nanodollars=9))
-    host.link.is_up = True
-    host.tallies.came_up()
-    assert host.link.said == [("a", "day", "", 9, 3 * 86_400_000)]
-
-
-@pytest.mark.parametrize("is_up", [True, False])
-def test_what_a_worker_has_admitted_alone_is_told_to_redis(is_up: bool) -> None:
-    host = Host()
-    host.link.is_up = is_up
-    host.counts.add((Allowance(BUDGET, 100, HOLDER), *limits(requests_per_minute=9)), Taken(nanodollars=9))
-    host.link.is_up = True
-    host.tallies.came_up()
-    assert host.link.said == [("a", "day", "", 9, 86_400_000)], "and nothing of what is in flight"
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, LogLevel, capturedLogs
 
+from mgw.clients.calendar_window import NoStore
 from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, limits_of
-from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.realtime.sessions import SESSIONS as SESSIONS_HOLDER
 from mgw.redis import link as redis_link
 from mgw.redis.hosts import Fleet, open_fleet
+from mgw.redis.limit_rows import Ticket
 from mgw.redis.link import ANSWER_SECONDS, HEARTBEAT_SECONDS, MAX_RETRY_SECONDS
 from mgw.redis.scripts import BEGIN, END, HEARTBEAT
 from tests.support.configs import config
@@ -43,7 +44,7 @@ class Host:
     reactor: MemoryReactorClock = field(default_factory=MemoryReactorClock)
     limits: Limits = THREE_HUNDRED
     fleet: Fleet = field(init=False)
-    counts: SharedCounts[tuple[str, ...]] = field(init=False)
+    counts: SharedCounts[Ticket] = field(init=False)
     slots: list[Permit] = field(default_factory=list)
     found: list[Permit | LimitReached] = field(default_factory=list)
     heard: list[Any] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Host:
                 self.reactor,
                 lambda: 1.0,
                 lambda *rest: self.heard.append(rest),
-                LocalCounts(self.reactor.seconds),
+                NoStore(),
             )
         self.counts = self.fleet.counts
         self.counts.use(HOLDER, self.limits)
@@ -169,7 +170,7 @@ def test_tokens_that_count_in_no_window_any_more_are_not_told(seconds: float, to
     host.release(tokens=7)
     host.return_after(seconds)
     ends = host.redis.sent(b"EVALSHA", END.digest.encode())
-    assert [sent[-2] for sent in ends] == told
+    assert [sent[-7] for sent in ends] == told
 
 
 def hostile(position: int, data: bytes) -> FakeRedis:

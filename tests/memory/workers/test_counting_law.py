@@ -25,6 +25,7 @@ from tests.support.counting_law import (
     Step,
     check,
 )
+from tests.support.counting_model import Model
 from tests.support.laws import examples
 from tests.support.limit_stores import MortalStore
 
@@ -34,9 +35,6 @@ DECODER: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessag
 def sent(message: ChannelMessage) -> ChannelMessage:
     """Return what arrives at the other end of a channel."""
     return DECODER.decode(msgspec.msgpack.encode(message))
-
-
-from tests.support.counting_model import Model
 
 
 class Channel:

@@ -14,16 +14,21 @@ from mgw.redis.replies import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     MAX_HOSTS,
-    MAX_PERIOD_MS,
+    MAX_NUMBER,
     MAX_REPLY_BYTES,
     MAX_REST_MS,
     Beat,
     Begun,
     ReplyGuard,
+    Sums,
+    TotalRow,
     UnreadableReplyError,
     read_beat,
     read_begun,
     read_cooldowns,
+    read_ended,
+    read_executed,
+    read_state,
 )
 
 SCALARS = st.one_of(
@@ -150,7 +155,7 @@ LIMITS: Final[dict[str, tuple[Callable[[int], bool], int]]] = {
     ),
     "arrays within arrays": (lambda levels: not refuses([b"*1\r\n" * levels + b"_\r\n"]), MAX_DEPTH),
     "hosts": (lambda hosts: reads(read_beat, [1, hosts]), MAX_HOSTS),
-    "how long a limit stands": (lambda wait: reads(read_begun, [0, 1, wait, []]), MAX_PERIOD_MS),
+    "how long a limit stands": (lambda wait: reads(read_begun, [0, 1, wait, [], []]), MAX_NUMBER),
     "how long an account rests": (lambda rest: reads(read_cooldowns, [b"a", b"%d" % rest]), MAX_REST_MS),
 }
 
@@ -162,9 +167,9 @@ def test_exactly_so_much_is_taken_and_one_more_is_not(name: str) -> None:
 
 
 def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
-    assert read_begun([1, 0, 0, [b"1700000000000", b""]]) == Begun(1, 0, 0, ("1700000000000", ""))
-    assert read_begun([0, 2, 1000, []]) == Begun(0, 2, 1000)
-    assert read_begun([-1, 0, 0, []]) == Begun(-1, 0, 0)
+    assert read_begun([1, 0, 0, [b"1700000000000", b""], []]) == Begun(1, 0, 0, ("1700000000000", ""))
+    assert read_begun([0, 2, 1000, [], [[9, 2, 1]]]) == Begun(0, 2, 1000, (), (Sums(9, 2, 1),))
+    assert read_begun([-1, 0, 0, [], []]) == Begun(-1, 0, 0)
     assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
     assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
     assert read_cooldowns([b"a", b"12", b"b", b"0"]) == [(b"a", 12), (b"b", 0)]
@@ -181,16 +186,17 @@ def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
             set(),
             [],
             [1],
-            [1, 0, 0],
-            [1, 0, 0, [], 0],
-            [True, 0, 0, []],
-            [2, 0, 0, []],
-            [-2, 0, 0, []],
+            [1, 0, 0, []],
+            [1, 0, 0, [], [], 0],
+            [True, 0, 0, [], []],
+            [2, 0, 0, [], []],
+            [-2, 0, 0, [], []],
         ),
-        *([1, None, 0, []], [1, b"0", 0, []], [1, -1, 0, []], [1, 0, None, []], [1, 0, 1.5, []]),
-        *([b"1", 0, 0, []], [1, 0, 0, b""], [1, 0, 0, [1]], [1, 0, 0, [b"x"]], [1, 0, 0, [b"\xff"]]),
-        *([0, 1, 0, []], [0, 1, -1, []], [0, 1, MAX_PERIOD_MS + 1, []]),
-        *([[1], 0, 0, []], [1, [0], 0, []], [1, 0, 0, [b"1" * 21]]),
+        *([1, None, 0, [], []], [1, b"0", 0, [], []], [1, -1, 0, [], []], [1, 0, None, [], []]),
+        *([1, 0, 1.5, [], []], [b"1", 0, 0, [], []], [1, 0, 0, b"", []], [1, 0, 0, [1], []]),
+        *([1, 0, 0, [b"x"], []], [1, 0, 0, [b"\xff"], []], [1, 0, 0, [b"1" * 21], []]),
+        *([0, 1, 0, [], []], [0, 1, -1, [], []], [0, 1, MAX_NUMBER + 1, [], []], [[1], 0, 0, [], []]),
+        *([1, 0, 0, [], b""], [1, 0, 0, [], [1]], [1, 0, 0, [], [[1, 2]]], [1, 0, 0, [], [[1, 2, b"3"]]]),
     ],
     ids=repr,
 )
@@ -217,3 +223,44 @@ def test_any_other_shape_of_a_heartbeat_is_unreadable(reply: object) -> None:
 def test_any_other_shape_of_rests_is_unreadable(reply: object) -> None:
     with pytest.raises(UnreadableReplyError):
         read_cooldowns(reply)
+
+
+@pytest.mark.parametrize(
+    "reply", [None, 1, [1], [0, []], [1, [[1, 2, 3]]], [1, [[1, 2, 3, 4, 2**53 + 1]]], [1, [], 2]], ids=repr
+)
+def test_any_other_shape_of_an_end_is_unreadable(reply: object) -> None:
+    with pytest.raises(UnreadableReplyError):
+        read_ended(reply)
+
+
+def test_an_end_that_a_host_without_an_id_has_told_counts_nothing() -> None:
+    assert read_ended([]) is None
+    assert read_ended([1, [[5, 4, 3, 2, 1]]]) == (Sums(5, 4, 3, 2, 1),)
+
+
+ABOUT = b"group:research/alice\nusd_total\n1\ntotal\n9007199254740992"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(None, [1], [[ABOUT, 1, 2]], [[ABOUT, 1, 2, b"3"]], [[b"alice\nusd_total\n1\ntotal", 1, 2, 3]]),
+        *(
+            [[ABOUT + b"0", 1, 2, 3]],
+            [[ABOUT.replace(b"\n1\n", b"\n2\n"), 1, 2, 3]],
+            [[ABOUT[:-1] + b"x", 1, 2, 3]],
+        ),
+    ],
+    ids=repr,
+)
+def test_any_other_shape_of_totals_is_unreadable(reply: object) -> None:
+    with pytest.raises(UnreadableReplyError):
+        read_state(reply)
+
+
+def test_a_total_says_what_it_is() -> None:
+    row = TotalRow("group:research/alice", "usd_total", True, "total", 2**53, 9, 5, 2)
+    assert read_state([[ABOUT, 9, 5, 2]]) == [row]
+    assert read_executed([3, 0]) == [3, 0]
+    with pytest.raises(UnreadableReplyError):
+        read_executed([b"3"])

@@ -1,0 +1,135 @@
+"""The rows of limits as Redis counts them: their keys, and what its scripts get for each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mgw.clients.calendar_window import Total, end_of
+from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState
+from mgw.clients.period import Period
+from mgw.clients.tally import MinuteRow, PeriodRow
+from mgw.redis.host_totals import HostTotal
+from mgw.redis.protocol import Argument
+from mgw.redis.replies import MAX_NUMBER, MAX_WAIT_MS, Begun, Sums, TotalRow
+from mgw.redis.scripts import COARSE_MS, FINE_LIMIT, FINE_MS
+
+NEVER: Final = MAX_NUMBER
+"""The end of a period that has none, in Unix milliseconds."""
+Keys = tuple[str, str]
+
+
+class Ticket(Struct, frozen=True, eq=False):
+    """What Redis has counted for a request."""
+
+    buckets: tuple[str, ...]
+    """Those of the windows in which it is counted, by the places of the rows of a minute."""
+    totals: tuple[HostTotal, ...]
+    """Those of the periods to which it belongs, by the places of the rows of the calendar."""
+
+
+class AskedRow(Struct, frozen=True):
+    """A row of a question."""
+
+    keys: Keys
+    kind: str
+    most: int
+    """0: it refuses nothing."""
+    held: int
+    size: int
+    """The width of a bucket, or the end of a period."""
+    row: Allowance | None = None
+    total: HostTotal | None = None
+
+    def arguments(self) -> list[Argument]:
+        """Return what the script gets for it."""
+        known = Sums(0, 0, 0) if self.total is None else self.total.known
+        about = "" if self.total is None else describe(self.total)
+        return [self.kind, self.most, self.held, self.size, known.resets, known.used, about]
+
+
+class RowChange(Struct, frozen=True):
+    """What is to be added to one row at the end of a request."""
+
+    keys: Keys
+    kind: str
+    amount: int
+    held: int = 0
+    """What it no longer holds."""
+    bucket: str = ""
+    """Where it was counted before; empty: nowhere."""
+    total: HostTotal | None = None
+    row: PeriodRow | None = None
+    """The row that may warn."""
+    size: int = COARSE_MS
+    """The width of a bucket."""
+    is_kept: bool = False
+    """Whether it stands in this host's own store until Redis has it."""
+
+    def arguments(self) -> list[Argument]:
+        """Return what the script gets for it."""
+        total = self.total
+        if total is None:
+            return [self.kind, self.bucket, self.amount, self.held, self.size, 0, 0, "", ""]
+        sums, shares = total.known, "" if self.row is None else render_shares(self.row)
+        ends = [end_in_ms(total.period), sums.resets, sums.used]
+        return [self.kind, "", self.amount, self.held, *ends, shares, describe(total)]
+
+
+def flight_keys(prefix: str, holder: str) -> Keys:
+    """Return the keys of what a holder has in flight."""
+    key = f"{prefix}{holder}:under-way"
+    return key, key
+
+
+def row_keys(prefix: str, row: Allowance, period: Period | None) -> Keys:
+    """Return the two keys of a row; most need but one."""
+    limit, kind = row.limit, "" if row.refuses else ":warn"
+    if period is None:
+        name = f"{prefix}{row.holder}:{limit.unit.value}s{kind}"
+        return f"{name}:order", f"{name}:amounts"
+    name = f"{prefix}{row.holder}:{limit.name}{kind}:{period.name}"
+    return name, name
+
+
+def place_of(total: Total) -> tuple[str, str, bool, str]:
+    """Return what identifies a total."""
+    row = total.row
+    return row.holder, row.limit.name, row.refuses, total.period.name
+
+
+def state_in_redis(row: TotalRow, known: RowState | None) -> RowState:
+    """Return the state of a row as Redis has it."""
+    limit, ends = LIMITS_BY_NAME[row.name], None if row.ends >= NEVER else row.ends / 1000
+    if known is not None:
+        return replace(known, used=row.used, reserved=row.held)
+    return RowState(row.holder, limit, row.period, row.used, row.held, row.most or None, ends, row.refuses)
+
+
+def is_possible(answer: Begun, asked: AskedRow) -> bool:
+    """Whether a row can make anybody wait for so long."""
+    return asked.total is not None or answer.milliseconds <= MAX_WAIT_MS
+
+
+def width_of(row: MinuteRow) -> int:
+    """Return the width of the buckets of a window, in milliseconds."""
+    return FINE_MS if row.is_request and row.most <= FINE_LIMIT else COARSE_MS
+
+
+def end_in_ms(period: Period) -> int:
+    """Return when a period ends, in Unix milliseconds."""
+    ends = end_of(period)
+    return NEVER if ends is None else round(ends * 1000)
+
+
+def describe(total: Total) -> str:
+    """Return what Redis says a total is."""
+    row, period = total.row, total.period
+    return "\n".join([row.holder, row.limit.name, str(int(row.refuses)), period.name, str(end_in_ms(period))])
+
+
+def render_shares(row: PeriodRow) -> str:
+    """Return the shares of a row as a script reads them."""
+    return ",".join([f"{share}:{least}" for share, least in row.shares])

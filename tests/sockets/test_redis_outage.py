@@ -1,0 +1,273 @@
+"""What hosts count in rows of periods while Redis is away; afterwards nothing counts twice or never."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from mgw.clients.limits import NOTHING, LimitReached, Limits, Permit, Taken
+from mgw.clients.local_counts import LocalCounts
+from mgw.identity.shared_counts import SharedCounts
+from mgw.redis.counts import RedisTallies
+from mgw.redis.host_totals import HostTotals
+from mgw.redis.limit_rows import Ticket
+from mgw.redis.link import RedisLink
+from mgw.redis.protocol import RedisError
+from mgw.redis.scripts import BEGIN, END, HEARTBEAT, HOST_MS, Script
+from tests.support.counting import answer_of, decision_of
+from tests.support.counting_law import Now, row_of
+from tests.support.limit_stores import MortalStore
+from tests.support.redis_clock import BEGUN, ClockedRedis
+from tests.support.redis_server import RedisServer, needs_redis
+
+pytestmark = needs_redis
+BUDGET = (row_of("usd_per_month", 10, "gateway", is_reserved=True),)
+QUOTA = (row_of("requests_per_day", 10, "gateway"),)
+
+
+class Link:
+    """The link of one host, which can be lost with the next script, before that is executed or after it."""
+
+    prefix = "mgw:"
+    hosts_key = "mgw:hosts"
+    hosts = 2
+
+    def __init__(self, redis: ClockedRedis, now: Now, name: str) -> None:
+        self.redis, self.now, self.name = redis, now, name
+        self.tallies: RedisTallies | None = None
+        self.number = 0
+        self.host = ""
+        self.is_up = False
+        self.loses: tuple[Script[Any], bool] | None = None
+        """The script with which it is lost, and whether that is executed."""
+
+    def beat(self, before: str = "") -> None:
+        new = "new" if before or not self.is_up else ""
+        self._run(HEARTBEAT, [self.hosts_key], self.host, new, before, HOST_MS)
+
+    def connect(self) -> None:
+        before, self.number = self.host, self.number + 1
+        self.host = f"{self.name}{self.number}"
+        self.beat(before or "nobody")
+        self.is_up = True
+        assert self.tallies is not None
+        self.tallies.came_up()
+
+    def lose(self) -> None:
+        self.is_up = False
+        assert self.tallies is not None
+        self.tallies.went_down()
+
+    def run(self, script: Script[Any], keys: Iterable[str], *arguments: str | int) -> Deferred[Any]:
+        if not self.is_up:
+            return fail(RedisError("Redis is unavailable"))
+        loses = self.loses
+        if loses is None or loses[0] is not script:
+            return succeed(script.read(self._run(script, keys, *arguments)))
+        self.loses = None
+        if loses[1]:
+            self._run(script, keys, *arguments)
+        self.lose()
+        return fail(RedisError("it did not answer"))
+
+    def tell(self, *words: str | int) -> None:
+        self.redis.call(*words)
+
+    def fault(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def _run(self, script: Script[Any], keys: Iterable[str], *arguments: str | int) -> Any:
+        return self.redis.run(script, self.now.milliseconds - BEGUN, list(keys), *arguments)
+
+
+class Host:
+    """One host of a fleet, with a store of its own."""
+
+    def __init__(self, redis: ClockedRedis, now: Now, name: str, folder: Path) -> None:
+        self.link, self.now = Link(redis, now, name), now
+        self.store = MortalStore(str(folder / f"{name}.db"))
+        self.start()
+
+    def start(self) -> None:
+        """Begin in another process."""
+        link = cast(RedisLink, self.link)
+        totals = HostTotals(link, self.store.open(self.now.seconds()))
+        self.local = LocalCounts(self.now.seconds, totals)
+        self.tallies = RedisTallies(link, self.local, totals)
+        self.link.tallies = self.tallies
+        self.counts = SharedCounts[Ticket](self.tallies, self.local)
+        self.link.connect()
+
+    def begin(self, rows: Limits, held: int = 0) -> Permit | LimitReached:
+        return decision_of(self.counts.begin(rows, Taken(1, 0, held)))
+
+    def permit(self, rows: Limits, held: int = 0) -> Permit:
+        found = self.begin(rows, held)
+        assert isinstance(found, Permit)
+        return found
+
+    def end(self, permit: Permit, amount: int) -> tuple[str, ...]:
+        warnings = answer_of(self.counts.end(permit, Taken(1, 0, amount)))
+        self.store.write()
+        return warnings
+
+    def spend(self, amount: int) -> None:
+        self.end(self.permit(BUDGET), amount)
+
+    def admits(self, rows: Limits) -> bool:
+        found = self.begin(rows)
+        if isinstance(found, Permit):
+            answer_of(self.counts.end(found, NOTHING))
+        return isinstance(found, Permit)
+
+    def sums(self, rows: Limits = BUDGET) -> tuple[int, int]:
+        """Return what is used and held, of all hosts."""
+        self.counts.use("somebody", rows)
+        (state,) = [row for row in answer_of(self.counts.state()) if row.limit == rows[0].limit]
+        return state.used, state.reserved
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[ClockedRedis]:
+    with RedisServer() as server:
+        client = ClockedRedis(server)
+        yield client
+        client.close()
+
+
+Fleet = tuple[Host, Host, Now]
+
+
+@pytest.fixture
+def fleet(redis: ClockedRedis, tmp_path: Path) -> Fleet:
+    redis.call("FLUSHALL")
+    now = Now()
+    first, second = (Host(redis, now, name, tmp_path) for name in ("a", "b"))
+    return first, second, now
+
+
+def test_a_host_alone_goes_on_with_its_part_of_what_was_left(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.spend(4)
+    assert first.admits(BUDGET)
+    first.link.lose()
+    for _ in range(3):  # 6 were left for two hosts
+        first.spend(1)
+    refused = first.begin(BUDGET)
+    assert isinstance(refused, LimitReached)
+    assert (refused.most, refused.resets is not None) == (10, True)
+    second.spend(5)
+    first.link.connect()
+    assert first.sums() == second.sums() == (12, 0)
+
+
+def test_what_a_host_has_used_alone_outlives_its_process(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.spend(1)
+    first.link.lose()
+    first.spend(2)
+    first.permit(BUDGET, 3)
+    first.store.kill()
+    first.start()
+    assert second.sums() == (6, 0), "what it held as well"
+    first.link.lose()
+    first.link.connect()
+    assert second.sums() == (6, 0)
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+def test_an_end_whose_answer_is_lost_counts_once(fleet: Fleet, is_executed: bool) -> None:
+    first, second, _ = fleet
+    permit = first.permit(BUDGET, 5)
+    first.link.loses = END, is_executed
+    assert first.end(permit, 2) == ()
+    assert first.admits(BUDGET)
+    first.link.connect()
+    assert second.sums() == (2, 0)
+    first.link.lose()
+    first.link.connect()
+    assert second.sums() == (2, 0)
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@pytest.mark.parametrize("rows", [BUDGET, QUOTA], ids=["money", "requests"])
+@pytest.mark.parametrize("ends_alone", [True, False])
+def test_a_request_whose_admission_is_lost_counts_once(
+    fleet: Fleet, rows: Limits, is_executed: bool, ends_alone: bool
+) -> None:
+    first, second, _ = fleet
+    first.link.loses = BEGIN, is_executed
+    permit = first.permit(rows, 1)
+    if ends_alone:
+        first.end(permit, 1)
+    first.link.connect()
+    assert second.sums(rows) == ((1, 0) if ends_alone else (0, 1))
+    if not ends_alone:
+        first.end(permit, 1)
+    assert second.sums(rows) == (1, 0)
+
+
+@pytest.mark.parametrize("lasts", [1, HOST_MS + 1], ids=["short", "longer than a host counts as alive"])
+def test_what_a_host_holds_is_its_own_again_when_it_is_back(fleet: Fleet, lasts: int) -> None:
+    first, second, now = fleet
+    kept, ended = first.permit(BUDGET, 3), first.permit(BUDGET, 4)
+    first.link.lose()
+    now.milliseconds += lasts
+    second.link.beat()
+    second.link.lose()
+    second.link.connect()
+    assert sum(second.sums()) == 7
+    first.end(ended, 1)
+    first.link.connect()
+    assert second.sums() == (1, 3)
+    first.end(kept, 1)
+    assert second.sums() == (2, 0)
+
+
+def test_a_redis_that_has_lost_its_memory_goes_on_from_what_hosts_have_seen(
+    fleet: Fleet, redis: ClockedRedis
+) -> None:
+    first, second, _ = fleet
+    first.spend(3)
+    permit = first.permit(BUDGET, 2)
+    second.spend(4)
+    redis.call("FLUSHALL")
+    for host in (second, first):
+        host.link.lose()
+        host.link.connect()
+        host.admits(BUDGET)
+    assert first.sums() == (7, 2)
+    first.end(permit, 1)
+    assert second.sums() == (8, 0)
+
+
+def test_a_share_is_warned_of_once_by_all_hosts(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.spend(6)
+    assert second.end(second.permit(BUDGET), 4) == ("gateway usd_per_month 1",)
+    assert first.sums() == (10, 0)
+    assert answer_of(second.counts.reset("gateway", "usd_per_month", 9))
+    assert first.end(first.permit(BUDGET), 1) == ("gateway usd_per_month 1",)
+
+
+def test_what_a_worker_has_admitted_alone_is_counted(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.counts.add(BUDGET, Taken(nanodollars=2))
+    first.link.lose()
+    first.counts.add(BUDGET, Taken(nanodollars=3))
+    first.link.connect()
+    assert second.sums() == (5, 0)
+
+
+def test_nothing_is_set_while_redis_is_away(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.spend(4)
+    first.link.lose()
+    assert not answer_of(first.counts.reset("gateway", None, 0))
+    assert first.sums() == (4, 0)
+    first.link.connect()
+    assert second.sums() == (4, 0)
