@@ -124,7 +124,7 @@ class ClientRegistry:
         """
         before, self._limited = self._limited, {}
         clients: dict[bytes, Client] = {}
-        for client in clients_of(settings, self._counts, _usable(settings, self.file_keys.values())):
+        for client in clients_of(settings, self._counts, further):
             clients.setdefault(client.digest, client)
         for client in clients.values():
             if client.limits:
@@ -135,6 +135,19 @@ class ClientRegistry:
         self._removed = before.keys() - self._limited.keys()
         return clients
 
+    def usable(
+        self, settings: EdgeAuthSettings, keys: Iterable[NamedKeySettings] | None = None
+    ) -> list[NamedKeySettings]:
+        """Return those keys of key files that a configuration has room for.
+
+        While a reload goes from one process to the next, files may still fit the configuration before.
+
+        :param keys: ``None``: all that there are.
+        """
+        own, groups = set(settings.names), settings.groups.keys()
+        found = self.file_keys.values() if keys is None else keys
+        return [key for key in found if key.name not in own and groups >= set(key.groups)]
+
     def change(
         self, settings: EdgeAuthSettings, changed: Sequence[NamedKeySettings], gone: Sequence[str]
     ) -> list[Client]:
@@ -143,8 +156,7 @@ class ClientRegistry:
         for name in gone:
             self.file_keys.pop(name, None)
         own = set(settings.names)
-        of_files = settings.model_copy(update={"keys": tuple(_usable(settings, changed))})
-        clients = clients_of(of_files, self._counts)
+        clients = [named_client(key, settings, self._counts) for key in self.usable(settings, changed)]
         for name in [*gone, *(client.name for client in clients if not client.limits)]:
             if name not in own and self._limited.pop(name, None) is not None:
                 self._counts.use(name, ())
@@ -168,15 +180,6 @@ class ClientRegistry:
             key = (_OTHER if label.startswith(DIGEST_PREFIX) else label, row.limit.name)
             found[key] = found.get(key, 0) + counted.get((row.holder, row.limit.name), 0)
         return [(name, limit, count) for (name, limit), count in found.items()]
-
-
-def _usable(settings: EdgeAuthSettings, keys: Iterable[NamedKeySettings]) -> list[NamedKeySettings]:
-    """Return those keys of files that a configuration has room for.
-
-    While a reload goes from one process to the next, files may still fit the configuration before.
-    """
-    own = set(settings.names)
-    return [key for key in keys if key.name not in own and settings.groups.keys() >= set(key.groups)]
 
 
 def clients_of(
