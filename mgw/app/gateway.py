@@ -7,7 +7,6 @@ and stop is the services': :mod:`mgw.app.service` (one process), :mod:`mgw.app.s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from random import random
 from time import time
@@ -22,7 +21,6 @@ from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
 from mgw.clients.limits import Counts
 from mgw.clients.local_counts import LocalCounts
-from mgw.config.environment import state_directory
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
@@ -114,8 +112,7 @@ class Gateway:
         metrics.state.certificate_expires = self.ports.certificate_expires
         metrics.reloaded(1, config.providers, config.edge_auth.names)
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
-        path = os.path.join(state_directory(os.environ), "limits.db")
-        self._limit_store = LimitStore(path, DaemonThreads(reactor, "mgw-limits"), reactor)
+        self._limit_store = LimitStore(config.limit_store, DaemonThreads(reactor, "mgw-limits"), reactor)
         self._fleet = self._join_fleet(config)
         self.key_files = self._open_key_files(config, workers)
         fleet, store = self._fleet, self._limit_store

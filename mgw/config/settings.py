@@ -217,7 +217,7 @@ class Config(Settings):
     )
     limit_store: AbsolutePath = setting(
         "File that stores what has been used of limits per day and longer (SQLite)",
-        "The state directory is described under ``spool.dir``.",
+        "The state directory is described under ``spool.dir``. A change requires a restart.",
         default=limit_store_below({}),
         shown="``limits.db`` in the state directory",
     )

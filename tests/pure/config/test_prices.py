@@ -95,8 +95,10 @@ MISTAKES = {
         ".service_tiers.FLEX: stated twice, in upper and in lower case"
     ],
     "{model: a, input: 1, service_tiers: {flex: {above: 3}}}": [
-        ".service_tiers.flex.above: unknown key at this place: it belongs "
-        + "in rows.tiers or in rows.service_tiers.tiers"
+        (
+            ".service_tiers.flex.above: unknown key at this place: it belongs "
+            "in rows.tiers or in rows.service_tiers.tiers"
+        )
     ],
     "{model: a, input: 1, inference_geo: {us: 0}}": [
         f".inference_geo.us: expected {FACTOR}, found the number 0"
