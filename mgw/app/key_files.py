@@ -73,7 +73,7 @@ class KeyFiles:
     def begin(self) -> None:
         """Say what there is, and follow it, once the reactor runs."""
         if self.directory is not None:
-            _log.info("edge_auth.keys_dir: {count} keys", count=len(self._watch.keys))
+            _log.info("edge_auth.keys_dir: keys read: {count}", count=len(self._watch.keys))
             _log_faults(tuple(self.directory.faults.values()))
         self._watch.begin()
 

@@ -130,12 +130,12 @@ def remove_file(path: Path) -> None:
 def _write_beside(path: Path, text: str) -> Path:
     """Write a file whose name the gateway ignores; its group is that of the directory."""
     beside = path.with_name(f".{path.name}.{token_hex(8)}")
-    group = os.stat(path.parent).st_gid
+    group = _group_of(path.parent)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
             if os.fstat(descriptor).st_gid != group:
-                os.fchown(descriptor, -1, group)
+                _set_group(descriptor, group)
             os.fchmod(descriptor, _MODE)
             file.write(text)
             file.flush()
@@ -144,6 +144,18 @@ def _write_beside(path: Path, text: str) -> Path:
         _remove(beside)
         raise
     return beside
+
+
+def _group_of(path: Path) -> int:
+    return os.stat(path).st_gid
+
+
+def _set_group(descriptor: int, group: int) -> None:
+    try:
+        os.fchown(descriptor, -1, group)
+    except PermissionError as error:
+        words = "a file cannot be given the group of its directory: run the command as root, or as a member"
+        raise PermissionError(error.errno, words) from None
 
 
 def _remove(path: Path) -> None:

@@ -148,6 +148,18 @@ def test_a_file_is_for_the_group_of_the_directory(desk: Desk) -> None:
     assert (stat.S_IMODE(found.st_mode), found.st_gid) == (0o640, desk.directory.stat().st_gid)
 
 
+def test_who_may_not_set_the_group_is_told_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    monkeypatch.setattr("mgw.cli.key_file._group_of", lambda _: -1)
+    said = desk.key("add", "alice")
+    assert (said.status, said.out) == (1, "")
+    assert "run the command as root, or as a member" in said.err
+    assert not os.listdir(desk.directory)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -136,7 +136,7 @@ def test_all_processes_know_of_a_change_before_the_log_does(
     files = KeyFiles(clock, directory_of(tmp_path), teller("own"), teller("workers"))
     files.begin()
     assert lines == [
-        "edge_auth.keys_dir: 1 keys",
+        "edge_auth.keys_dir: keys read: 1",
         f"{tmp_path}/broken.yaml:1: expected a mapping of settings, found nothing",
     ]
     assert not told, "the gate began with these"
