@@ -46,12 +46,20 @@ class Limit(Struct, frozen=True, array_like=True):
 LIMITS: Final = (
     Limit("max_in_flight", Unit.IN_FLIGHT, Window.NONE),
     Limit("max_sessions", Unit.IN_FLIGHT, Window.NONE),
-    *(
-        Limit(f"{name}_{window.suffix}", unit, window)
-        for name, unit in (("requests", Unit.REQUEST), ("tokens", Unit.TOKEN), ("usd", Unit.NANODOLLAR))
-        for window in Window
-        if window is not Window.NONE and (unit is not Unit.NANODOLLAR or window is not Window.MINUTE)
-    ),
+    Limit("requests_per_minute", Unit.REQUEST, Window.MINUTE),
+    Limit("requests_per_day", Unit.REQUEST, Window.DAY),
+    Limit("requests_per_week", Unit.REQUEST, Window.WEEK),
+    Limit("requests_per_month", Unit.REQUEST, Window.MONTH),
+    Limit("requests_total", Unit.REQUEST, Window.TOTAL),
+    Limit("tokens_per_minute", Unit.TOKEN, Window.MINUTE),
+    Limit("tokens_per_day", Unit.TOKEN, Window.DAY),
+    Limit("tokens_per_week", Unit.TOKEN, Window.WEEK),
+    Limit("tokens_per_month", Unit.TOKEN, Window.MONTH),
+    Limit("tokens_total", Unit.TOKEN, Window.TOTAL),
+    Limit("usd_per_day", Unit.NANODOLLAR, Window.DAY),
+    Limit("usd_per_week", Unit.NANODOLLAR, Window.WEEK),
+    Limit("usd_per_month", Unit.NANODOLLAR, Window.MONTH),
+    Limit("usd_total", Unit.NANODOLLAR, Window.TOTAL),
 )
 """All kinds.  Where several stand against a request equally long, the first of its rows is named."""
 LIMITS_BY_NAME: Final[Mapping[str, Limit]] = {limit.name: limit for limit in LIMITS}

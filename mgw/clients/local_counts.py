@@ -256,7 +256,7 @@ class LocalCounts:
 
     def _plan(self, limits: Limits) -> Plan:
         """Look up the rows of a request, and remember where they are counted."""
-        if len(self._idle) > MAX_IDLE_HOLDERS or len(self._plans) >= 2 * MAX_IDLE_HOLDERS:
+        if len(self._idle) >= MAX_IDLE_HOLDERS or len(self._plans) >= 2 * MAX_IDLE_HOLDERS:
             self._forget()
         self._plans[limits] = plan = plan_of(limits, self._tally, self._store)
         return plan

@@ -31,11 +31,6 @@ class Window(Enum):
     """From the beginning on, without an end."""
 
     @property
-    def suffix(self) -> str:
-        """What the name of a limit ends with."""
-        return "total" if self is Window.TOTAL else f"per_{self.value}"
-
-    @property
     def is_calendar(self) -> bool:
         """Whether it is a period of the calendar: what was counted in it outlives a process."""
         return self not in (Window.NONE, Window.MINUTE)

@@ -43,7 +43,7 @@ GATHER_SECONDS: Final = 0.05
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 1.0
 """How long the process waits at its end for what is not written yet."""
-_MAX_SHOWN: Final = 20
+_SHOWN: Final = 20
 
 T = TypeVar("T")
 _log: Final = Logger()
@@ -304,11 +304,11 @@ class LimitStore:
             total.resets = found.resets
         left = written.left
         if left is not None:
-            amounts = [f"{holder} {name} {amount}" for holder, name, amount in left.amounts[:_MAX_SHOWN]]
+            amounts = [f"{holder} {name} {amount}" for holder, name, amount in left.amounts[:_SHOWN]]
             _log.warn(
                 "{requests} requests of processes that are gone count in full with what they held: {amounts}",
                 requests=left.requests,
-                amounts=", ".join(amounts) + (" and others" if len(left.amounts) > _MAX_SHOWN else ""),
+                amounts=", ".join(amounts) + (" and others" if len(left.amounts) > _SHOWN else ""),
             )
 
     def _try_again(self) -> None:

@@ -103,9 +103,8 @@ class RedisTallies:
         rows = self._rows_of(self.local.plan(limits), held)
         keys = [link.hosts_key, self._totals_key, *(key for row in rows for key in row.keys)]
         arguments = [argument for row in rows for argument in row.arguments()]
-        return link.run(BEGIN, keys, link.host, *arguments).addCallbacks(
-            self._on_begun, _trap, (rows, link.host)
-        )
+        asked = link.run(BEGIN, keys, link.host, *arguments)
+        return asked.addCallbacks(self._on_begun, self._on_not_begun, (rows, link.host), {}, (rows,))
 
     def end(self, permit: LocalPermit, ticket: Ticket | None, taken: Taken) -> Deferred[Warnings] | None:
         """Tell of the end, or remember what it came to until Redis is back."""
@@ -249,11 +248,12 @@ class RedisTallies:
 
     def _on_begun(self, answer: Begun, rows: Sequence[AskedRow], host: str) -> Ticket | LimitReached | None:
         if not self.link.is_up or self.link.host != host:
+            self._on_left(rows)
             return None  # this host has left meanwhile, and what it had there with it
         totals = [(row, row.total) for row in rows if row.total is not None]
         if answer.admitted >= 0 and len(answer.sums) == len(totals):
             for (_, total), sums in zip(totals, answer.sums, strict=True):
-                total.learn(sums)
+                self.totals.learn(total, sums)
             if answer.admitted and len(answer.buckets) == len(rows):
                 for row, total in totals:
                     self.totals.held[total] += row.held
@@ -265,6 +265,14 @@ class RedisTallies:
                 return self._reached(asked, answer.milliseconds / 1000)
         self.link.fault(GIVEN_UP if answer.admitted < 0 else UNREADABLE)
         return None
+
+    def _on_not_begun(self, failure: Failure, rows: Sequence[AskedRow]) -> None:
+        failure.trap(RedisError)
+        self._on_left(rows)
+
+    def _on_left(self, rows: Sequence[AskedRow]) -> None:
+        """Redis may have counted what nobody here knows of: it is taken back when Redis is there."""
+        self._registered.update(row.total for row in rows if row.total is not None)
 
     def _reached(self, asked: AskedRow, seconds: float) -> LimitReached:
         row, resets = asked.row, None
@@ -315,7 +323,7 @@ class RedisTallies:
             return ()
         warnings = Warnings()
         for (change, total), found in zip(totals, sums, strict=True):
-            total.learn(found)
+            self.totals.learn(total, found)
             if change.is_kept:
                 self.totals.forget(total, change.amount)
             if change.row is not None and found.warned > found.warned_before:

@@ -33,13 +33,6 @@ class HostTotal(Total, eq=False, weakref=True):
     in_file: Total | None = None
     """The total in this host's own store."""
 
-    def learn(self, sums: Sums) -> None:
-        """Know what Redis says."""
-        known = self.known
-        is_newer = (sums.resets, sums.used) >= (known.resets, known.used)
-        self.known = sums if is_newer else Sums(known.used, sums.held, known.resets)
-        self.away = 0
-
 
 @dataclass(slots=True, eq=False)
 class HostTotals:
@@ -95,6 +88,13 @@ class HostTotals:
     def reset(self, totals: Sequence[Total], reset: Reset) -> bool:  # noqa: ARG002 (as above)
         """Set nothing: Redis would not know of it."""
         return False
+
+    def learn(self, total: HostTotal, sums: Sums) -> None:
+        """Know what Redis says."""
+        known = total.known
+        is_newer = (sums.resets, sums.used) >= (known.resets, known.used)
+        total.known = sums if is_newer else Sums(known.used, sums.held, known.resets)
+        total.away = self.used_away.get(total, 0)
 
     def remember(self, total: HostTotal, used: int) -> None:
         """Keep what was used until Redis has it."""

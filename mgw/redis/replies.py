@@ -24,8 +24,6 @@ MAX_HOSTS: Final = 10_000
 """The most hosts of a fleet: with more, the share of each would be nothing."""
 MAX_WAIT_MS: Final = 121_000
 """Until a limit of a minute admits again: a window, and another where Redis' clock was set back."""
-MAX_PERIOD_MS: Final = 32 * 24 * 3600 * 1000
-"""Until one of the longest period does."""
 MAX_NUMBER: Final = 2**53
 """The largest number that Lua's numbers tell from its neighbours."""
 MAX_REST_MS: Final = 366 * 24 * 3600 * 1000

@@ -81,6 +81,7 @@ from mgw.wire.whole_frames import PING, render_frame
 from tests.support.chat_streams import chunk
 from tests.support.cloud_limits import CLOUD_CASES
 from tests.support.configs import config
+from tests.support.counting import are_remembered
 from tests.support.endless_frame import Endless
 from tests.support.hostile_json import WAYS
 from tests.support.limits import HELD, NOBODY_SEES, NOT_TRIED
@@ -491,6 +492,7 @@ def is_token(size: int) -> bool:
 
 CASES: Final[dict[str, Callable[[int], bool]]] = {
     **CLOUD_CASES,
+    "mgw.clients.local_counts.MAX_IDLE_HOLDERS": are_remembered,
     "mgw.clients.peers.MAX_HOPS": believes_hops,
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
     "mgw.config.field_types.MAX_TOKENS": lambda count: is_configured(

@@ -165,6 +165,20 @@ def test_a_host_alone_goes_on_with_its_part_of_what_was_left(fleet: Fleet) -> No
     assert first.sums() == second.sums() == (12, 0)
 
 
+def test_what_redis_does_not_have_yet_is_not_forgotten_in_the_next_outage(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.spend(2)
+    first.link.lose()
+    first.spend(3)
+    first.link.loses = END, False  # what is told first when it is back
+    first.link.connect()
+    assert not first.link.is_up
+    first.spend(1)
+    assert first.admits(BUDGET) is False, "its part of 8 is 4"
+    first.link.connect()
+    assert second.sums() == (6, 0)
+
+
 def test_what_a_host_has_used_alone_outlives_its_process(fleet: Fleet) -> None:
     first, second, _ = fleet
     first.spend(1)
@@ -209,6 +223,17 @@ def test_a_request_whose_admission_is_lost_counts_once(
     if not ends_alone:
         first.end(permit, 1)
     assert second.sums(rows) == (1, 0)
+
+
+def test_a_request_that_redis_has_admitted_and_its_host_has_refused_holds_nothing(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    rows = (*BUDGET, row_of("requests_per_minute", 2, "alice"))
+    first.end(first.permit(rows, 1), 1)
+    first.link.loses = BEGIN, True
+    assert isinstance(first.begin(rows, 5), LimitReached), "of two requests, one is this host's part"
+    assert second.sums() == (1, 5)
+    first.link.connect()
+    assert second.sums() == (1, 0)
 
 
 @pytest.mark.parametrize("lasts", [1, HOST_MS + 1], ids=["short", "longer than a host counts as alive"])

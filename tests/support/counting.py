@@ -124,3 +124,15 @@ class LateCounts:
     def refusals(self) -> Mapping[tuple[str, str], int]:
         """Nobody has counted any."""
         return {}
+
+
+def are_remembered(holders: int) -> bool:
+    """Whether the first of so many holders, whose rows are in use by nobody, is remembered."""
+    counts = LocalCounts(lambda: 0.0)
+    for number in range(holders):
+        rows = limits_of(f"corp:{number}", {"requests_per_minute": 1})
+        permit = decision_of(counts.begin(rows, ONE_REQUEST))
+        assert isinstance(permit, Permit)
+        counts.end(permit, ONE_REQUEST)
+    first = limits_of("corp:0", {"requests_per_minute": 1})
+    return isinstance(decision_of(counts.begin(first, ONE_REQUEST)), LimitReached)

@@ -124,7 +124,7 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
         "mgw.redis.replies.MAX_HOSTS",
         "mgw.redis.replies.MAX_REPLY_BYTES",
         "mgw.redis.replies.MAX_REST_MS",
-        "mgw.redis.replies.MAX_PERIOD_MS",
+        "mgw.redis.replies.MAX_NUMBER",
     ),
     "tests/memory/realtime/test_session_models.py::test_so_many_values_of_a_message_are_looked_at": (
         "mgw.realtime.session_models._MAX_VALUES",

@@ -36,7 +36,7 @@ OTHER_FILES: Final = MappingProxyType(
         "cli/tail.py": "/dev/null",
         "credentials/subscription/store.py": "a lock, a directory, and the new file that replaces the store",
         "dashboard/static.py": "files of the package",
-        "identity/limit_store.py": "makes the database of the totals, in the state directory",
+        "identity/limit_file.py": "makes the database of the totals, and the lock of its process",
         "workers/forked_process.py": "/dev/null",
         "workers/worker_count.py": "files of the kernel",
         "workers/worker_state.py": "files of the kernel",
