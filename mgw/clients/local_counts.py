@@ -135,6 +135,8 @@ class LocalCounts:
         now = self.clock() if plan.counts_time else 0.0
         for row, entry in zip(plan.minutes, permit.entries, strict=True):
             amount = row.amount_of(taken)
+            if row.shares:
+                row.window.fall(now, row.shares)
             if (not amount) if row.is_request else (amount or entry):
                 row.window.settle(now, entry, amount)
         warnings = self._settle_periods(permit, taken) if plan.periods else ()
@@ -149,6 +151,8 @@ class LocalCounts:
         permit = self.admit(limits, ONE_REQUEST)
         plan, now = permit.plan, self.clock()
         for row, entry in zip(plan.minutes, permit.entries, strict=True):
+            if row.shares:
+                row.window.fall(now, row.shares)
             row.window.settle(now, entry, row.amount_of(taken))
         totals = zip(plan.periods, permit.totals, strict=True)
         if plan.periods:
@@ -202,6 +206,8 @@ class LocalCounts:
         """Count a request that begins, but for rows of the calendar."""
         entries: list[Any] = []  # Any: as above
         for row in plan.minutes:
+            if row.shares and row.is_request:
+                row.window.fall(now, row.shares)
             if row.is_request or row.is_reserved:
                 entries.append(row.window.hold(now, row.amount_of(held)))
             else:
@@ -305,7 +311,7 @@ def _warnings_of_moments(plan: Plan, now: float) -> Warnings:
     warnings = Warnings()
     for row in plan.minutes:
         if row.shares:
-            warned, reached = row.window.reached(now)
+            warned, reached = row.window.reached(now, row.shares)
             warnings += warnings_of(row.allowance, row.shares, warned, reached)
     for flight in plan.flights:
         if flight.shares:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mgw.clients.limits import Allowance, Shares, Unit, share_reached, shares_of
+from mgw.clients.limits import Allowance, Shares, Unit, share_reached
 
 SECONDS: Final = 60.0
 MAX_EXACT: Final = 6000
@@ -39,13 +39,12 @@ class SlidingWindow:
     :param row: there is room while the sum of both is below what it allows.
     """
 
-    __slots__ = ("_counts_single", "_entries", "_is_exact", "_shares", "_total", "_warned", "held", "row")
+    __slots__ = ("_counts_single", "_entries", "_is_exact", "_total", "_warned", "held", "row")
 
     def __init__(self, row: Allowance) -> None:
         self._counts_single = row.limit.unit is Unit.REQUEST
         """Whether all additions are of 1, and only where there is room."""
         self._is_exact = False
-        self._shares: Shares = ()
         self._total = 0
         self.held = 0
         """What requests in progress hold."""
@@ -59,7 +58,6 @@ class SlidingWindow:
         """Count for a row that may allow another amount than before."""
         self.row = row
         self._is_exact = self._counts_single and row.most <= MAX_EXACT
-        self._shares = shares_of(row)
 
     @property
     def entries(self) -> int:
@@ -99,23 +97,21 @@ class SlidingWindow:
         if amount:
             self.add(now, amount)
 
-    def reached(self, now: float) -> tuple[int, int]:
+    def fall(self, now: float, shares: Shares) -> None:
+        """Warn again of shares that the sum has fallen below; called before something is added."""
+        self._expire(now)
+        self._warned = min(self._warned, share_reached(shares, self._total))
+
+    def reached(self, now: float, shares: Shares) -> tuple[int, int]:
         """Return the share that was warned of and the one that is reached now, which is warned of then."""
         self._expire(now)
-        warned, reached = self._warned, share_reached(self._shares, self._total)
+        warned, reached = self._warned, share_reached(shares, self._total)
         self._warned = reached
         return warned, reached
-
-    def _fall(self, now: float) -> None:
-        """Warn again of shares that the sum has fallen below."""
-        self._expire(now)
-        self._warned = min(self._warned, share_reached(self._shares, self._total))
 
     def add(self, now: float, amount: int) -> Entry:
         """Count something, and return the entry that holds it."""
         self._expire(now)
-        if self._shares:
-            self._fall(now)
         entries = self._entries
         few = len(entries) < 2 * MAX_EXACT  # those taken back may linger
         exact = self._is_exact and few

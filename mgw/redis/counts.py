@@ -118,21 +118,20 @@ class RedisTallies:
             if ticket is None and held:
                 self.totals.release(total, held)
             keys = row_keys(self.link.prefix, row.allowance, total.period)
-            changes.append(RowChange(keys, "total", row.amount_of(taken), held, "", total, row))
+            amount = row.amount_of(taken)
+            changes.append(RowChange(keys, "total", amount, held, "", total, row.allowance, row.shares))
         if not self.link.is_up:
             self._remember(changes)
             return None
-        flights = [
-            RowChange(flight_keys(self.link.prefix, tally.holder), "none", -1) for tally in plan.tallies
-        ]
-        return self._tell([*flights, *changes])
+        return self._tell([*self._flights(plan), *changes])
 
     def add(self, permit: LocalPermit, taken: Taken) -> None:
         """Tell of a request that Redis has never counted, or remember it likewise."""
         changes = list[RowChange]()
         for row in permit.plan.minutes:
             keys = row_keys(self.link.prefix, row.allowance, None)
-            changes.append(RowChange(keys, "minute", row.amount_of(taken), size=width_of(row)))
+            amount, width = row.amount_of(taken), width_of(row)
+            changes.append(RowChange(keys, "added", amount, shares=row.shares, size=width))
         for period_row, total in zip(permit.plan.periods, permit.totals, strict=True):
             assert isinstance(total, HostTotal), "they are those of this host"
             keys = row_keys(self.link.prefix, period_row.allowance, total.period)
@@ -237,7 +236,7 @@ class RedisTallies:
         kind = "reserved" if row.is_reserved else "minute"
         amount = row.amount_of(held) if row.is_request or row.is_reserved else 0
         keys, most = row_keys(self.link.prefix, row.allowance, None), row.most if row.refuses else 0
-        return AskedRow(keys, kind, most, amount, width_of(row), row.allowance)
+        return AskedRow(keys, kind, most, amount, width_of(row), row.allowance, None, row.shares)
 
     def _period(self, row: PeriodRow, held: Taken, now: float) -> AskedRow:
         total = row.window.current(now)
@@ -288,16 +287,27 @@ class RedisTallies:
         """Return what the end of a request adds to its rows of a minute."""
         changes = []
         for place, row in enumerate(permit.plan.minutes):
-            keys, amount, held = (
-                row_keys(self.link.prefix, row.allowance, None),
-                row.amount_of(taken),
-                row.amount_of(permit.held),
-            )
-            if not row.is_request:
-                changes.append(RowChange(keys, "minute", amount, held if row.is_reserved else 0))
-            elif ticket is not None and amount != held:  # it counts when it begins, or not at all
-                changes.append(RowChange(keys, "minute", amount - held, 0, ticket.buckets[place]))
-        return [change for change in changes if change.amount or change.held]
+            keys = row_keys(self.link.prefix, row.allowance, None)
+            amount, held, bucket = row.amount_of(taken), row.amount_of(permit.held), ""
+            if row.is_request:  # it counts when it begins, or not at all
+                bucket = "" if ticket is None else ticket.buckets[place]
+                amount, held = 0 if ticket is None else amount - held, 0
+            elif not row.is_reserved:
+                held = 0
+            if amount or held or row.shares:
+                change = RowChange(keys, "minute", amount, held, bucket, None, row.allowance, row.shares)
+                changes.append(change)
+        return changes
+
+    def _flights(self, plan: Plan) -> list[RowChange]:
+        """Return what the end of a request says of what is in flight: first what may be warned of."""
+        prefix, changes = self.link.prefix, list[RowChange]()
+        for flight in plan.flights:
+            if flight.shares:
+                keys = flight_keys(prefix, flight.allowance.holder)
+                changes.append(RowChange(keys, "warn", 0, 0, "", None, flight.allowance, flight.shares))
+        changes += [RowChange(flight_keys(prefix, tally.holder), "none", -1) for tally in plan.tallies]
+        return changes
 
     def _tell(self, changes: list[RowChange]) -> Deferred[Warnings]:
         link = self.link
@@ -316,19 +326,21 @@ class RedisTallies:
         host: str,
     ) -> Warnings:
         _, changes = told
-        totals = [(change, change.total) for change in changes if change.total is not None]
-        if sums is None or len(sums) != len(totals):
+        looked = [change for change in changes if change.total is not None or change.warned is not None]
+        looked = [change for change in looked if change.total is not None or change.shares]
+        if sums is None or len(sums) != len(looked):
             self._unsure.setdefault(host, []).append(told)
             self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
             return ()
         warnings = Warnings()
-        for (change, total), found in zip(totals, sums, strict=True):
-            self.totals.learn(total, found)
-            if change.is_kept:
-                self.totals.forget(total, change.amount)
-            if change.row is not None and found.warned > found.warned_before:
-                row = change.row
-                warnings += warnings_of(row.allowance, row.shares, found.warned_before, found.warned)
+        for change, found in zip(looked, sums, strict=True):
+            total, row = change.total, change.warned
+            if total is not None:
+                self.totals.learn(total, found)
+                if change.is_kept:
+                    self.totals.forget(total, change.amount)
+            if row is not None and found.warned > found.warned_before:
+                warnings += warnings_of(row, change.shares, found.warned_before, found.warned)
         return warnings
 
     def _on_lost(self, failure: Failure, told: tuple[int, list[RowChange]], host: str) -> Warnings:
@@ -412,7 +424,7 @@ class RedisTallies:
         for total, amount in used.items():
             if amount:
                 keys = row_keys(self.link.prefix, total.row, total.period)
-                changes.append(RowChange(keys, "total", amount, 0, "", total, None, is_kept=True))
+                changes.append(RowChange(keys, "total", amount, 0, "", total, is_kept=True))
         if changes:
             _ = self._tell(changes)
 

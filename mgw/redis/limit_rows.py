@@ -8,9 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.clients.calendar_window import Total, end_of
-from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState
+from mgw.clients.limits import LIMITS_BY_NAME, Allowance, RowState, Shares
 from mgw.clients.period import Period
-from mgw.clients.tally import MinuteRow, PeriodRow
+from mgw.clients.tally import MinuteRow
 from mgw.redis.host_totals import HostTotal
 from mgw.redis.protocol import Argument
 from mgw.redis.replies import MAX_NUMBER, MAX_WAIT_MS, Begun, Sums, TotalRow
@@ -42,11 +42,13 @@ class AskedRow(Struct, frozen=True):
     """The width of a bucket, or the end of a period."""
     row: Allowance | None = None
     total: HostTotal | None = None
+    shares: Shares = ()
+    """Those of a minute that are warned of."""
 
     def arguments(self) -> list[Argument]:
         """Return what the script gets for it."""
         known = Sums(0, 0, 0) if self.total is None else self.total.known
-        about = "" if self.total is None else describe(self.total)
+        about = render_shares(self.shares) if self.total is None else describe(self.total)
         return [self.kind, self.most, self.held, self.size, known.resets, known.used, about]
 
 
@@ -61,8 +63,9 @@ class RowChange(Struct, frozen=True):
     bucket: str = ""
     """Where it was counted before; empty: nowhere."""
     total: HostTotal | None = None
-    row: PeriodRow | None = None
+    warned: Allowance | None = None
     """The row that may warn."""
+    shares: Shares = ()
     size: int = COARSE_MS
     """The width of a bucket."""
     is_kept: bool = False
@@ -71,9 +74,11 @@ class RowChange(Struct, frozen=True):
     def arguments(self) -> list[Argument]:
         """Return what the script gets for it."""
         total = self.total
+        shares = render_shares(self.shares)
         if total is None:
-            return [self.kind, self.bucket, self.amount, self.held, self.size, 0, 0, "", ""]
-        sums, shares = total.known, "" if self.row is None else render_shares(self.row)
+            name = "" if self.warned is None else f"{self.warned.limit.name}:{int(self.warned.refuses)}"
+            return [self.kind, self.bucket, self.amount, self.held, self.size, 0, 0, shares, name]
+        sums = total.known
         ends = [end_in_ms(total.period), sums.resets, sums.used]
         return [self.kind, "", self.amount, self.held, *ends, shares, describe(total)]
 
@@ -130,6 +135,6 @@ def describe(total: Total) -> str:
     return "\n".join([row.holder, row.limit.name, str(int(row.refuses)), period.name, str(end_in_ms(period))])
 
 
-def render_shares(row: PeriodRow) -> str:
-    """Return the shares of a row as a script reads them."""
-    return ",".join([f"{share}:{least}" for share, least in row.shares])
+def render_shares(shares: Shares) -> str:
+    """Return shares of a row as a script reads them."""
+    return ",".join([f"{share}:{least}" for share, least in shares])

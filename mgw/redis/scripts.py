@@ -7,7 +7,8 @@ that was given up, late, comes from an id that is gone, and counts for nothing e
 
 A window of a minute is a list of buckets and a hash of what is in each, with the sum under ``t``.  A bucket
 is named by the millisecond in which it ends, and counts until 60 s after that: up to its width too long, and
-never too short.  What requests hold in it stands in another hash, by hosts.
+never too short.  What requests hold in it stands in another hash, by hosts.  Where shares are warned of,
+``w`` is the largest that was warned of and not fallen below since.
 
 A total of a period is a hash: ``u`` what is used, ``h:HOST`` what the requests of a host hold, ``n`` how
 often it was reset, ``w`` the share that was warned of, ``m`` what the row allows, ``d`` what it is.  It is
@@ -115,6 +116,15 @@ local function share_of(shares, amount)
   end
   return reached
 end
+local function minute_share(list, hash, shares, now)
+  expire(list, hash, now)
+  return share_of(shares, tonumber(redis.call('HGET', hash, 't') or 0))
+end
+local function fall(list, hash, shares, now)
+  local warned = tonumber(redis.call('HGET', hash, 'w') or 0)
+  local reached = minute_share(list, hash, shares, now)
+  if reached < warned then redis.call('HSET', hash, 'w', reached) end
+end
 local function find_total(hosts, key, resets, used, now)
   local found = fields_of(key)
   local total = {u = tonumber(found.u or 0), n = tonumber(found.n or 0), w = tonumber(found.w or 0), h = 0}
@@ -219,6 +229,7 @@ for row = 0, rows - 1 do
     redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], held)
     redis.call('PEXPIRE', KEYS[i + 1] .. ':held', 60000)
   elseif kind == 'minute' and held > 0 then
+    if ARGV[a + 6] ~= '' then fall(KEYS[i], KEYS[i + 1], ARGV[a + 6], now) end
     buckets[row + 1] = add(KEYS[i], KEYS[i + 1], size, held, now)
   elseif kind == 'total' then
     if held > 0 then redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], ARGV[a + 2]) end
@@ -242,8 +253,14 @@ local sums = {}
 for row = 0, (#KEYS - 3) / 2 - 1 do
   local i, a = 4 + 2 * row, 3 + 9 * row
   local kind, bucket, change, held = ARGV[a], ARGV[a + 1], tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-  local size = tonumber(ARGV[a + 4])
-  if kind == 'none' then
+  local size, shares = tonumber(ARGV[a + 4]), ARGV[a + 7]
+  if kind == 'warn' then
+    local number, key, row = under_way(KEYS[1], KEYS[i], now), KEYS[i] .. ':warned', ARGV[a + 8]
+    local warned, reached = tonumber(redis.call('HGET', key, row) or 0), share_of(shares, number)
+    redis.call('HSET', key, row, share_of(shares, number - 1))
+    redis.call('PEXPIRE', key, 3600000)
+    sums[#sums + 1] = {0, 0, 0, warned, reached}
+  elseif kind == 'none' then
     if redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then redis.call('HDEL', KEYS[i], ARGV[1]) end
   elseif kind == 'total' then
     local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), now)
@@ -254,17 +271,27 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
     end
     total.u = redis.call('HINCRBY', KEYS[i], 'u', ARGV[a + 2])
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 8], now)
-    local reached = share_of(ARGV[a + 7], total.u)
+    local reached = share_of(shares, total.u)
     if reached > total.w then redis.call('HSET', KEYS[i], 'w', reached) end
     sums[#sums + 1] = {total.u, total.h, total.n, total.w, math.max(reached, total.w)}
   else
     if held > 0 then redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], -held) end
+    if shares ~= '' then fall(KEYS[i], KEYS[i + 1], shares, now) end
     if change > 0 then
       add(KEYS[i], KEYS[i + 1], size, change, now)
     elseif change < 0 and bucket ~= '' and redis.call('HEXISTS', KEYS[i + 1], bucket) == 1 then
       redis.call('HINCRBY', KEYS[i + 1], 't', change)
       local left = redis.call('HINCRBY', KEYS[i + 1], bucket, change)
       if left <= 0 then redis.call('HDEL', KEYS[i + 1], bucket) end
+    end
+    if shares ~= '' and kind == 'minute' then
+      local warned = tonumber(redis.call('HGET', KEYS[i + 1], 'w') or 0)
+      local reached = minute_share(KEYS[i], KEYS[i + 1], shares, now)
+      if reached ~= warned then
+        redis.call('HSET', KEYS[i + 1], 'w', reached)
+        redis.call('PEXPIRE', KEYS[i + 1], 61000)
+      end
+      sums[#sums + 1] = {0, 0, 0, warned, reached}
     end
   end
 end
@@ -365,15 +392,17 @@ it had before, milliseconds.  Answers whether it still was, and how many there a
 BEGIN: Final = Script(_BEGIN, read_begun)
 """Count what begins.  Keys: hosts, totals, and two for each row.  Arguments: id, and for each row its kind,
 its limit (0: none), what is held, the width of a bucket or the end of the period, how often the total was
-reset and what was used of it at most as far as the host knows, and what the total is.  Answers 1 and for each
-row the bucket of a minute's window in which something is held, or 0, the row that stands against it, counted
-from 0, and for how many milliseconds, or -1: the id is gone; behind that, the sums of the totals."""
+reset and what was used of it at most as far as the host knows, and what the total is, or the shares of a
+minute to warn of.  Answers 1 and for each row the bucket of a minute's window in which something is held, or
+0, the row that stands against it, counted from 0, and for how many milliseconds, or -1: the id is gone; then
+the sums of the totals."""
 END: Final = Script(_END, read_ended)
 """Count the end of it.  Keys: hosts, totals, the number of the last end, and two for each row.  Arguments:
 id, the number of this end, and for each row its kind, the bucket to take from, what is to be added, what was
 held, the width of a bucket or the end of the period, resets and use as above, the shares to warn of, and what
-the total is.  Answers the sums of the totals, each with the share that was warned of before and now; nothing:
-the id is gone."""
+the total is.  The kind ``warn`` looks at what is in flight, and ``added`` adds without a warning.  Answers
+the sums of totals and of all rows that may warn, each with the share that was warned of before and now;
+nothing: the id is gone."""
 RETURN: Final = Script(_RETURN, read_executed)
 """Say what a host holds that had other ids before.  Keys: hosts, totals, the numbers of the last ends of each
 of these ids, and totals.  Arguments: id, how many ids, these, and for each total what is held, the end of the

@@ -106,10 +106,10 @@ class SupervisorCounts:
         if requests:
             _log.warn(
                 "{requests} requests of a worker that is gone count in full with what they held: "
-                "{tokens} tokens, {usd:.9f} USD",
+                "{tokens} tokens, {nanodollars} nanodollars",
                 requests=requests,
                 tokens=tokens,
-                usd=nanodollars / 10**9,
+                nanodollars=nanodollars,
             )
 
     def _leave(self, held: _Held, taken: Taken) -> Warnings | Awaitable[Warnings]:

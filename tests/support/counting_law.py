@@ -105,14 +105,13 @@ def _rows(draw: st.DrawFn, pool: tuple[str, ...], zone: str, *, reserves_minutes
     can_reserve = limit.unit in (Unit.TOKEN, Unit.NANODOLLAR)
     if limit.window is Window.MINUTE and not reserves_minutes:
         can_reserve = False
-    is_calendar = limit.window.is_calendar
     return Allowance(
         limit,
         draw(st.integers(1, 4)),
         draw(st.sampled_from(HOLDERS)),
         can_reserve and draw(st.booleans()),
         draw(st.sampled_from([True, True, False])),
-        draw(st.sampled_from([(), (WHOLE // 2,), (WHOLE // 4, WHOLE // 2)])) if is_calendar else (),
+        draw(st.sampled_from([(), (WHOLE // 2,), (WHOLE // 4, WHOLE // 2)])),
         zone,
     )
 

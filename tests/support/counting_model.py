@@ -59,6 +59,8 @@ class Model:
     minutes: dict[RowKey, list[tuple[int, int]]] = field(default_factory=dict)
     """Additions: the moment and the amount."""
     minutes_held: Tally[RowKey] = field(default_factory=Tally)
+    warned: Tally[RowKey] = field(default_factory=Tally)
+    """The largest shares that were warned of, and not fallen below since, of rows without periods."""
     totals: dict[tuple[RowKey, Period], _Sums] = field(default_factory=dict)
 
     def rows_of(self, client: int) -> Limits:
@@ -91,23 +93,41 @@ class Model:
     def end(self, which: int, now: int, taken: Taken) -> Warnings:
         """Count the end of one, and return what is warned of."""
         request = self.under_way.pop(which)
-        self.in_flight.subtract({row.holder for row in request.rows})
         warnings = Warnings()
         for row in request.rows:
             if row.limit.unit is Unit.IN_FLIGHT:
+                if not row.warn_at:
+                    continue
+                number, warned = self.in_flight[row.holder], self.warned[row.key]
+                warnings += _warnings(row, warned, number)
+                self.warned[row.key] = _share(row, number - 1)
                 continue
+            if row.limit.window is Window.MINUTE:
+                self._fall(row, now)
             self._settle(row, request, now, taken)
             if row.limit.window.is_calendar:
-                warnings += self._warn(row, self._sums(row, request.began))
+                sums = self._sums(row, request.began)
+                warnings += _warnings(row, sums.warned, sums.used)
+                sums.warned = max(sums.warned, _share(row, sums.used))
+            elif row.warn_at:
+                number = self._in_minute(row, now)
+                warnings += _warnings(row, self.warned[row.key], number)
+                self.warned[row.key] = _share(row, number)
+        self.in_flight.subtract({row.holder for row in request.rows})
         return warnings
 
     def add(self, client: int, now: int, taken: Taken) -> None:
         """Count a request that has begun and ended elsewhere."""
         self.begin(client, Taken(), now)
-        warned = {place: sums.warned for place, sums in self.totals.items()}
+        totals = {place: sums.warned for place, sums in self.totals.items()}
+        for row in self.rows_of(client):
+            if row.limit.window is Window.MINUTE:
+                self._fall(row, now)
+        warned = self.warned.copy()
         self.end(len(self.under_way) - 1, now, taken)
-        for place, share in warned.items():  # nobody has heard of it
+        for place, share in totals.items():  # nobody has heard of it
             self.totals[place].warned = share
+        self.warned = warned
 
     def uses_all_rows_of(self, holder: str) -> bool:
         """Whether all rows of a holder that were ever used are in use."""
@@ -125,6 +145,8 @@ class Model:
         """Forget what a process takes with it."""
         self.under_way.clear()
         self.in_flight.clear()
+        for key in [key for key in self.warned if key not in self.minutes or not self.keeps_minutes]:
+            del self.warned[key]
         for sums in self.totals.values():
             sums.used, sums.held = sums.used + sums.held, 0
         if not self.keeps_minutes:
@@ -152,6 +174,7 @@ class Model:
             if row.limit.unit is Unit.REQUEST or row.is_reserved:
                 sums.held += sign * amount
         elif row.limit.unit is Unit.REQUEST and sign > 0:
+            self._fall(row, now)
             self.minutes.setdefault(row.key, []).append((now, amount))
         elif row.is_reserved:
             self.minutes_held[row.key] += sign * amount
@@ -168,11 +191,22 @@ class Model:
         else:
             self._sums(row, request.began).used += amount
 
-    def _warn(self, row: Allowance, sums: _Sums) -> Warnings:
-        shares = [share for share in (*row.warn_at, WHOLE) if share > sums.warned]
-        passed = [share for share in shares if sums.used * WHOLE >= share * row.most]
-        sums.warned = max([sums.warned, *passed])
-        return tuple(f"{row.holder} {row.limit.name} {share / WHOLE:g}" for share in passed)
+    def _in_minute(self, row: Allowance, now: int) -> int:
+        return sum(amount for _, amount in self._left(row, now))
+
+    def _fall(self, row: Allowance, now: int) -> None:
+        """Warn again of shares that a minute has fallen below."""
+        if row.warn_at:
+            self.warned[row.key] = min(self.warned[row.key], _share(row, self._in_minute(row, now)))
+
+    def _left(self, row: Allowance, now: int) -> list[tuple[int, int]]:
+        """Return what counts in a minute, with the moment until which it does."""
+        grain = self.grain(row.limit.unit)
+        counted = [
+            ((moment // grain * grain + grain if grain else moment) + MINUTE, amount)
+            for moment, amount in self.minutes.get(row.key, [])
+        ]
+        return [(ends, amount) for ends, amount in counted if ends > now]
 
     def _period(self, row: Allowance, now: int) -> Period:
         return period_of(row.limit.window, now / 1000, row.zone)
@@ -187,12 +221,7 @@ class Model:
         if row.limit.window.is_calendar:
             sums = self._sums(row, now)
             return self._period(row, now).ends - now / 1000 if sums.used + sums.held >= row.most else 0
-        grain = self.grain(row.limit.unit)
-        counted = [
-            ((moment // grain * grain + grain if grain else moment) + MINUTE, amount)
-            for moment, amount in self.minutes.get(row.key, [])
-        ]
-        left = [(ends, amount) for ends, amount in counted if ends > now]
+        left = self._left(row, now)
         total = sum(amount for _, amount in left) + self.minutes_held[row.key]
         for ends, amount in sorted([(now, 0), *left]):
             total -= amount
@@ -203,6 +232,19 @@ class Model:
 
 def _rest(row: Allowance) -> tuple[bool, bool, tuple[int, ...], str]:
     return row.is_reserved, row.refuses, row.warn_at, row.zone
+
+
+def _share(row: Allowance, amount: int) -> int:
+    """Return the largest share that an amount reaches."""
+    if not row.warn_at and not row.limit.window.is_calendar:
+        return 0
+    return max((share for share in (*row.warn_at, WHOLE) if amount * WHOLE >= share * row.most), default=0)
+
+
+def _warnings(row: Allowance, warned: int, amount: int) -> Warnings:
+    reached = _share(row, amount)
+    passed = [share for share in (*row.warn_at, WHOLE) if warned < share <= reached]
+    return tuple(f"{row.holder} {row.limit.name} {share / WHOLE:g}" for share in passed)
 
 
 def _order(row: Allowance) -> int:

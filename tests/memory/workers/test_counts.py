@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from mgw.clients.limits import NOTHING, ONE_REQUEST, Allowance, LimitReached, Limits, Permit, Taken, limits_of
 from mgw.clients.local_counts import LocalCounts
@@ -73,8 +74,7 @@ class Wire:
             case AcquirePermit():
                 found = self.supervisor.acquire_permit(self.worker, message)
             case ReleasePermit():
-                self.supervisor.release_permit(self.worker, message)
-                return None
+                found = self.supervisor.release_permit(self.worker, message)
             case AddTaken():
                 self.supervisor.add_taken(message)
                 return None
@@ -194,6 +194,46 @@ def test_what_a_dead_worker_had_is_free() -> None:
     fleet.supervisor.release_permit("a", ReleasePermit(1, Taken(tokens=50)))
     fleet.release(kept, 1)
     assert fleet.in_flight == 0
+
+
+def test_what_requests_of_a_dead_worker_held_counts_in_full() -> None:
+    row = Allowance(BUDGET, 10, "gateway", is_reserved=True)
+    fleet = Fleet((row, *limits(max_in_flight=9)))
+    for number in range(3):
+        found = result(fleet.counts[0].begin(fleet.limits, Taken(1, 0, 2 + number)))
+        assert isinstance(found, Permit)
+    fleet.permit(1)
+    with capturedLogs() as events:
+        fleet.supervisor.forget("a")
+    assert [(state.used, state.reserved) for state in result(fleet.local.state())] == [(9, 0)]
+    assert fleet.in_flight == 1
+    (said,) = events
+    assert (said["requests"], said["nanodollars"]) == (3, 9)
+    fleet.supervisor.forget("b")
+
+
+def test_a_release_is_asked_where_a_row_can_warn_and_told_elsewhere() -> None:
+    fleet = Fleet(limits(requests_per_minute=5))
+    assert fleet.counts[0].end(fleet.permit(0), DONE) == ()
+    rows = (Allowance(BUDGET, 10, "gateway"),)
+    fleet.use(rows)
+    for amount, expected in ((9, ()), (1, ("gateway usd_per_day 1",)), (1, ())):
+        permit = result(fleet.counts[0].begin(rows, ONE_REQUEST)) if expected or amount == 9 else None
+        if permit is None:
+            assert isinstance(fleet.acquire(0), LimitReached)
+            continue
+        assert result(fleet.counts[0].end(permit, Taken(nanodollars=amount))) == expected
+
+
+def test_a_release_without_an_answer_has_no_warnings() -> None:
+    fleet = Fleet((Allowance(BUDGET, 1, "gateway"),))
+    permit = fleet.permit(0)
+    fleet.wires[0].hangs = True
+    warnings = fleet.counts[0].end(permit, Taken(nanodollars=1))
+    fleet.clock.advance(ANSWER_SECONDS)
+    assert result(warnings) == ()
+    fleet.wires[0].wake()
+    assert isinstance(fleet.acquire(1), LimitReached), "but it was counted"
 
 
 def test_sessions_are_counted_for_all_workers() -> None:

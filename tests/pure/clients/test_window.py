@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from mgw.clients.limits import LimitReached, Permit
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.local_counts import LocalCounts
 from mgw.clients.window import MAX_EXACT, SECONDS, SHARED_SECONDS, SlidingWindow
-from tests.support.counting import Counting, limits, reached
+from tests.support.counting import HOLDER, Counting, limits, reached
 
 TICKS = st.integers(0, 40 * 64)
 """Between two requests, in 64ths of a second: floats that add up without error."""
@@ -206,6 +210,81 @@ def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute() -> No
     window.add(10_000.0, 1)
     assert window.wait(500.0, 1) == SECONDS
     assert window.wait(560.0, 1) == 0
+
+
+def warned(counts: LocalCounts, rows: Limits, taken: Taken) -> tuple[str, ...]:
+    """Begin and end a request, and return its warnings."""
+    permit = counts.begin(rows, ONE_REQUEST)
+    assert isinstance(permit, Permit)
+    return counts.end(permit, taken)
+
+
+def test_a_share_of_a_minute_warns_again_only_after_the_sum_was_below_it() -> None:
+    now = 0.0
+    counts = LocalCounts(lambda: now)
+    rows = (replace(*limits(tokens_per_minute=10), warn_at=(500_000_000,), refuses=False),)
+    half, whole = f"{HOLDER} tokens_per_minute 0.5", f"{HOLDER} tokens_per_minute 1"
+    assert warned(counts, rows, Taken(tokens=4)) == ()
+    now = 1.0
+    assert warned(counts, rows, Taken(tokens=1)) == (half,)
+    now = 2.0
+    assert warned(counts, rows, Taken(tokens=20)) == (whole,)
+    assert warned(counts, rows, Taken(tokens=1)) == ()
+    now = 62.0
+    assert warned(counts, rows, Taken(tokens=10)) == (half, whole)
+
+
+def test_what_is_in_flight_warns_where_shares_are_stated() -> None:
+    counts = LocalCounts(lambda: 0.0)
+    plain = limits(max_in_flight=2)
+    rows = (replace(*plain, warn_at=(500_000_000,)),)
+    half, whole = f"{HOLDER} max_in_flight 0.5", f"{HOLDER} max_in_flight 1"
+    assert warned(counts, plain, Taken()) == ()
+    assert [warned(counts, rows, Taken()) for _ in range(2)] == [(half,), (half,)], "none was left between"
+    first, second = counts.begin(rows, ONE_REQUEST), counts.begin(rows, ONE_REQUEST)
+    assert isinstance(first, Permit)
+    assert isinstance(second, Permit)
+    assert counts.end(first, Taken()) == (half, whole)
+    assert counts.end(second, Taken()) == ()
+
+
+def test_an_estimate_takes_room_until_the_request_has_ended_however_long_it_lasts() -> None:
+    now = 0.0
+    counts = LocalCounts(lambda: now)
+    rows = (replace(*limits(tokens_per_minute=10), is_reserved=True),)
+    permit = counts.begin(rows, Taken(1, 12))
+    assert isinstance(permit, Permit)
+    now = 300.0
+    assert counts.begin(rows, ONE_REQUEST) == reached("tokens_per_minute", 10, 1.0)
+    counts.end(permit, Taken(1, 10))
+    now = 301.0
+    assert counts.begin(rows, ONE_REQUEST) == reached("tokens_per_minute", 10, 59.0)
+
+
+def test_a_row_that_only_warns_refuses_nothing() -> None:
+    counts = LocalCounts(lambda: 0.0)
+    rows = tuple(replace(row, refuses=False) for row in limits(requests_per_minute=1, max_in_flight=1))
+    assert all(isinstance(counts.begin(rows, ONE_REQUEST), Permit) for _ in range(5))
+
+
+def test_of_several_holders_the_row_that_frees_last_is_named_and_none_counts() -> None:
+    counts = LocalCounts(lambda: 0.0)
+    own, group = limits(requests_per_minute=1), limits_of("group:research", {"requests_per_day": 2})
+    gateway = limits_of("gateway", {"requests_total": 1})
+    assert isinstance(counts.begin((*own, *group), ONE_REQUEST), Permit)
+    assert counts.begin((*own, *group), ONE_REQUEST) == reached("requests_per_minute", 1, 60.0)
+    assert isinstance(counts.begin(group, ONE_REQUEST), Permit), "the refusal has not counted for the group"
+    day = LimitReached("group:research", group[0].limit, 2, 86_400.0, 86_400.0)
+    assert counts.begin((*own, *group), ONE_REQUEST) == day
+    assert isinstance(counts.begin(gateway, ONE_REQUEST), Permit)
+    assert counts.begin((*own, *group, *gateway), ONE_REQUEST) == LimitReached(
+        "gateway", gateway[0].limit, 1, inf, None
+    )
+    assert counts.refusals() == {
+        (HOLDER, "requests_per_minute"): 1,
+        ("group:research", "requests_per_day"): 1,
+        ("gateway", "requests_total"): 1,
+    }
 
 
 def test_other_limits_leave_what_was_counted() -> None:
