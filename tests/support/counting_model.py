@@ -145,12 +145,11 @@ class Model:
         """Forget what a process takes with it."""
         self.under_way.clear()
         self.in_flight.clear()
-        for key in [key for key in self.warned if key not in self.minutes or not self.keeps_minutes]:
-            del self.warned[key]
         for sums in self.totals.values():
             sums.used, sums.held = sums.used + sums.held, 0
         if not self.keeps_minutes:
             self.minutes.clear()
+            self.warned.clear()
 
     def rows_in_use(self) -> list[Allowance]:
         """Return the rows of both clients."""
