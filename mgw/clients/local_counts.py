@@ -274,6 +274,8 @@ class LocalCounts:
         idle.sort(key=attrgetter("last_use"))
         for tally in idle[: max(0, len(self._idle) - MAX_IDLE_HOLDERS + _FORGOTTEN_AT_ONCE)]:
             del self._idle[tally.holder], self._tallies[tally.holder]
+        for key in [key for key in self._refusals if key[0] not in self._tallies]:
+            del self._refusals[key]
 
     def _forget_plans(self) -> None:
         for plan in self._plans.values():

@@ -8,7 +8,7 @@ the period in which it was admitted, however late it ends.
 from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
-from enum import Enum
+from enum import StrEnum
 from math import inf
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 
-class Window(Enum):
+class Window(StrEnum):  # not Enum, whose members are hashed in Python: rows are looked up for each request
     """The time over which a limit counts."""
 
     NONE = "none"

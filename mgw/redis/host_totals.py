@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TypeVar
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
+
+from twisted.logger import Logger
 
 from mgw.clients.calendar_window import Change, Changes, Reset, Total, TotalStore, end_of
 from mgw.clients.limits import Allowance, RowState
@@ -21,6 +23,7 @@ from mgw.redis.link import RedisLink
 from mgw.redis.replies import Sums
 
 T = TypeVar("T")
+_log: Final = Logger()
 
 
 class HostTotal(Total, eq=False, weakref=True):
@@ -91,7 +94,14 @@ class HostTotals:
 
     def learn(self, total: HostTotal, sums: Sums) -> None:
         """Know what Redis says."""
-        known = total.known
+        known, row = total.known, total.row
+        if sums.lost:
+            _log.warn(
+                "what requests of a host held that is gone counts in full: {holder} {limit} {amount}",
+                holder=row.holder,
+                limit=row.limit.name,
+                amount=sums.lost,
+            )
         is_newer = (sums.resets, sums.used) >= (known.resets, known.used)
         total.known = sums if is_newer else Sums(known.used, sums.held, known.resets)
         total.away = self.used_away.get(total, 0)

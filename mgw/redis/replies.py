@@ -134,6 +134,8 @@ class Sums(Struct, frozen=True, array_like=True):
     used: int
     held: int
     resets: int
+    lost: int = 0
+    """What hosts held that are gone, which counts in full from now on."""
     warned_before: int = 0
     """The largest share that was warned of before this request."""
     warned: int = 0
@@ -216,7 +218,7 @@ def read_begun(reply: Any) -> Begun:
     if admitted == 0:
         _must(0 < milliseconds <= MAX_NUMBER)
     names = tuple([bucket.decode("ascii") for bucket in buckets])
-    return Begun(admitted, row, milliseconds, names, _sums(sums, 3))
+    return Begun(admitted, row, milliseconds, names, _sums(sums, 4))
 
 
 def read_ended(reply: Any) -> tuple[Sums, ...] | None:
@@ -224,7 +226,7 @@ def read_ended(reply: Any) -> tuple[Sums, ...] | None:
     if reply == []:
         return None
     _must(isinstance(reply, list) and len(reply) == 2 and reply[0] == 1)
-    return _sums(reply[1], 5)
+    return _sums(reply[1], 6)
 
 
 def read_executed(reply: Any) -> list[int]:

@@ -128,6 +128,7 @@ end
 local function find_total(hosts, key, resets, used, now)
   local found = fields_of(key)
   local total = {u = tonumber(found.u or 0), n = tonumber(found.n or 0), w = tonumber(found.w or 0), h = 0}
+  total.lost = 0
   if resets > total.n or (resets == total.n and used > total.u) then
     total.u, total.n = used, resets
     redis.call('HSET', key, 'u', string.format('%.0f', used), 'n', resets)
@@ -141,6 +142,7 @@ local function find_total(hosts, key, resets, used, now)
         redis.call('HDEL', key, name)
         if tonumber(amount) > 0 then
           total.u = redis.call('HINCRBY', key, 'u', amount)
+          total.lost = total.lost + tonumber(amount)
           redis.call('HSET', key, 'f:' .. host, amount)
         end
       end
@@ -238,7 +240,7 @@ for row = 0, rows - 1 do
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 6], now)
     redis.call('HSET', KEYS[i], 'm', ARGV[a + 1])
     local total = totals[row]
-    sums[#sums + 1] = {total.u, total.h + held, total.n}
+    sums[#sums + 1] = {total.u, total.h + held, total.n, total.lost}
   end
 end
 if longest > 0 then return {0, found, longest, {}, sums} end
@@ -259,7 +261,7 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
     local warned, reached = tonumber(redis.call('HGET', key, row) or 0), share_of(shares, number)
     redis.call('HSET', key, row, share_of(shares, number - 1))
     redis.call('PEXPIRE', key, 3600000)
-    sums[#sums + 1] = {0, 0, 0, warned, reached}
+    sums[#sums + 1] = {0, 0, 0, 0, warned, reached}
   elseif kind == 'none' then
     if redis.call('HINCRBY', KEYS[i], ARGV[1], change) <= 0 then redis.call('HDEL', KEYS[i], ARGV[1]) end
   elseif kind == 'total' then
@@ -273,7 +275,7 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 8], now)
     local reached = share_of(shares, total.u)
     if reached > total.w then redis.call('HSET', KEYS[i], 'w', reached) end
-    sums[#sums + 1] = {total.u, total.h, total.n, total.w, math.max(reached, total.w)}
+    sums[#sums + 1] = {total.u, total.h, total.n, total.lost, total.w, math.max(reached, total.w)}
   else
     if held > 0 then redis.call('HINCRBY', KEYS[i + 1] .. ':held', ARGV[1], -held) end
     if shares ~= '' then fall(KEYS[i], KEYS[i + 1], shares, now) end
@@ -291,7 +293,7 @@ for row = 0, (#KEYS - 3) / 2 - 1 do
         redis.call('HSET', KEYS[i + 1], 'w', reached)
         redis.call('PEXPIRE', KEYS[i + 1], 61000)
       end
-      sums[#sums + 1] = {0, 0, 0, warned, reached}
+      sums[#sums + 1] = {0, 0, 0, 0, warned, reached}
     end
   end
 end

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import capturedLogs
 
 from mgw.clients.limits import NOTHING, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
@@ -251,6 +252,19 @@ def test_what_a_host_holds_is_its_own_again_when_it_is_back(fleet: Fleet, lasts:
     assert second.sums() == (1, 3)
     first.end(kept, 1)
     assert second.sums() == (2, 0)
+
+
+def test_what_a_host_held_that_is_gone_is_said_once(fleet: Fleet) -> None:
+    first, second, now = fleet
+    first.permit(BUDGET, 4)
+    now.milliseconds += HOST_MS
+    second.link.lose()
+    second.link.connect()
+    with capturedLogs() as events:
+        for _ in range(2):
+            assert second.admits(BUDGET)
+    (said,) = events
+    assert (said["holder"], said["limit"], said["amount"]) == ("gateway", "usd_per_month", 4)
 
 
 def test_a_redis_that_has_lost_its_memory_goes_on_from_what_hosts_have_seen(

@@ -40,7 +40,7 @@ def usual(command: Command) -> bytes:
             if digest == BEGIN.digest.encode():
                 return _begun(command)
             if digest == END.digest.encode():
-                return b"*2\r\n:1\r\n" + _sums(command, 2, 9, b"*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n")
+                return b"*2\r\n:1\r\n" + _sums(command, 2, 9, b"*6\r\n" + 6 * b":0\r\n")
             if digest == RETURN.digest.encode():
                 ids = int(command[3 + int(command[2]) + 1])
                 return b"*%d\r\n" % ids + ids * b":0\r\n"
@@ -52,7 +52,7 @@ def _begun(command: Command) -> bytes:
     """Return that a request was admitted."""
     rows = (int(command[2]) - 2) // 2
     buckets = b"*%d\r\n" % rows + rows * b"$0\r\n\r\n"
-    sums = _sums(command, 1, 7, b"*3\r\n:0\r\n:0\r\n:0\r\n")
+    sums = _sums(command, 1, 7, b"*4\r\n" + 4 * b":0\r\n")
     return b"*5\r\n:1\r\n:0\r\n:0\r\n" + buckets + sums
 
 

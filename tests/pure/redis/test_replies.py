@@ -168,7 +168,7 @@ def test_exactly_so_much_is_taken_and_one_more_is_not(name: str) -> None:
 
 def test_an_answer_has_the_shape_that_its_script_gives_it() -> None:
     assert read_begun([1, 0, 0, [b"1700000000000", b""], []]) == Begun(1, 0, 0, ("1700000000000", ""))
-    assert read_begun([0, 2, 1000, [], [[9, 2, 1]]]) == Begun(0, 2, 1000, (), (Sums(9, 2, 1),))
+    assert read_begun([0, 2, 1000, [], [[9, 2, 1, 0]]]) == Begun(0, 2, 1000, (), (Sums(9, 2, 1),))
     assert read_begun([-1, 0, 0, [], []]) == Begun(-1, 0, 0)
     assert read_beat([1, 3]) == Beat(is_known=True, hosts=3)
     assert read_beat([0, 0]) == Beat(is_known=False, hosts=0)
@@ -226,7 +226,9 @@ def test_any_other_shape_of_rests_is_unreadable(reply: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [None, 1, [1], [0, []], [1, [[1, 2, 3]]], [1, [[1, 2, 3, 4, 2**53 + 1]]], [1, [], 2]], ids=repr
+    "reply",
+    [None, 1, [1], [0, []], [1, [[1, 2, 3]]], [1, [[1, 2, 3, 0, 4, 2**53 + 1]]], [1, [], 2]],
+    ids=repr,
 )
 def test_any_other_shape_of_an_end_is_unreadable(reply: object) -> None:
     with pytest.raises(UnreadableReplyError):
@@ -235,7 +237,7 @@ def test_any_other_shape_of_an_end_is_unreadable(reply: object) -> None:
 
 def test_an_end_that_a_host_without_an_id_has_told_counts_nothing() -> None:
     assert read_ended([]) is None
-    assert read_ended([1, [[5, 4, 3, 2, 1]]]) == (Sums(5, 4, 3, 2, 1),)
+    assert read_ended([1, [[6, 5, 4, 3, 2, 1]]]) == (Sums(6, 5, 4, 3, 2, 1),)
 
 
 ABOUT = b"group:research/alice\nusd_total\n1\ntotal\n9007199254740992"
