@@ -4,7 +4,7 @@ A list of 20,000 prices has some hundred thousand values.  As a whole they would
 once, and a collection of garbage that looks at all of these stops a gateway that reads the file while it
 serves.  So each item is composed, walked and handed on by itself, and nothing but its own nodes is kept.
 
-The parser is that of libyaml where PyYAML has it, which is twenty times as fast.  What it cannot read is left
+The parser is that of libyaml where PyYAML has it, which is ten times as fast.  What it cannot read is left
 to :mod:`mgw.config.yaml_document`, whose messages say what to change.
 """
 

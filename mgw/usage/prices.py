@@ -169,11 +169,14 @@ class PriceTable:
         kept, day = labels.price, measured.wall // _SECONDS_PER_DAY
         if kept is None or kept.rows is not self.rows or not kept.first_day <= day <= kept.last_day:
             labels.price = kept = self._price_of(labels, int(day))
-        if kept.tariff is None:
+        tariff, text = kept.tariff, kept.modality is _TEXT
+        if tariff is None:
             return _NO_PRICE
-        text = kept.modality is _TEXT
+        if text and tariff.fixed is not None and session is None:
+            tokens = tariff.fixed.cost_of_tokens(usage)
+            return _UNKNOWN if tokens is None else Charge((tokens + _HALF) // _MILLION)
         taken = Quantities(usage) if text else _quantities(usage, session, measured.characters)
-        return _charge(kept.tariff, kept.modality, taken, measured.bill)
+        return _charge(tariff, kept.modality, taken, measured.bill)
 
     def _price_of(self, labels: ExchangeLabels, day: int) -> LabelPrice:
         provider, model, modality = labels.provider, labels.upstream_model, Modality(labels.modality)

@@ -56,6 +56,13 @@ _OTHER_NAMES: Final = MappingProxyType(
 )
 """What a row calls the service tiers of Vertex (google-genai's ``TrafficType``), in lower case."""
 _NO_PARTS: Final = UsageParts()
+_UNUSUAL: Final = frozenset(
+    (
+        *("cache_write_1h", "cache_write_12h", "input_audio", "output_audio", "cache_read_audio"),
+        *("input_image", "output_image", "cache_read_image"),
+    )
+)
+"""Prices of parts that few models have."""
 
 
 class Rates(Struct, frozen=True):
@@ -75,11 +82,15 @@ class Rates(Struct, frozen=True):
     reasoning: int = 0
     output_audio: int = 0
     output_image: int = 0
+    is_usual: bool = False
+    """Whether both directions are sold by the token, and nothing but cached tokens, written ones and
+    reasoning has a price of its own, as with most models: these take the shorter way."""
 
     @classmethod
     def of(cls, stated: Prices) -> Rates:
         """Return the price of each part."""
         base, out = stated.input or 0, stated.output or 0
+        named = {name for name in stated.__struct_fields__ if getattr(stated, name) is not None}
         audio, image = _first(stated.input_audio, base), _first(stated.input_image, base)
         written = _first(stated.cache_write, base)
         return cls(
@@ -97,22 +108,32 @@ class Rates(Struct, frozen=True):
             reasoning=_first(stated.reasoning, out),
             output_audio=_first(stated.output_audio, out),
             output_image=_first(stated.output_image, out),
+            is_usual={"input", "output"} <= named and named.isdisjoint(_UNUSUAL),
         )
 
     def cost_of_tokens(self, usage: TokenUsage) -> int | None:
         """Return what the tokens cost in nanodollars, times a million; ``None`` where that is unknown."""
-        stated = self.stated
-        if stated.input is None and usage.tokens_in:  # not sold by the token, so there must be none
+        tokens_in, tokens_out, stated = usage.tokens_in, usage.tokens_out, self.stated
+        if self.is_usual and tokens_in is not None and tokens_out is not None:
+            cached = usage.cache_read or 0 if self.cached != self.input else 0
+            written = usage.cache_write or 0 if self.written != self.input else 0
+            reasoning = usage.reasoning or 0 if self.reasoning != self.output else 0
+            rest, visible = tokens_in - cached - written, tokens_out - reasoning
+            if rest < 0 or visible < 0:
+                return None
+            cost = rest * self.input + cached * self.cached + written * self.written
+            return cost + visible * self.output + reasoning * self.reasoning
+        if stated.input is None and tokens_in:  # not sold by the token, so there must be none
             return None
-        if stated.output is None and usage.tokens_out:
+        if stated.output is None and tokens_out:
             return None
         parts = usage.parts or _NO_PARTS
         cost_in: int | None = 0
-        if stated.input is not None and not (usage.tokens_in is None and self.has_free_input):
-            cost_in = _sum(usage.tokens_in, self.input, self._split_input(usage, parts))
+        if stated.input is not None and not (tokens_in is None and self.has_free_input):
+            cost_in = _sum(tokens_in, self.input, self._split_input(usage, parts))
         cost_out: int | None = 0
-        if stated.output is not None and not (usage.tokens_out is None and self.has_free_output):
-            cost_out = _sum(usage.tokens_out, self.output, self._split_output(usage, parts))
+        if stated.output is not None and not (tokens_out is None and self.has_free_output):
+            cost_out = _sum(tokens_out, self.output, self._split_output(usage, parts))
         return None if cost_in is None or cost_out is None else cost_in + cost_out
 
     @property
@@ -200,6 +221,8 @@ class Tariff(Struct, frozen=True):
     row: PriceRow
     usual: _Steps
     by_service: Mapping[str, _Steps]
+    fixed: Rates | None = None
+    """The rates of every answer in text, where nothing but its tokens decides what it costs."""
 
     @classmethod
     def of(cls, row: PriceRow) -> Tariff:
@@ -208,7 +231,9 @@ class Tariff(Struct, frozen=True):
             name: _Steps.of(tier.prices.over(row.prices), tier.tiers, name)
             for name, tier in (row.service_tiers or {}).items()
         }
-        return cls(row, _Steps.of(row.prices, row.tiers), services)
+        usual = _Steps.of(row.prices, row.tiers)
+        varies = row.tiers or services or row.inference_geo or row.prices.per_search
+        return cls(row, usual, services, None if varies else usual.base.rates)
 
     def rates_for(self, usage: TokenUsage) -> ChosenRates | Unpriced:
         """Return the rates for an answer of so many tokens, by the service tier that served it."""

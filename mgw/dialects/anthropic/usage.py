@@ -74,6 +74,7 @@ _USAGE_DECODER: Final = Decoder(_Usage, strict=False)
 _CREATION_DECODER: Final = Decoder(_CacheCreation, strict=False)
 _TOOL_USE_DECODER: Final = Decoder(_ServerToolUse, strict=False)
 _DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
+_NULL: Final = Raw(b"null")
 _FAST: Final = Raw(b'"fast"')
 """The value of ``speed`` that has prices of its own; its requests have a service tier beside it."""
 
@@ -126,7 +127,7 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
     thinking = usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None
     tier = usage.speed if usage.speed == _FAST else usage.service_tier
     parts = parts_of_place(bytes(usage.inference_geo)) if usage.inference_geo else None
-    if hour or usage.server_tool_use:
+    if hour or (usage.server_tool_use and usage.server_tool_use != _NULL):
         parts = _complete_parts(parts, usage.server_tool_use, hour)
     return merge_usage(
         before,

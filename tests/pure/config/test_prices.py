@@ -55,6 +55,7 @@ def test_the_configuration_itself_takes_the_same_rows() -> None:
 ANY_PRICE = "a price in US dollars from 0 to 1000000, with at most 9 decimals"
 FACTOR = "a number above 0, at most 100, with at most 4 decimals"
 TOKENS = "a whole number of tokens, 0 or more"
+PLACES_OF_ABOVE = "in rows.tiers or in rows.service_tiers.tiers"
 MISTAKES = {
     "{model: a, input: 1, per_search: -1}": [f".per_search: expected {ANY_PRICE}, found the number -1"],
     "{model: a, input: 1, input_audio: 1.0000000001}": [
@@ -95,10 +96,7 @@ MISTAKES = {
         ".service_tiers.FLEX: stated twice, in upper and in lower case"
     ],
     "{model: a, input: 1, service_tiers: {flex: {above: 3}}}": [
-        (
-            ".service_tiers.flex.above: unknown key at this place: it belongs "
-            "in rows.tiers or in rows.service_tiers.tiers"
-        )
+        f".service_tiers.flex.above: unknown key at this place: it belongs {PLACES_OF_ABOVE}"
     ],
     "{model: a, input: 1, inference_geo: {us: 0}}": [
         f".inference_geo.us: expected {FACTOR}, found the number 0"
