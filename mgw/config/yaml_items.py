@@ -99,8 +99,6 @@ class _Reader:
         if event.anchor in self._anchors:
             raise NotListedError
         node = self._node_of(event)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
         if isinstance(node, yaml.SequenceNode):
             while not isinstance(inner := self._parser.get_event(), yaml.SequenceEndEvent):
                 node.value.append(self._compose(inner, depth + 1))
@@ -108,6 +106,8 @@ class _Reader:
             while not isinstance(inner := self._parser.get_event(), yaml.MappingEndEvent):
                 key = self._compose(inner, depth + 1)
                 node.value.append((key, self._compose(self._parser.get_event(), depth + 1)))
+        if event.anchor is not None:  # an alias in itself names nothing yet
+            self._anchors[event.anchor] = node
         return node
 
     def _node_of(self, event: Any) -> yaml.Node:  # Any: as above

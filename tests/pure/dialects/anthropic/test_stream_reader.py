@@ -33,6 +33,7 @@ from mgw.canonical.reply import (
     ThinkingSigned,
     TokenUsage,
     UpstreamError,
+    UsageParts,
 )
 from mgw.dialects.anthropic.reply import parse_reply
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
@@ -405,7 +406,8 @@ def test_what_was_written_to_the_cache_may_be_counted_by_its_lifetime(
 ) -> None:
     reader = MessagesStreamReader("s")
     reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **usage})))
-    assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known)
+    hour = None if known is None else UsageParts(cache_write_1h=4)
+    assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known, parts=hour)
 
 
 @pytest.mark.parametrize("at", range(3))
