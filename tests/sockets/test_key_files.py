@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from hashlib import sha256
 from http.client import HTTPConnection, IncompleteRead
 from pathlib import Path
@@ -135,6 +136,37 @@ def test_a_rotated_key_is_valid_beside_the_new_one(
         )
         until(newest, 200)
         assert {client.status() for client in (*old, *new)} == {401}
+
+
+@pytest.mark.parametrize("workers", ["", "workers: 2"])
+def test_a_key_expires_over_a_connection_that_stays(
+    simulator: SimulatorProcess, tmp_path: Path, workers: str
+) -> None:
+    key, text = "edge-canary-short-0001", config_text(simulator.url, tmp_path, workers)
+    with start_gateway(text) as gateway, ExitStack() as stack:
+        ends = time.time() + 4.0
+        moment = datetime.fromtimestamp(int(ends), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        beside = tmp_path / ".alice"
+        beside.write_text(f"sha256: {sha256(key.encode()).hexdigest()}\nexpires: {moment}\n")
+        beside.rename(tmp_path / "alice.yaml")
+        clients = clients_of(gateway, key, stack)
+        wait_until(lambda: all(client.status() == 200 for client in clients), "the key is there")
+        seen: list[tuple[float, int]] = []
+
+        def is_over() -> bool:
+            began = time.time()
+            status = clients[len(seen) % CONNECTIONS].status()
+            seen.append((began, status))
+            return status == 401
+
+        wait_until(is_over, "the key expires")
+        assert all(status == 401 for began, status in seen if began >= int(ends))
+        assert all(status == 200 for began, status in seen[:-1])
+        assert {client.status() for client in clients} == {401}
+        assert gateway.log(b"key alice: expired").count(b"key alice: expired") == 1
+        head = {"Authorization": f"Bearer {FIXED}"}
+        assert gateway.metric('mgw_keys{state="expired"}', head) == 1
+        assert gateway.metric('mgw_edge_rejections_total{reason="expired"}', head) >= CONNECTIONS
 
 
 def test_workers_that_start_later_know_the_keys(simulator: SimulatorProcess, tmp_path: Path) -> None:
