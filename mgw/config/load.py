@@ -125,22 +125,22 @@ def parse_profile(text: str, name: str, environ: Mapping[str, str]) -> Profile:
     return normalize_profile(profile, LoadContext(report, environ, None))
 
 
-def parse_prices(text: str, name: str, providers: Iterable[str]) -> tuple[PriceRowSettings, ...]:
+def parse_prices(text: str, name: str, providers: Iterable[str] | None) -> tuple[PriceRowSettings, ...]:
     """Read a file of prices; errors are those of :func:`parse`.
 
     :param text: the YAML.
     :param name: the file's name, for messages.
-    :param providers: the names that rows may state.
+    :param providers: the names that rows may state; ``None``: any.
     """
     return parse_each_price(text, name, providers, lambda row: row)
 
 
 def parse_each_price(
-    text: str, name: str, providers: Iterable[str], make: Callable[[PriceRowSettings], T]
+    text: str, name: str, providers: Iterable[str] | None, make: Callable[[PriceRowSettings], T]
 ) -> tuple[T, ...]:
     """Read a file of prices, and keep of each row what ``make`` makes of it; see :func:`parse_prices`."""
     report = Report(name)
-    context = LoadContext(report, {}, tuple(providers))
+    context = LoadContext(report, {}, None if providers is None else tuple(providers))
     made: list[T] = []
 
     def on_row(place: int, value: Value, document: YamlDocument) -> None:
