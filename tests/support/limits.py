@@ -52,6 +52,15 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/credentials/aws/test_clock.py::test_an_answer_says_something_for_fifteen_minutes": (
         "mgw.credentials.aws.clock.MAX_WAIT_SECONDS",
     ),
+    "tests/pure/usage/price_import/test_json_document.py::test_exactly_so_many_bytes_are_read": (
+        "mgw.usage.price_import.json_document.MAX_LIST_BYTES",
+    ),
+    "tests/pure/usage/price_import/test_json_document.py::test_a_number_has_exactly_so_many_digits": (
+        "mgw.usage.price_import.json_document.MAX_DIGITS",
+    ),
+    "tests/pure/usage/price_import/test_price_file.py::test_a_comment_holds_nothing_but_a_line": (
+        "mgw.usage.price_import.entry.MAX_SHOWN",
+    ),
     "tests/pure/dialects/test_limits.py::test_exactly_so_much_passes_and_one_more_does_not": (
         "mgw.dialects.anthropic.stream_writer.MAX_BLANK",
         "mgw.dialects.gemini.speech._MAX_CHARACTERS",

@@ -1,0 +1,1 @@
+"""Price lists of others as files of prices: LiteLLM's and that of models.dev."""
