@@ -169,6 +169,15 @@ COMMANDS: Final = (
             "mgw tail https://gateway.example.com --key-env GATEWAY_KEY --format json",
         ),
     ),
+    Command(
+        "prices",
+        "make a file of prices from a price list of others, and compare two",
+        "mgw.cli.prices",
+        (
+            "mgw prices import --from litellm list.json --provider openai > new.yaml",
+            "mgw prices diff prices.yaml new.yaml",
+        ),
+    ),
     Command("schema", "print a JSON schema of the configuration, for editors", "mgw.cli.schema"),
     Command(
         "example",

@@ -1,7 +1,7 @@
 """What the command line of ``mgw`` takes where, as a tree of plain values.
 
-A metavar ``FILE`` means the name of a file; words to choose from are those that argparse knows, or those that
-are listed here because a value may have several of them or any other.
+Some metavars, such as ``FILE``, mean the name of a file; words to choose from are those that argparse knows,
+or those that are listed here because a value may have several of them or any other.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _WORDS: Final = MappingProxyType(
     }
 )
 """By the command and the argument: words beside those that argparse knows."""
+_FILES: Final = frozenset({"FILE", "OLD", "NEW"})
+"""Metavars of the names of files."""
 
 
 class Value(Struct, frozen=True):
@@ -105,4 +107,4 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Option:
 def _value(parser: argparse.ArgumentParser, action: argparse.Action) -> Value:
     words = tuple(map(str, action.choices or ())) or _WORDS.get((parser.prog, action.dest), ())
     name = str(action.metavar or action.dest).upper()
-    return Value(name, words, is_file=name == "FILE")
+    return Value(name, words, is_file=name in _FILES)
