@@ -15,7 +15,8 @@ prices there in a row.  "Above" is "from" for xAI.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
@@ -136,24 +137,26 @@ def _complete(entry: PricedModel) -> None:
     usual = entry.usual
     if usual.prices.get("reasoning") == usual.prices.get("output"):
         usual.prices.pop("reasoning", None)
-    usual.above = _accumulate(usual.above, usual.above)
     for levels in entry.services.values():
         if levels.above:
-            own = _accumulate(levels.above, [*levels.above, *usual.above])
-            standard = _accumulate(usual.above, own)
-            levels.above = {number: standard[number] | own[number] for number in own}
-        if "reasoning" in usual.prices:
+            levels.above = _accumulate(usual.above, levels.above)
+        if "reasoning" in usual.prices.keys() - levels.prices.keys():
             for block in levels.blocks():
                 if "output" in block:
-                    block.setdefault("reasoning", block["output"])
+                    block["reasoning"] = block["output"]
+    usual.above = _accumulate(usual.above)
 
 
-def _accumulate(above: Mapping[int, Prices], thresholds: Iterable[int]) -> dict[int, Prices]:
-    """Return the prices above each threshold, with those above lower ones that it does not change."""
+def _accumulate(*levels: Mapping[int, Prices]) -> dict[int, Prices]:
+    """Return the prices above each threshold, with those above lower ones that it does not change.
+
+    :param levels: prices by threshold, of which the last that has one counts.
+    """
     found: dict[int, Prices] = {}
     before: Prices = {}
-    for number in sorted({*thresholds}):
-        found[number] = before = before | above.get(number, {})
+    for number in sorted({number for above in levels for number in above}):
+        before = dict(ChainMap(*(above.get(number, {}) for above in reversed(levels)), before))
+        found[number] = before
     return found
 
 

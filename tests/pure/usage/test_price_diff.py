@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.config.prices import PriceRowSettings
-from mgw.usage.price_diff import diff_prices, rows_by_key
+from mgw.usage.price_diff import diff_prices
 
+Raw = dict[str, Any]  # Any: YAML
 PRICES = st.dictionaries(
-    st.sampled_from(["input", "output", "cache_read", "per_image"]), st.sampled_from([1, 0.5])
+    st.sampled_from(["input", "output", "cache_read", "per_image"]), st.sampled_from([1, 0.5]), min_size=1
 )
-TIERS = st.lists(
-    st.builds(lambda above, prices: {"above": above, **prices}, st.sampled_from([5, 9]), PRICES), max_size=1
+TIERS = st.lists(st.tuples(st.sampled_from([5, 90]), PRICES), max_size=2, unique_by=itemgetter(0)).map(
+    lambda tiers: [{"above": above, **prices} for above, prices in tiers]
 )
 SERVICES = st.dictionaries(
     st.sampled_from(["flex", "batch"]),
-    st.builds(lambda prices, tiers: {**prices, "tiers": tiers}, PRICES, TIERS),
-    max_size=1,
+    st.builds(lambda prices, tiers: {**prices, "tiers": tiers}, PRICES | st.just({}), TIERS),
 )
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -31,36 +35,39 @@ ROWS = st.lists(
             "service_tiers": SERVICES,
             "inference_geo": st.dictionaries(st.sampled_from(["us", "eu"]), st.sampled_from([1.1, 2])),
         },
-    ).map(PriceRowSettings.model_validate),
+    ),
     max_size=4,
 )
 
 
+def settings_of(rows: list[Raw]) -> list[PriceRowSettings]:
+    return [PriceRowSettings.model_validate(stated) for stated in rows]
+
+
 @given(ROWS)
-def test_a_file_does_not_differ_from_itself(rows: list[PriceRowSettings]) -> None:
-    assert not diff_prices(rows, rows)
+def test_a_file_does_not_differ_from_itself(rows: list[Raw]) -> None:
+    assert not diff_prices(settings_of(rows), settings_of(rows))
 
 
 @given(old=ROWS, new=ROWS)
-def test_the_lines_lead_from_one_file_to_the_other(
-    old: list[PriceRowSettings], new: list[PriceRowSettings]
-) -> None:
-    found = lines_of(old)
-    for line in diff_prices(old, new):
+def test_the_lines_lead_from_one_file_to_the_other(old: list[Raw], new: list[Raw]) -> None:
+    found = by_name(old)
+    for line in diff_prices(settings_of(old), settings_of(new)):
         sign, name, fields = line[0], *line[2:].split(": ", 1)
+        stated = fields.split(", ") if fields else []
         if sign == "-":
-            assert found.pop(name) == dict(map(split_value, fields.split(", ") if fields else []))
+            assert found.pop(name) == dict(map(split_value, stated))
         elif sign == "+":
             assert name not in found
-            found[name] = dict(map(split_value, fields.split(", ") if fields else []))
+            found[name] = dict(map(split_value, stated))
         else:
-            for change in fields.split(", "):
+            for change in stated:
                 before, after = change.split(" -> ")
                 field, value = split_value(before)
                 assert found[name].pop(field, "none") == value != after
                 if after != "none":
                     found[name][field] = after
-    assert found == lines_of(new)
+    assert found == by_name(new)
 
 
 def split_value(text: str) -> tuple[str, str]:
@@ -68,14 +75,42 @@ def split_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def lines_of(rows: list[PriceRowSettings]) -> dict[str, dict[str, str]]:
+def by_name(rows: list[Raw]) -> dict[str, dict[str, str]]:
     """Return what each row states, by the name that a line has for it."""
     found: dict[str, dict[str, str]] = {}
-    for (provider, model, since, place), fields in rows_by_key(rows).items():
-        name = f"{provider}/{model}" if provider else model
-        name += f" from {since}" if since else ""
-        found[f"{name} (row {place + 1})" if place else name] = dict(fields)
+    for stated in rows:
+        provider, since = stated.get("provider"), stated.get("valid_from")
+        first = name = f"{provider}/" * bool(provider) + stated["model"] + f" from {since}" * bool(since)
+        for place in range(2, len(rows) + 1):
+            if name in found:
+                name = f"{first} (row {place})"
+        prices = flat({name: held for name, held in stated.items() if name not in NAMES})
+        found[name] = {
+            field: f"{value:g}" if isinstance(value, float) else str(value) for field, value in prices
+        }
     return found
+
+
+NAMES = {"model", "provider", "valid_from"}
+
+
+def flat(block: Raw) -> Iterator[tuple[str, object]]:
+    """Yield each price with the words that lead to it."""
+    for name, held in block.items():
+        if name == "tiers":
+            for tier in held:
+                for price, value in tier.items():
+                    if price != "above":
+                        yield f"above {tier['above']} {price}", value
+        elif name == "service_tiers":
+            for service, prices in held.items():
+                yield from ((f"{service} {price}", value) for price, value in flat(prices))
+                if not [*flat(prices)]:
+                    yield service, "unchanged"
+        elif name == "inference_geo":
+            yield from ((f"{name} {place}", factor) for place, factor in held.items())
+        else:
+            yield name, held
 
 
 def test_a_line_says_what_changed() -> None:
@@ -91,5 +126,5 @@ def test_a_line_says_what_changed() -> None:
     ]
 
 
-def row(**stated: object) -> PriceRowSettings:
+def row(**stated: Any) -> PriceRowSettings:
     return PriceRowSettings.model_validate(stated)

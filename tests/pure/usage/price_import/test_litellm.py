@@ -260,7 +260,8 @@ ELSE = {
 SUFFIXES = {"flex": "_flex", "priority": "_priority", "batch": "_batches"}
 THRESHOLDS = (128, 200)
 PRICE = st.decimals(0, 1000, places=9).map(lambda price: Number(price.scaleb(-6)))
-COUNT = st.integers(0, 60_000)
+COUNT = st.integers(0, 1000)
+MUCH = st.sampled_from([0, 100_000, 127_000, 128_000, 150_000, 199_000, 200_000, 10**6])
 
 
 class Drawn(NamedTuple):
@@ -286,6 +287,7 @@ def drawn(draw: st.DrawFn) -> Drawn:
                 if not (kind == "reasoning" and above):
                     facts[f"{KINDS[kind]}{above}{suffix}"] = draw(PRICE)
     counts = {kind: draw(COUNT) for kind in KINDS}
+    counts["input"] += draw(MUCH)
     known = [name for name, suffix in SUFFIXES.items() if suffix in services]
     return Drawn(facts, counts, draw(st.sampled_from([None, *known])))
 
@@ -295,8 +297,7 @@ def stated_prices(facts: Mapping[str, Number], kind: str, tokens_in: int, suffix
     passed = [
         f"_above_{number}k_tokens" for number in sorted(THRESHOLDS, reverse=True) if tokens_in > number * 1000
     ]
-    tiers = [(above, suffix) for above in passed] if suffix else []
-    for above, service in [*tiers, *((above, "") for above in passed), ("", suffix), ("", "")]:
+    for above, service in [(above, service) for above in (*passed, "") for service in (suffix, "")]:
         found = facts.get(f"{KINDS[kind]}{above}{service}")
         if found is not None:
             yield found
