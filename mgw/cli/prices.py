@@ -18,8 +18,8 @@ from typing import Any, Final
 from mgw.cli.arguments import HelpFormatter, examples
 from mgw.config.checks import checked_provider_name
 from mgw.config.file_faults import unreadable
-from mgw.config.load import parse_prices, read_text
-from mgw.config.prices import PriceRowSettings
+from mgw.config.load import MAX_PRICE_FILE_BYTES, parse_prices, read_text
+from mgw.config.prices import MAX_ROWS, PriceRowSettings
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import nearest_word
 from mgw.reactor.regular_file import read_regular_file
@@ -129,7 +129,7 @@ def import_prices(said: argparse.Namespace) -> int:
     name = _STANDARD_INPUT_NAME if said.file == _STANDARD_INPUT else said.file
     reader = _READERS[said.source]
     try:
-        content = _read(said.file)
+        content = _read(said.file, MAX_LIST_BYTES)
         rows = _chosen(reader.read_models(read_document(content)), said.provider, said.model)
     except _CallError as error:
         return _tell("import", str(error), _WRONG_CALL)
@@ -162,6 +162,8 @@ def _chosen(
     rows = select(models, providers, patterns)
     if not rows:
         raise PriceListError("no model of the list with a price fits")
+    if sum(map(is_row, rows)) > MAX_ROWS:
+        raise PriceListError(f"more than {MAX_ROWS} rows; choose some with --provider or --model")
     return rows
 
 
@@ -181,18 +183,19 @@ def print_diff(said: argparse.Namespace) -> int:
 
 def _read_rows(file: str) -> tuple[PriceRowSettings, ...]:
     if file != _STANDARD_INPUT:
-        return parse_prices(read_text(file), file, None)
-    return parse_prices(_read(file).decode("utf-8", "surrogateescape"), _STANDARD_INPUT_NAME, None)
+        return parse_prices(read_text(file, MAX_PRICE_FILE_BYTES), file, None)
+    text = _read(file, MAX_PRICE_FILE_BYTES).decode("utf-8", "surrogateescape")
+    return parse_prices(text, _STANDARD_INPUT_NAME, None)
 
 
-def _read(file: str) -> bytes:
+def _read(file: str, max_bytes: int) -> bytes:
     if file != _STANDARD_INPUT:
-        return read_regular_file(file, MAX_LIST_BYTES)
+        return read_regular_file(file, max_bytes)
     if sys.stdin.isatty():
         raise _CallError("name a file, or send it to standard input")
-    content = sys.stdin.buffer.read(MAX_LIST_BYTES + 1)
-    if len(content) > MAX_LIST_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {MAX_LIST_BYTES} bytes", _STANDARD_INPUT_NAME)
+    content = sys.stdin.buffer.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", _STANDARD_INPUT_NAME)
     return content
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from mgw.cli.main import main
 from mgw.config.load import parse_prices
+from mgw.config.prices import MAX_ROWS
 from mgw.usage.price_import.json_document import MAX_LIST_BYTES
 
 Capture = pytest.CaptureFixture[str]
@@ -108,6 +109,14 @@ def test_a_list_that_cannot_be_used_fails(
     assert printed.out == ""
     assert printed.err.startswith(f"mgw prices import: {file if is_file else 'standard input'}")
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_exactly_so_many_rows_are_made(more: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    models = ", ".join(f'"m{number}": {{"cost": {{"input": 1}}}}' for number in range(MAX_ROWS + more))
+    send(monkeypatch, f'{{"p": {{"models": {{{models}}}}}}}'.encode())
+    assert status_of("import", "--from", "models.dev", "-") == more
+    assert ("more than 20000 rows" in capsys.readouterr().err) is bool(more)
 
 
 @pytest.mark.parametrize(
