@@ -336,9 +336,9 @@ class RedisTallies:
         for change, found in zip(looked, sums, strict=True):
             total, row = change.total, change.warned
             if total is not None:
-                self.totals.learn(total, found)
                 if change.is_kept:
                     self.totals.forget(total, change.amount)
+                self.totals.learn(total, found)
             if row is not None and found.warned > found.warned_before:
                 warnings += warnings_of(row, change.shares, found.warned_before, found.warned)
         return warnings
@@ -347,6 +347,9 @@ class RedisTallies:
         """See when Redis is back whether it has counted that."""
         failure.trap(RedisError)
         self._unsure.setdefault(host, []).append(told)
+        for change in told[1]:
+            if change.total is not None and not change.is_kept:
+                change.total.away += max(0, change.amount - change.held)
         return ()
 
     def _remember(self, changes: Sequence[RowChange]) -> None:
@@ -411,7 +414,7 @@ class RedisTallies:
             if total is None or not change.amount:
                 continue
             if not is_counted and change.is_kept:
-                self.totals.used_away[total] = self.totals.used_away.get(total, 0) + change.amount
+                self.totals.keep(total, change.amount)
             elif not is_counted:
                 self.totals.remember(total, change.amount)
             elif change.is_kept:
@@ -419,9 +422,8 @@ class RedisTallies:
 
     def _push(self) -> None:
         """Add what was used while Redis was away."""
-        used, self.totals.used_away = self.totals.used_away, {}
         changes = list[RowChange]()
-        for total, amount in used.items():
+        for total, amount in self.totals.send().items():
             if amount:
                 keys = row_keys(self.link.prefix, total.row, total.period)
                 changes.append(RowChange(keys, "total", amount, 0, "", total, is_kept=True))

@@ -50,6 +50,8 @@ class HostTotals:
     """What requests of this host hold, whoever has admitted them."""
     used_away: dict[HostTotal, int] = field(default_factory=dict)
     """What was used that Redis does not have."""
+    sent: Counter[HostTotal] = field(default_factory=Counter)
+    """What of it was sent, and not answered."""
     _totals: WeakValueDictionary[tuple[str, str, bool, str], HostTotal] = field(
         default_factory=WeakValueDictionary
     )
@@ -104,7 +106,7 @@ class HostTotals:
             )
         is_newer = (sums.resets, sums.used) >= (known.resets, known.used)
         total.known = sums if is_newer else Sums(known.used, sums.held, known.resets)
-        total.away = self.used_away.get(total, 0)
+        total.away = self.used_away.get(total, 0) + self.sent[total]
 
     def remember(self, total: HostTotal, used: int) -> None:
         """Keep what was used until Redis has it."""
@@ -115,8 +117,20 @@ class HostTotals:
         """Hold no more what a request held that was admitted here alone."""
         self.file.settle([Change(self._in_file(total), 0, -held)])
 
+    def send(self) -> dict[HostTotal, int]:
+        """Return what Redis is to be told."""
+        used, self.used_away = self.used_away, {}
+        self.sent.update(used)
+        return used
+
+    def keep(self, total: HostTotal, used: int) -> None:
+        """Keep what was sent, and what Redis does not have."""
+        self.sent[total] -= used
+        self.used_away[total] = self.used_away.get(total, 0) + used
+
     def forget(self, total: HostTotal, used: int) -> None:
-        """Keep no more what Redis has by now."""
+        """Keep no more what was sent, and what Redis has by now."""
+        self.sent[total] -= used
         self.file.settle([Change(self._in_file(total), -used, 0)])
 
     def recall(self, rows: Sequence[RowState]) -> None:

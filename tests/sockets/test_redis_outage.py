@@ -180,6 +180,13 @@ def test_what_redis_does_not_have_yet_is_not_forgotten_in_the_next_outage(fleet:
     assert second.sums() == (6, 0)
 
 
+def test_an_end_without_an_answer_takes_room_while_redis_is_away(fleet: Fleet) -> None:
+    first, _, _ = fleet
+    first.link.loses = END, False
+    first.spend(5)
+    assert not first.admits(BUDGET), "its part of 10 is 5"
+
+
 def test_what_a_host_has_used_alone_outlives_its_process(fleet: Fleet) -> None:
     first, second, _ = fleet
     first.spend(1)
@@ -228,13 +235,14 @@ def test_a_request_whose_admission_is_lost_counts_once(
 
 def test_a_request_that_redis_has_admitted_and_its_host_has_refused_holds_nothing(fleet: Fleet) -> None:
     first, second, _ = fleet
-    rows = (*BUDGET, row_of("requests_per_minute", 2, "alice"))
-    first.end(first.permit(rows, 1), 1)
+    minute = row_of("requests_per_minute", 2, "alice")
+    rows = (*BUDGET, minute)
+    first.end(first.permit((minute,)), 0)
     first.link.loses = BEGIN, True
     assert isinstance(first.begin(rows, 5), LimitReached), "of two requests, one is this host's part"
-    assert second.sums() == (1, 5)
+    assert second.sums() == (0, 5)
     first.link.connect()
-    assert second.sums() == (1, 0)
+    assert second.sums() == (0, 0)
 
 
 @pytest.mark.parametrize("lasts", [1, HOST_MS + 1], ids=["short", "longer than a host counts as alive"])

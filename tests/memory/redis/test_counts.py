@@ -8,15 +8,17 @@ from typing import Any, cast
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.clients.calendar_window import NoStore
+from mgw.clients.calendar_window import Change, NoStore
 from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit
 from mgw.clients.local_counts import LocalCounts
+from mgw.clients.period import period_of
 from mgw.identity.shared_counts import SharedCounts
 from mgw.redis.counts import RedisTallies
 from mgw.redis.host_totals import HostTotals
 from mgw.redis.link import RedisLink
-from mgw.redis.replies import MAX_WAIT_MS, Begun
+from mgw.redis.replies import MAX_WAIT_MS, Begun, Sums
 from tests.support.counting import HOLDER, limits, reached
+from tests.support.counting_law import BUDGET, row_of
 
 
 @dataclass
@@ -86,3 +88,22 @@ def test_a_refusal_counts_only_if_a_limit_of_the_client_can_have_caused_it(
     host.link.asked[0].callback(answer)
     assert isinstance(host.found[0], LimitReached) == is_possible
     assert len(host.link.faults) == (not is_possible)
+
+
+def test_what_redis_does_not_have_yet_takes_room_whatever_it_has_said_meanwhile() -> None:
+    link = Link(is_up=False, hosts=2)
+    totals = HostTotals(cast(RedisLink, link), NoStore())
+    row = row_of(BUDGET.name, 10, "gateway")
+    total = totals.find(row, period_of(BUDGET.window, 0.0))
+    totals.remember(total, 3)
+    for sends in (False, True):
+        if sends:
+            assert totals.send() == {total: 3}
+        totals.learn(total, Sums(2, 0, 0))
+        assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 8 is 4"
+        totals.settle([Change(total, 1, 0)])
+        assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is total
+    totals.forget(total, 3)
+    totals.learn(total, Sums(5, 0, 0))
+    totals.settle([Change(total, 1, 0)])
+    assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 5 is 2"
