@@ -328,6 +328,19 @@ def test_a_share_is_warned_of_once(redis: Redis) -> None:
     assert found == [[0, 0], [0, half], [half, half], [half, whole], [whole, whole]]
 
 
+def test_requests_of_a_minute_warn_again_where_they_were_fewer_between(redis: Redis) -> None:
+    shares, found = "500000000:1,1000000000:2", []
+    for now in (0, WINDOW + FINE_MS, WINDOW + 2 * FINE_MS):
+        redis.beat(now)
+        row = "minute", 2, 1, FINE_MS, 0, 0, shares
+        admitted, *_ = redis.run(BEGIN, now, ("hosts", "totals", *MINUTES[:2]), "a", *row)
+        assert admitted == 1
+        ended = redis.tell(now, MINUTES[:2], "a", "minute", "", 0, 0, FINE_MS, 0, 0, shares, "")
+        found.append(ended[1][0][4:])
+    half, whole = 500_000_000, 1_000_000_000
+    assert found == [[0, half], [0, half], [half, whole]]
+
+
 def test_a_host_with_a_slow_clock_asks_again_at_once_and_not_never(redis: Redis) -> None:
     redis.beat(0)
     spend(redis, 0, 10, ends=1000)

@@ -234,6 +234,18 @@ def test_a_share_of_a_minute_warns_again_only_after_the_sum_was_below_it() -> No
     assert warned(counts, rows, Taken(tokens=10)) == (half, whole)
 
 
+def test_requests_of_a_minute_warn_again_where_they_were_fewer_between() -> None:
+    now = 0.0
+    counts = LocalCounts(lambda: now)
+    rows = (replace(*limits(requests_per_minute=2), warn_at=(500_000_000,)),)
+    half = (f"{HOLDER} requests_per_minute 0.5",)
+    assert warned(counts, rows, Taken()) == half
+    now = 60.0
+    assert warned(counts, rows, Taken()) == half, "the first had ceased to count when the second began"
+    now = 61.0
+    assert warned(counts, rows, Taken()) == (f"{HOLDER} requests_per_minute 1",)
+
+
 def test_what_is_in_flight_warns_where_shares_are_stated() -> None:
     counts = LocalCounts(lambda: 0.0)
     plain = limits(max_in_flight=2)
