@@ -29,6 +29,8 @@ _PATTERNS: Final = '["claude-*", "gpt-5*"]'
 _ORIGINS: Final = '["https://app.example.com"]'
 _STATUSES: Final = "[429, 503]"
 _PRICE: Final = "{model: gpt-5, input: 1.25, output: 10}"
+_TIER: Final = "{above: 200000, input: 2.5, output: 15}"
+_SERVICE_TIER: Final = "{input: 0.625, output: 5}"
 _MODEL: Final = "{match: qwen3*, family: openai}"
 
 BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
@@ -58,6 +60,11 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("log",): "{format: json, requests: one}",
         ("prices",): "{file: prices.yaml}",
         ("prices", "rows", ANY): _PRICE,
+        ("prices", "rows", ANY, "inference_geo"): "{us: 1.1}",
+        ("prices", "rows", ANY, "service_tiers"): f"{{flex: {_SERVICE_TIER}}}",
+        ("prices", "rows", ANY, "service_tiers", ANY): _SERVICE_TIER,
+        ("prices", "rows", ANY, "service_tiers", ANY, "tiers", ANY): _TIER,
+        ("prices", "rows", ANY, "tiers", ANY): _TIER,
         ("profiles",): "{example: {file: /etc/mgw/example.yaml}}",
         ("profiles", ANY): "{file: /etc/mgw/example.yaml}",
         ("providers",): f"{{main: {_PROVIDER}}}",
@@ -108,6 +115,8 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("edge_auth", "limits"): f"[{_LIMIT}]",
         ("edge_auth", "limits", ANY, "warn"): _SHARES,
         ("prices", "rows"): f"[{_PRICE}]",
+        ("prices", "rows", ANY, "service_tiers", ANY, "tiers"): f"[{_TIER}]",
+        ("prices", "rows", ANY, "tiers"): f"[{_TIER}]",
         ("providers", ANY, "betas"): '["context-*"]',
         ("providers", ANY, "extra_fields"): "[top_k]",
         ("providers", ANY, "headers", "forward"): "[x-request-tag]",

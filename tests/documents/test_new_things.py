@@ -61,7 +61,7 @@ NAMED_IN: Final = {
     "a limit": (
         r"tokens_per_minute",
         # The last knows what other programs call it.
-        {"config/key_settings.py", "config/problems.py", "config/other_words.py"},
+        {"clients/limits.py", "config/key_settings.py", "config/problems.py", "config/other_words.py"},
     ),
     "a refusal": (
         r"Reason\.CAPABILITY_OFF|CAPABILITY_OFF =",

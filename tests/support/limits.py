@@ -76,9 +76,6 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "test_an_event_of_exactly_so_many_bytes_may_be_the_extra_chunk": (
         "mgw.dialects.openai.extra_chunk.MAX_HELD",
     ),
-    "tests/pure/tokens/test_answer.py::test_the_blocks_that_are_kept_are_evenly_spaced": (
-        "mgw.tokens.answer.MAX_BLOCKS",
-    ),
     "tests/pure/tokens/test_answer.py::test_many_texts_at_once_share_what_is_held": (
         "mgw.tokens.answer.MAX_OPEN",
     ),

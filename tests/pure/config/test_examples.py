@@ -30,6 +30,7 @@ NAMES: Final[dict[Path, str]] = {
     ("profiles", ANY): "example",
     ("edge_auth", "groups", ANY): "research",
     ("translation", "voices", ANY): "gemini",
+    ("prices", "rows", ANY, "service_tiers", ANY): "flex",
 }
 BESIDE: Final[dict[Path, dict[str, Any]]] = {
     ("providers", ANY, "extra_fields"): {"kind": "openai_compat", "base_url": "https://h.example/v1"},
@@ -95,6 +96,8 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
         node = node.setdefault(key, nothing)
     if path[:3] == ("edge_auth", "keys", ANY) and len(path) > 3:
         tree["edge_auth"]["keys"][0].update(name="alice", key="a-long-key")
+    if path[:3] == ("prices", "rows", ANY) and len(path) > 3:
+        tree["prices"]["rows"][0].update(model="gpt-5", input=1.25, output=10)
     if isinstance(node, list):
         node.append(value)
         return tree
