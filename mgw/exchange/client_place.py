@@ -32,6 +32,14 @@ class ClientPlace(Struct, eq=False):
     _counted: Taken | None = None
     """What was counted as it was in flight no longer."""
 
+    @property
+    def counts_money(self) -> bool:
+        """Whether one of the limits is one on dollars."""
+        for row in self.limits:  # noqa: SIM110  a generator costs more than all the rest
+            if row.limit.unit is Unit.NANODOLLAR:
+                return True
+        return False
+
     def wait(
         self, answer: Deferred[Permit | LimitReached], on_limit: Callable[[GatewayError], None] | None
     ) -> None:

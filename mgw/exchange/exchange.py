@@ -323,7 +323,6 @@ class Exchange(Struct, eq=False):
 
     def _settled(self, outcome: Outcome) -> SettledExchange:
         now, started, target, received = self.clock.seconds(), self.started, self.target, self.received
-        client = None if self.client is None else self.client.name
         first, usage = received.first_byte_at, NO_USAGE
         if self.route.metered:  # a count consumes nothing (contract 7.3)
             if received.counted is not None:
@@ -331,7 +330,7 @@ class Exchange(Struct, eq=False):
             elif received.handed_on is not None:
                 usage = received.handed_on.usage()
         memo = self.generation.memo
-        labels = memo.labels_for(self.route, target, self.asked_model, self.key_hash, client)
+        labels = memo.labels_for(self.route, target, self.asked_model, self.key_hash, self.client)
         charge = NO_CHARGE
         prices = self.generation.prices
         if prices is not None and self.route.metered:
@@ -357,4 +356,5 @@ class Exchange(Struct, eq=False):
             self.trace,
             usage.service_tier,
             charge.tier,
+            charged=None if self.place is None or not self.place.counts_money else charge.nanodollars,
         )

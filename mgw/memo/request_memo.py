@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from mgw.clients.client import Client
 from mgw.http.head_key import HeadKey, RepeatedHead
 from mgw.http.head_shape import HeadShapes
 from mgw.http.request_head import HTTP_1_0
@@ -43,7 +44,7 @@ MAX_LABELS: Final = 512
 
 TargetKey = tuple[str, bytes, bytes | None, str | None]
 """The route's name, the raw path, the query without the gateway's credentials, and the model asked for."""
-LabelsKey = tuple[str, str | None, str | None, str | None, str | None, str | None]
+LabelsKey = tuple[str, str | None, str | None, str | None, str | None, Client | None]
 """The route's name, the provider, the model asked for, the upstream model, the key's hash, and the client."""
 TranslatedKey = tuple[str, bytes, tuple[tuple[bytes, bytes], ...], bytes]
 """The provider's name, the rendered target, the rendered headers, and what is accepted."""
@@ -256,7 +257,7 @@ class RequestMemo:
         target: Target | None,
         model: str | None,
         key_hash: str | None,
-        client: str | None,
+        client: Client | None,
     ) -> ExchangeLabels:
         """Return the labels of these values, which exchanges share while they are kept.
 

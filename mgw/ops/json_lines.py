@@ -70,7 +70,7 @@ def json_form(fields: Sequence[EventField]) -> JsonForm:
     return JsonForm(settled_encoder(fields), labels, tuple(field for field in foreign if not field.is_label))
 
 
-_TEXTS: Final = (FieldType.TEXT, FieldType.NAMES)
+_TEXTS: Final = (FieldType.TEXT, FieldType.NAMES, FieldType.TAGS)
 _FORM: Final = json_form(FIELDS)
 
 
@@ -168,6 +168,8 @@ def _hide_labels(labels: ExchangeLabels, form: JsonForm) -> ExchangeLabels | Non
 def _hide(field: EventField, value: Any) -> Any:  # Any: a text, or several
     if field.type is FieldType.NAMES:
         return tuple([hide_credentials(name[:MAX_NAME]) for name in value])
+    if field.type is FieldType.TAGS:
+        return {hide_credentials(name): hide_credentials(text) for name, text in value.items()}
     return redact_patterns(value) if field.name in _WHOLE else hide_credentials(value)
 
 

@@ -65,7 +65,8 @@ _PLACED: Final = frozenset(
         *("tokens_in", "tokens_out", "latency_ms", "request_id", "error", "ttft_ms", "stream"),
         *("cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "attempts", "session_minutes"),
         *("bytes_in", "bytes_out", "frames_in", "frames_out", "cost_usd", "key_hash", "client"),
-        *("upstream_request_id", "dropped_fields"),
+        *("upstream_request_id", "dropped_fields", "client_groups", "tags", "tokens_in_estimated"),
+        *("tokens_out_estimated", "charged_usd"),
     )
 )
 """The fields that have a place in a line; others follow at its end."""
@@ -156,6 +157,9 @@ def _lines_with(further: _Further, rows: Iterable[SettledExchange]) -> Iterator[
             upstream_id = format_value(upstream_id)
         more = "" if session is None else _session_fields(session)
         ending = "" if not dropped else f" dropped_fields={format_value(','.join(dropped))}"
+        estimated_in, estimated_out = settled.tokens_in_estimated, settled.tokens_out_estimated
+        if estimated_in is not None or estimated_out is not None or settled.charged is not None:
+            ending += _counted_fields(settled)
         for name, read_field, write_value in further:
             value = read_field(settled)
             if value is not None:
@@ -205,6 +209,18 @@ def joined_line(settled: SettledExchange, ended: EndedRequest) -> bytes:
     return usage_line(settled) if request is None else usage_line(settled)[:-1] + f" {request}\n".encode()
 
 
+def _counted_fields(settled: SettledExchange) -> str:
+    """Return what a request counts against limits, where that is not what the provider has told."""
+    text = ""
+    for name in ("tokens_in_estimated", "tokens_out_estimated"):
+        value = getattr(settled, name)
+        if value is not None:
+            text += f" {name}={value}"
+    estimated = " estimated=true" if text else ""
+    charged = "" if settled.charged is None else f" charged_usd={usd_text(settled.charged)}"
+    return text + charged + estimated
+
+
 def _session_fields(session: SessionCounts) -> str:
     text = ""
     for name in ("bytes_in", "bytes_out", "frames_in", "frames_out"):
@@ -221,6 +237,10 @@ def _render_labels(labels: ExchangeLabels) -> tuple[str, str]:
     )
     keys = "" if labels.key_hash is None else f" key_hash={format_value(labels.key_hash)}"
     keys += "" if labels.client is None else f" client={format_value(labels.client)}"
+    if labels.client_groups:
+        keys += f" client_groups={format_value(','.join(labels.client_groups))}"
+    if labels.tags:
+        keys += f" tags={format_value(','.join([f'{name}={text}' for name, text in labels.tags.items()]))}"
     labels.log_text = names, keys
     return labels.log_text
 

@@ -42,9 +42,8 @@ def facts_of(exchange: Exchange, counts: SessionCounts | None) -> SessionFacts:
 
     :param counts: ``None`` before frames are relayed.
     """
-    client = None if exchange.client is None else exchange.client.name
     memo, target = exchange.generation.memo, exchange.target
-    labels = memo.labels_for(exchange.route, target, exchange.asked_model, exchange.key_hash, client)
+    labels = memo.labels_for(exchange.route, target, exchange.asked_model, exchange.key_hash, exchange.client)
     return SessionFacts(exchange.request_id, exchange.wall, labels, counts or NO_SESSION)
 
 

@@ -207,13 +207,11 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     upstream_request_id: Annotated[str | None, About(page="Upstream request ID")] = None
     """The provider's own id for the request, for support cases: its header ``x-request-id``, ``request-id``,
     ``x-goog-request-id``, ``apim-request-id``, ``x-ms-request-id`` or ``x-amzn-requestid``, if present."""
-    service_tier: Annotated[str | None, About(since="0.5.0", has_few_values=True)] = None
-    """The service tier that served the request, in the provider's own word, such as ``default``, ``flex``,
-    ``priority`` or ``ON_DEMAND``; ``fast`` for Anthropic's fast mode. Missing if the response does not
-    name it."""
-    price_tier: Annotated[str | None, About(since="0.5.0", is_ours=True, has_few_values=True)] = None
-    """The tier of the row of prices that ``cost_usd`` comes from, such as ``above 200000``, ``priority`` or
-    ``priority above 272000``. Missing if the prices of the row itself applied."""
+    client_groups: Annotated[tuple[str, ...] | None, About("labels.client_groups", since="0.5.0")] = None
+    """The groups of the gateway key, in the order of its settings. Missing if it is in none."""
+    tags: Annotated[dict[str, str] | None, About("labels.tags", since="0.5.0")] = None
+    """The tags of the key's groups and of the key itself, as an object of names and texts. Missing if there
+    are none."""
     tokens_in_estimated: Annotated[
         int | None, About(unit="tokens", page="Input tokens (estimated)", since="0.5.0")
     ] = None
@@ -224,9 +222,27 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
         int | None, About(unit="tokens", page="Output tokens (estimated)", since="0.5.0")
     ] = None
     """The same for the tokens of the response, as far as it was sent to the client."""
+    charged_usd: Annotated[
+        float | None,
+        About("charged", type=FieldType.MONEY, unit="US dollars", page="Charged", since="0.5.0"),
+    ] = None
+    """What the request counts against limits in US dollars, with at most 9 decimals: its cost, or an estimate
+    where ``cost_usd`` is missing. Missing if no such limit applies to the client."""
+    limit_warnings: Annotated[tuple[str, ...] | None, About(since="0.5.0")] = None
+    """A text ``HOLDER NAME SHARE`` for each share of a limit that this request reached first in the period,
+    such as ``group:research usd_per_month 0.8``; see `Limits <limits.rst>`_."""
+    service_tier: Annotated[str | None, About(since="0.5.0", has_few_values=True)] = None
+    """The service tier that served the request, in the provider's own word, such as ``default``, ``flex``,
+    ``priority`` or ``ON_DEMAND``; ``fast`` for Anthropic's fast mode. Missing if the response does not
+    name it."""
+    price_tier: Annotated[str | None, About(since="0.5.0", is_ours=True, has_few_values=True)] = None
+    """The tier of the row of prices that ``cost_usd`` comes from, such as ``above 200000``, ``priority`` or
+    ``priority above 272000``. Missing if the prices of the row itself applied."""
 
 
 FIELDS: Final = table_of(UsageEvent)
+MONEY: Final = tuple(field.name for field in FIELDS if field.type is FieldType.MONEY)
+"""The names of the fields with amounts."""
 _READERS: Final = tuple((field, field.reader()) for field in FIELDS)
 
 
@@ -272,6 +288,9 @@ class SettledExchange(Struct, frozen=True, gc=False):
     price_tier: str | None = None
     tokens_in_estimated: int | None = None
     tokens_out_estimated: int | None = None
+    charged: int | None = None
+    """What it counts against limits of money, in nanodollars; ``None``: none applies, or it is not known."""
+    limit_warnings: tuple[str, ...] | None = None
 
     @property
     def counted_tokens(self) -> int:
@@ -284,8 +303,9 @@ class SettledExchange(Struct, frozen=True, gc=False):
     def event(self) -> UsageEvent:
         """Return the usage event."""
         values = {field.name: read(self) for field, read in _READERS}
-        if self.cost is not None:
-            values["cost_usd"] = self.cost / NANODOLLARS
+        for name in MONEY:
+            if values[name] is not None:
+                values[name] /= NANODOLLARS
         return UsageEvent(**values)
 
 
@@ -318,7 +338,7 @@ def usd_text(nanodollars: int) -> str:
 
 
 def nanodollars_of(dollars: float) -> int:
-    """Return the nanodollars that an event's ``cost_usd`` stands for."""
+    """Return the nanodollars that an amount of an event stands for."""
     return round(dollars * NANODOLLARS)
 
 

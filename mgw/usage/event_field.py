@@ -37,6 +37,7 @@ class FieldType(StrEnum):
     """Nanodollars in an exchange; dollars, exactly, where they are written."""
     FLAG = "boolean"
     NAMES = "list of texts"
+    TAGS = "object of texts"
 
     @property
     def sql(self) -> str:
@@ -59,6 +60,7 @@ _TYPES: Final = MappingProxyType(
         float: FieldType.NUMBER,
         bool: FieldType.FLAG,
         tuple: FieldType.NAMES,
+        dict: FieldType.TAGS,
         Literal: FieldType.WORD,
     }
 )
@@ -159,6 +161,7 @@ _SCHEMAS: Final[Mapping[FieldType, Json]] = MappingProxyType(
         FieldType.MONEY: _NUMBER,
         FieldType.FLAG: {"type": "boolean"},
         FieldType.NAMES: {"type": "array", "items": {"type": "string"}},
+        FieldType.TAGS: {"type": "object", "additionalProperties": {"type": "string"}},
     }
 )
 

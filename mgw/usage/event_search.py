@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import DecodeError, Raw, Struct
 from msgspec.json import Encoder, decode
 
-from mgw.usage.event import FIELDS, Outcome, nanodollars_of, usd_text
+from mgw.usage.event import FIELDS, MONEY, Outcome, nanodollars_of, usd_text
 from mgw.usage.event_field import EventField, FieldType
 from mgw.usage.usage_sums import columns_of, time_condition
 from mgw.usage.usage_table import SEARCH_INDEX, TABLE, UPSTREAM_INDEX
@@ -41,6 +41,11 @@ STATUS_HINT: Final = f"one of {', '.join(Outcome)}, an HTTP status such as 503, 
 _STATUS: Final = re.compile(r"[1-5](?:[0-9][0-9]|xx)", re.IGNORECASE)
 _MOST_DOLLARS: Final = 1e15
 _ENCODER: Final = Encoder()
+_JSON_TYPES: Final[Mapping[FieldType, Any]] = MappingProxyType(  # Any: types
+    {FieldType.NAMES: list[str], FieldType.TAGS: dict[str, str]}
+)
+"""What stands in a column as JSON text."""
+_CONVERTED: Final = (FieldType.FLAG, *_JSON_TYPES)
 
 
 class EventPosition(NamedTuple):
@@ -82,16 +87,17 @@ def find_events(
         return
     indexes = {row[1] for row in connection.execute(f"PRAGMA index_list({TABLE})")}
     columns = [field.name for field in fields if field.name in known]
-    converted = [field for field in fields if field.type in (FieldType.FLAG, FieldType.NAMES)]
+    converted = [field for field in fields if field.type in _CONVERTED]
     for row in connection.execute(*search_statement(search, columns, indexes)):
         yield _event(columns, row, converted)
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:  # Any: JSON
-    """Return an event as JSON, without an exponent in its cost."""
-    cost = event.get("cost_usd")
-    if isinstance(cost, int | float) and abs(cost) < _MOST_DOLLARS:
-        event = {**event, "cost_usd": Raw(usd_text(nanodollars_of(cost)).encode())}
+    """Return an event as JSON, without an exponent in its amounts."""
+    for name in MONEY:
+        amount = event.get(name)
+        if isinstance(amount, int | float) and abs(amount) < _MOST_DOLLARS:
+            event = {**event, name: Raw(usd_text(nanodollars_of(amount)).encode())}
     return _ENCODER.encode(event)
 
 
@@ -163,7 +169,7 @@ def _event(
             event[field.name] = bool(value)
             continue
         try:
-            event[field.name] = decode(value, type=list[str])
+            event[field.name] = decode(value, type=_JSON_TYPES[field.type])
         except (DecodeError, TypeError):  # another program has written it
             del event[field.name]
     return event

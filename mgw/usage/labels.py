@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Raw
 
+from mgw.clients.client import Client
 from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.route import Route, Treatment
@@ -41,6 +42,8 @@ class ExchangeLabels:
     transport: Literal["http", "websocket"]
     key_hash: str | None
     client: str | None = None
+    client_groups: tuple[str, ...] | None = None
+    tags: dict[str, str] | None = None
     client_label: str = field(init=False)
     """The same, where it is a name; else a word that says what it is."""
     is_long: bool = field(init=False)
@@ -49,8 +52,10 @@ class ExchangeLabels:
     """Whether an exchange takes something of a model that has tokens or a price."""
     json_text: Raw | None = field(default=None, init=False)
     """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
+    client_json: tuple[Raw | None, Raw | None] | None = field(default=None, init=False)
+    """The client's groups and tags as JSON, likewise."""
     log_text: tuple[str, str] | None = field(default=None, init=False)
-    """The same, and the key's hash and the client, as :func:`mgw.ops.logs.usage_line` writes them."""
+    """The same, and the key's hash, the client, its groups and its tags, as :func:`mgw.ops.logs.usage_line` writes them."""
     is_shown: bool | None = field(default=None, init=False)
     """Whether the log may show them as they are; ``None`` until :mod:`mgw.ops.json_lines` has looked."""
     shown: ExchangeLabels | None = field(default=None, init=False)
@@ -77,7 +82,7 @@ def labels_of(
     model: str | None,
     upstream_model: str | None,
     key_hash: str | None,
-    client: str | None = None,
+    client: Client | None = None,
 ) -> ExchangeLabels:
     """Return new labels; exchanges get those that :class:`~mgw.memo.request_memo.RequestMemo` keeps."""
     if upstream_model is not None:
@@ -91,5 +96,7 @@ def labels_of(
         route.modality.value,
         "websocket" if route.treatment is Treatment.REALTIME else "http",
         key_hash,
-        client,
+        None if client is None else client.name,
+        None if client is None else client.groups or None,
+        None if client is None else dict(client.tags) or None,
     )

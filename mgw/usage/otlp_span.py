@@ -47,6 +47,7 @@ _TYPES: Final[Mapping[FieldType, Any]] = MappingProxyType(  # Any: types
         FieldType.MONEY: float,
         FieldType.FLAG: bool,
         FieldType.NAMES: tuple[str, ...],
+        FieldType.TAGS: dict[str, str],
     }
 )
 
@@ -83,7 +84,12 @@ class SpanWriter:
 
     def __init__(self, fields: Sequence[EventField] = FIELDS) -> None:
         self._decoder = Decoder(_event_type(fields))
-        shown = [(field.name, field.span_name) for field in fields if field.span_name is not None]
+        shown = [
+            (field.name, field.span_name)
+            for field in fields
+            if field.span_name is not None and field.type is not FieldType.TAGS
+        ]
+        self._tags = [(field.name, f"{field.span_name}.") for field in fields if field.type is FieldType.TAGS]
         shared = {field.name for field in fields if field.is_label or field.about.has_few_values}
         self._shared = [(name, attribute) for name, attribute in shown if name in shared]
         self._own = [(name, attribute) for name, attribute in shown if name not in shared]
@@ -117,6 +123,9 @@ class SpanWriter:
                 value = value / 1000 if event.stream else None
             if value is not None:
                 set_value(span.attributes.add(key=attribute).value, value)
+        for name, prefix in self._tags:
+            for tag, text in (getattr(event, name) or {}).items():
+                set_value(span.attributes.add(key=prefix + tag).value, text)
 
     def _new_shared_span(self, values: tuple[Any, ...], error: str | None, provider: _Provider) -> Span:
         """Return name, kind, and the attributes that many spans have."""

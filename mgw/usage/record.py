@@ -24,6 +24,7 @@ from mgw.usage.event import (
     MAX_LINE_BYTES,
     MAX_NAME,
     MAX_TEXT,
+    MONEY,
     Outcome,
     SettledExchange,
     UsageEvent,
@@ -54,7 +55,8 @@ _PLACED: Final = (
     *("request_id", "time", "dialect", "tokens_in", "tokens_out", "cache_read_tokens"),
     *("cache_write_tokens", "reasoning_tokens", "cost_usd", "stream", "status", "http_status", "latency_ms"),
     *("ttft_ms", "attempts", "key_hash", "dropped_fields", "client", "error", "error_message"),
-    *("upstream_request_id", "service_tier", "price_tier", "tokens_in_estimated", "tokens_out_estimated"),
+    *("upstream_request_id", "client_groups", "tags", "tokens_in_estimated", "tokens_out_estimated"),
+    *("charged_usd", "limit_warnings", "service_tier", "price_tier"),
 )
 """The fields that :class:`_BlockEncoder` reads by name, in the order of the table; others follow."""
 
@@ -152,7 +154,8 @@ class _BlockEncoder:
         times = timestamps(map(_time_of, rows))
         latencies, first_bytes = _rounded(map(_latency_of, rows)), _rounded(map(_ttft_of, rows))
         for settled, time, latency_ms, ttft_ms in zip(rows, times, latencies, first_bytes, strict=True):
-            labels, usage, cost = settled.labels, settled.usage, settled.cost
+            labels, usage, cost, charged = settled.labels, settled.usage, settled.cost, settled.charged
+            groups, tags = labels.client_json or _render_client(labels)
             line = line_type(
                 settled.request_id,
                 time,
@@ -175,10 +178,14 @@ class _BlockEncoder:
                 settled.error,
                 settled.error_message,
                 settled.upstream_request_id,
-                settled.service_tier,
-                settled.price_tier,
+                groups,
+                tags,
                 settled.tokens_in_estimated,
                 settled.tokens_out_estimated,
+                None if charged is None else Raw(usd_text(charged)),
+                settled.limit_warnings,
+                settled.service_tier,
+                settled.price_tier,
             )
             for name, kind, read in further:
                 setattr(line, name, _json_value(kind, read(settled)))
@@ -247,8 +254,9 @@ def line_encoder(fields: Sequence[EventField]) -> Callable[[Values], bytes]:
 def encode(event: UsageEvent) -> bytes:
     """Return the event as one line of JSON that ends in a newline."""
     values = [*astuple(event)]
-    if event.cost_usd is not None:
-        values[_COST] = nanodollars_of(event.cost_usd)
+    for at in _AMOUNTS:
+        if values[at] is not None:
+            values[at] = nanodollars_of(values[at])
     return _encode_values(values)
 
 
@@ -264,6 +272,16 @@ def _render_labels(fields: Sequence[EventField], labels: ExchangeLabels) -> Raw:
     return raw
 
 
+def _render_client(labels: ExchangeLabels) -> tuple[Raw | None, Raw | None]:
+    """Return the groups and the tags of a client as JSON."""
+    groups, tags = labels.client_groups, labels.tags
+    labels.client_json = rendered = (
+        None if groups is None else Raw(_ENCODER.encode(groups)),
+        None if tags is None else Raw(_ENCODER.encode(tags)),
+    )
+    return rendered
+
+
 def _json_value(kind: FieldType, value: Any) -> Any:  # Any: as in Values
     if value is None:
         return None
@@ -277,6 +295,8 @@ def _json_value(kind: FieldType, value: Any) -> Any:  # Any: as in Values
 def _shorten(value: Any) -> Any:  # Any: as in Values
     if isinstance(value, str) and not isinstance(value, Enum):
         return _truncate(value, MAX_TEXT)
+    if isinstance(value, dict):
+        return {_truncate(name, MAX_NAME): _truncate(text, MAX_NAME) for name, text in value.items()}
     return tuple([_truncate(name, MAX_NAME) for name in value]) if isinstance(value, tuple) else value
 
 
@@ -286,7 +306,7 @@ def _truncate(text: str, length: int) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-_COST: Final = UsageEvent.__struct_fields__.index("cost_usd")
+_AMOUNTS: Final = tuple(UsageEvent.__struct_fields__.index(name) for name in MONEY)
 _encode_values: Final = line_encoder(FIELDS)
 encode_settled: Final = settled_encoder(FIELDS)
 encode_block: Final = block_encoder(FIELDS)

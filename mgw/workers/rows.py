@@ -6,12 +6,14 @@ keep the last :data:`MAX_LABELS` of them, so neither has to tell the other what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import GenericAlias, MappingProxyType
 from typing import Any, Final, Protocol, get_type_hints
 
 from msgspec import Struct
+from msgspec.json import Decoder as JsonDecoder
+from msgspec.json import encode as encode_json
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import astuple as fields_of
 from msgspec.structs import replace
@@ -40,6 +42,10 @@ _SENT: Final = MappingProxyType(
 )
 """What goes in another form: the number of the labels, names of fields as bytes, and nothing for
 :data:`NO_USAGE`, which is known by being that object."""
+_JSON_LABELS: Final[Mapping[str, Callable[[bytes], Any]]] = MappingProxyType(  # Any: groups, or tags
+    {"client_groups": JsonDecoder(tuple[str, ...]).decode, "tags": JsonDecoder(dict[str, str]).decode}
+)
+"""Labels that are sent as JSON, and what reads them."""
 _CODEC: Final = ("utf-8", "surrogatepass")
 """A client's JSON may hold half of a surrogate pair."""
 
@@ -112,7 +118,7 @@ class RowWriter:
     def _number_of(self, labels: ExchangeLabels, new: list[tuple[int, _Texts]]) -> int:
         """Give labels a number, and remember it if the reader will."""
         self._last = number = self._last + 1
-        new.append((number, tuple([_pack(getattr(labels, name)) for name in _LABEL_FIELDS])))
+        new.append((number, tuple([_pack_label(getattr(labels, name)) for name in _LABEL_FIELDS])))
         if _are_kept(labels):
             self._numbers[labels] = number
             if len(self._numbers) > MAX_LABELS:
@@ -191,13 +197,20 @@ def _are_kept(labels: ExchangeLabels) -> bool:
 
 
 def _labels_of(texts: _Texts) -> ExchangeLabels:
-    fields: list[Any] = [None if text is None else text.decode(*_CODEC) for text in texts]  # Any: by place
+    fields: list[Any] = []  # Any: by place
+    for name, text in zip(_LABEL_FIELDS, texts, strict=True):
+        if text is None:
+            fields.append(None)
+        else:
+            fields.append(_JSON_LABELS[name](text) if name in _JSON_LABELS else text.decode(*_CODEC))
     return ExchangeLabels(*fields)
 
 
-def _pack(text: str | None) -> bytes | None:
-    """Return a text of labels; of a longer one, no line of an event would have more than the beginning."""
-    return None if text is None else text[:MAX_LINE_BYTES].encode(*_CODEC)
+def _pack_label(value: str | Collection[str] | None) -> bytes | None:
+    """Return a label; of a longer text, no line of an event would have more than the beginning."""
+    if value is None:
+        return None
+    return value[:MAX_LINE_BYTES].encode(*_CODEC) if isinstance(value, str) else encode_json(value)
 
 
 def _pack_fields(settled: SettledExchange) -> list[Any]:  # Any: by place

@@ -59,6 +59,8 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         wanted.transport,
         wanted.key_hash,
         wanted.client,
+        wanted.client_groups,
+        wanted.tags,
     )
     return SettledExchange(
         labels,
@@ -88,6 +90,8 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         price_tier=wanted.price_tier,
         tokens_in_estimated=wanted.tokens_in_estimated,
         tokens_out_estimated=wanted.tokens_out_estimated,
+        charged=None if wanted.charged_usd is None else nanodollars_of(wanted.charged_usd),
+        limit_warnings=wanted.limit_warnings,
     )
 
 

@@ -43,7 +43,7 @@ class WiderEvent(UsageEvent, frozen=True, kw_only=True, omit_defaults=True):
     waited_ms: Annotated[float | None, About(unit="milliseconds", since="9.0.0")] = None
     saved_usd: Annotated[float | None, About("saved", FieldType.MONEY, since="9.0.0")] = None
     until: Annotated[float | None, About(type=FieldType.TIME, since="9.0.0", span=None)] = None
-    tags: Annotated[tuple[str, ...] | None, About(since="9.0.0")] = None
+    marks: Annotated[tuple[str, ...] | None, About(since="9.0.0")] = None
     level: Annotated[Literal["low", "high"] | None, About(since="9.0.0", is_ours=True, log="grade")] = None
 
 
@@ -56,7 +56,7 @@ class WiderExchange(SettledExchange, frozen=True, gc=False):
     waited_ms: float | None = None
     saved: int | None = None
     until: float | None = None
-    tags: tuple[str, ...] | None = None
+    marks: tuple[str, ...] | None = None
     level: str | None = None
 
 
@@ -68,7 +68,7 @@ NEW: Final = {
     "waited_ms": 12.346,
     "saved_usd": 0.00000125,
     "until": "2025-11-24T16:00:00.250Z",
-    "tags": ["a", "b"],
+    "marks": ["a", "b"],
     "level": "low",
 }
 """The new fields as JSON has them."""
@@ -80,7 +80,7 @@ WIDE: Final = WiderExchange(
     waited_ms=12.3456,
     saved=1250,
     until=1_764_000_000.25,
-    tags=("a", "b"),
+    marks=("a", "b"),
     level="low",
 )
 encode_wide = settled_encoder(WIDER)
@@ -117,7 +117,7 @@ def test_the_plain_line_ends_with_them() -> None:
     (plain,) = usage_writer(FIELDS)([exchange()])
     assert next(usage_writer(WIDER)([WIDE])) == plain[:-1] + (
         b' region="eu west" checked=true retries_saved=3 waited_ms=12.346 saved_usd=0.00000125 '
-        b"until=2025-11-24T16:00:00.250Z tags=a,b grade=low\n"
+        b"until=2025-11-24T16:00:00.250Z marks=a,b grade=low\n"
     )
 
 
@@ -155,7 +155,7 @@ def test_the_log_shows_no_credential_in_them() -> None:
     form = json_form(WIDER)
     found = json.loads(usage_json(WIDE, form))
     assert {name: found[name] for name in NEW} == NEW
-    careless = WiderExchange(**asdict(exchange()), region=f"at {KEY}", tags=(f"of {KEY}", "b"))
+    careless = WiderExchange(**asdict(exchange()), region=f"at {KEY}", marks=(f"of {KEY}", "b"))
     assert KEY not in usage_json(careless, form).decode()
     assert KEY not in next(usage_writer(WIDER)([careless])).decode()
 
@@ -258,7 +258,7 @@ def test_the_api_describes_them() -> None:
         "waited_ms": {"type": "number"},
         "saved_usd": {"type": "number"},
         "until": {"type": "string", "format": "date-time"},
-        "tags": {"type": "array", "items": {"type": "string"}},
+        "marks": {"type": "array", "items": {"type": "string"}},
         "level": {"type": "string", "enum": ["low", "high"]},
     }
 

@@ -42,6 +42,8 @@ LABELS = st.builds(
     transport=st.sampled_from(["http", "websocket"]),
     key_hash=PLAIN,
     client=st.none() | WILD,
+    client_groups=st.none() | st.lists(st.text(), min_size=1, max_size=2).map(tuple),
+    tags=st.none() | st.dictionaries(st.text(), st.text(), min_size=1, max_size=2),
 )
 
 
@@ -77,6 +79,8 @@ RECORDS = st.builds(
     unpriced=st.none() | st.sampled_from(Unpriced),
     trace=st.none()
     | st.builds(TraceContext, st.just("a" * 32), st.just("b" * 16), st.booleans(), st.just("x=y")),
+    charged=st.none() | st.integers(0, 2**63),
+    limit_warnings=st.none() | st.lists(st.text(), min_size=1, max_size=3).map(tuple),
 )
 REQUESTS = st.builds(
     ended_from,

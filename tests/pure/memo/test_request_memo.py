@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.clients.client import Client
 from mgw.exchange.upstream_head import known_target_of
 from mgw.memo.client_request import ClientRequest
 from mgw.memo.known_target import UpstreamHead
@@ -23,10 +24,21 @@ def test_exchanges_of_one_route_target_and_credential_share_their_labels() -> No
     first = memo.labels_for(CHAT, MAIN, "fast", "0123", None)
     assert memo.labels_for(CHAT, MAIN, "fast", "0123", None) is first
     assert memo.labels_for(CHAT, MAIN, "fast", "4567", None) is not first
-    assert memo.labels_for(CHAT, MAIN, "fast", "0123", "a client") is not first
+    assert memo.labels_for(CHAT, MAIN, "fast", "0123", Client("alice", b"")) is not first
     assert memo.labels_for(CHAT, None, "fast", "0123", None) is not first
     assert (first.dialect, first.route, first.modality) == ("openai", "chat", "text")
     assert (first.provider, first.model, first.upstream_model) == ("main", "fast", "gpt-b")
+
+
+def test_labels_have_the_groups_and_tags_of_their_client() -> None:
+    memo = RequestMemo()
+    before = Client("alice", b"", groups=("research",), tags=(("team", "nlp"), ("cost_center", "4711")))
+    labels = memo.labels_for(CHAT, MAIN, "fast", "0123", before)
+    assert (labels.client, labels.client_groups) == ("alice", ("research",))
+    assert labels.tags == {"team": "nlp", "cost_center": "4711"}
+    after = Client("alice", b"")  # its settings have changed meanwhile
+    labels = memo.labels_for(CHAT, MAIN, "fast", "0123", after)
+    assert (labels.client, labels.client_groups, labels.tags) == ("alice", None, None)
 
 
 def test_models_that_clients_make_up_do_not_fill_the_memory_with_labels() -> None:
