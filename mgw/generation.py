@@ -39,6 +39,7 @@ from mgw.routing.table import route_table
 from mgw.upstream.build import Authorities, build_upstream, read_all_authorities
 from mgw.upstream.client import Upstream
 from mgw.usage.journal import FailureLog, UnknownStopLog
+from mgw.usage.limit_warnings import WarningLog
 from mgw.usage.prices import PriceTable, read_prices
 
 _log: Final = Logger()
@@ -77,6 +78,7 @@ class Generation:
     """Gives a source of credentials back, which other generations may still use."""
     unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
+    limit_warnings: WarningLog = field(default_factory=WarningLog)
     signed_again: SignedAgain = field(default_factory=SignedAgain)
     """How often requests were sent once more because of how they were signed."""
     rewrites: Mapping[str, BodyRewrite] = field(default_factory=dict)

@@ -209,6 +209,7 @@ class Serving:
         self._disk_threads.stop()
         self.work_threads.stop()
         await self._estimates.stop()
+        await self.server.late_rows.recorded()
         self.generation.retire()
 
     def restore(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.client_refusals import limit_refusal
-from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Unit
+from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Unit, Warnings
 from mgw.nouns.errors import GatewayError
 from mgw.usage.event import Outcome, SettledExchange
 
@@ -31,6 +31,8 @@ class ClientPlace(Struct, eq=False):
     """How the request ended; ``None`` until then."""
     _counted: Taken | None = None
     """What was counted as it was in flight no longer."""
+    _warnings: Warnings | Awaitable[Warnings] = ()
+    """What that has caused."""
 
     @property
     def counts_money(self) -> bool:
@@ -78,22 +80,24 @@ class ClientPlace(Struct, eq=False):
             return
         self._counted = taken = _taken(settled, settled.outcome)
         permit, self.permit = self.permit, None
-        _ = self.counts.end(permit, taken)
+        self._warnings = self.counts.end(permit, taken)
 
-    def end(self, settled: SettledExchange | None, outcome: Outcome) -> None:
+    def end(self, settled: SettledExchange | None, outcome: Outcome) -> Warnings | Awaitable[Warnings]:
         """Tell what counts the client's requests that this one has ended, and what it came to.
 
         :param settled: ``None``: a bug keeps it from being known.
+        :returns: as :meth:`~mgw.clients.limits.Counts.end`.
         """
         self._outcome = outcome
         permit, counted = self.permit, self._counted
         if permit is not None:
-            _ = self.counts.end(permit, _taken(settled, outcome))
-        elif counted is not None and settled is not None:
+            return self.counts.end(permit, _taken(settled, outcome))
+        if counted is not None and settled is not None:
             taken = _taken(settled, outcome)
             further = Taken(0, taken.tokens - counted.tokens, taken.nanodollars - counted.nanodollars)
             if further != NOTHING:
                 self.counts.add(self.limits, further)
+        return self._warnings
 
     def _on_permit(self, found: Permit | LimitReached) -> None:
         pending = self.pending
@@ -103,7 +107,7 @@ class ClientPlace(Struct, eq=False):
             return
         self.pending, self.permit = None, found
         if self._outcome is not None:
-            self.end(None, self._outcome)  # nothing of it went upstream
+            _ = self.end(None, self._outcome)  # nothing of it went upstream
         pending.callback(None)
 
     def _on_no_permit(self, failure: Failure) -> None:

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.clients.client import Client
-from mgw.clients.limits import Permit
+from mgw.clients.limits import Permit, Warnings
 from mgw.credentials.provider import Credential
 from mgw.credentials.signed_again import Again
 from mgw.credentials.signing import Signing
@@ -38,6 +38,7 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, SessionCounts, SettledExchange, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
+from mgw.usage.limit_warnings import wait_for_warnings
 from mgw.usage.prices import NO_CHARGE, SessionBill
 from mgw.usage.trace_context import TraceContext
 
@@ -111,7 +112,7 @@ class Exchange(Struct, eq=False):
     row: SettledExchange | None = None
     """What the usage event is made of; known once it is settled, unless a bug keeps it from being known."""
     is_row_pending: bool = False
-    """Whether the row is not complete yet: its tokens are being estimated."""
+    """Whether the row is not complete yet: its tokens are being estimated, or warnings are waited for."""
     on_row: Callable[[SettledExchange], None] | None = None
     """Called with the complete row, where that was pending as the request ended."""
 
@@ -215,7 +216,7 @@ class Exchange(Struct, eq=False):
             is_estimated = self.untold is not None and self._estimate(self.untold, row)
         finally:
             if self.place is not None and not is_estimated:
-                self.place.end(self.row, outcome)
+                self._end_place(self.place, outcome)
             self.generation.leave()
 
     def _estimate(self, untold: UntoldUsage, row: SettledExchange) -> bool:
@@ -241,10 +242,42 @@ class Exchange(Struct, eq=False):
         self.is_row_pending = False
         try:
             if self.place is not None:
-                self.place.end(row, row.outcome)
+                self._end_place(self.place, row.outcome)
         finally:
-            if self.on_row is not None:
-                self.on_row(row)
+            self._tell_row()
+
+    def _end_place(self, place: ClientPlace, outcome: Outcome) -> None:
+        """Tell the limits of the end; the row waits for warnings that come from elsewhere."""
+        found = place.end(self.row, outcome)
+        if isinstance(found, Deferred):
+            self.is_row_pending = self.row is not None
+            wait_for_warnings(found, self.clock, self._on_warnings, self._log_warnings)
+        elif found:
+            assert isinstance(found, tuple), "else it is a Deferred"
+            self._add_warnings(found)
+
+    def _on_warnings(self, warnings: Warnings) -> None:
+        self.is_row_pending = False
+        try:
+            self._add_warnings(warnings)
+        finally:
+            self._tell_row()
+
+    def _add_warnings(self, warnings: Warnings) -> None:
+        if warnings:
+            self._log_warnings(warnings)
+            if self.row is not None:
+                self.row = replace(self.row, limit_warnings=warnings)
+
+    def _log_warnings(self, warnings: Warnings) -> None:
+        self.generation.limit_warnings.report(warnings, self.request_id, self.clock)
+
+    def _tell_row(self) -> None:
+        """Hand the row on, once, if it is complete and somebody waits for it."""
+        on_row, row = self.on_row, self.row
+        if on_row is not None and row is not None and not self.is_row_pending:
+            self.on_row = None
+            on_row(row)
 
     def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from os import urandom
 from typing import Final, Protocol
 
-from msgspec.structs import replace
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.budget import BodyBudget, Reservation
@@ -35,13 +33,13 @@ from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
-from mgw.usage.event import SettledExchange
 from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import EdgeGate, Upload
 from mgw.web.interfaces import OpenRequest, RequestReceiver
 from mgw.web.keyless import KeylessRules
+from mgw.web.late_rows import LateRows
 from mgw.web.server_request import LocalApp, ServerRequest, own_address
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.web.try_it import TryItGate, try_it_gate
@@ -144,6 +142,8 @@ class WebServer:
     draining: bool = False
     on_idle: Callable[[], None] | None = None
     """It is called when the last request ends."""
+    late_rows: LateRows = field(default_factory=LateRows)
+    """Requests that have ended whose usage events are not complete yet."""
     wheel: TimerWheel = field(init=False)
     """It keeps the deadlines of requests."""
     _requests: dict[OpenRequest, None] = field(default_factory=dict)
@@ -335,14 +335,11 @@ class WebServer:
             None if exchange is None else exchange.row,
         )
         if exchange is not None and exchange.is_row_pending:
-            exchange.on_row = partial(self._record_late, ended)
+            self.late_rows.add(exchange, ended, self.observer.record)
         else:
             self.observer.record(ended)
         if not self._requests and self.on_idle is not None:
             self.on_idle()
-
-    def _record_late(self, ended: EndedRequest, row: SettledExchange) -> None:
-        self.observer.record(replace(ended, settled=row))
 
     def abort_requests(self) -> None:
         """End every request under way."""
