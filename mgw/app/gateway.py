@@ -17,12 +17,15 @@ from twisted.logger import Logger
 
 from mgw.app.credential_sources import build_sources
 from mgw.app.key_files import KeyFiles, ignore_keys, log_expiry
+from mgw.app.limit_states import LimitStates
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
+from mgw.clients.key_rows import KeyRow
 from mgw.clients.limits import Counts
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
+from mgw.config.time_zones import zone_of
 from mgw.credentials.sources import CredentialSources
 from mgw.dashboard.gateway_view import GatewayView, OtherWork
 from mgw.dashboard.switch import DashboardSwitch
@@ -114,10 +117,15 @@ class Gateway:
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
         self._limit_store = LimitStore(config.limit_store, DaemonThreads(reactor, "mgw-limits"), reactor)
         self._fleet = self._join_fleet(config)
-        self.key_files = self._open_key_files(config, workers)
+        self.key_files = key_files = self._open_key_files(config, workers)
         fleet, store = self._fleet, self._limit_store
         self.counts: Counts = LocalCounts(reactor.seconds, store) if fleet is None else fleet.counts
         """What counts requests and sessions, for all processes of the service."""
+        self._limit_states = LimitStates(
+            reactor, self.counts, lambda: self.config.edge_auth, lambda: key_files.keys, reactor.seconds
+        )
+        metrics.state.limits = lambda: self._limit_states.latest
+        metrics.state.limit_store_up = lambda: self._limit_store.is_up
         self.dashboard = DashboardSwitch(self._view())
         self.serving = self._make_serving(sources, generation)
         sources.subscriptions.on_cooldown = self._on_own_cooldown
@@ -243,6 +251,7 @@ class Gateway:
     async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         if self._workers is not None:
             await self._workers.refresh()
+        await self._limit_states.read()
         return await self.telemetry.render_metrics(accept)
 
     def _view(self) -> GatewayView:
@@ -258,7 +267,14 @@ class Gateway:
             add_sink=self.telemetry.sinks.add,
             file_keys=lambda: self.serving.file_keys,
             others=self._workers,
+            limits=self._limit_states.read,
+            keys=self._key_rows,
         )
+
+    def _key_rows(self) -> list[KeyRow]:
+        """Return the keys with names, of the configuration and of files."""
+        settings = self.config.edge_auth
+        return self.key_files.rows(settings.named, zone_of(settings.timezone), time())
 
     def _facts(self) -> Mapping[str, Any]:  # Any: JSON
         own = self.server.facts

@@ -7,7 +7,7 @@ import re
 import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_bytes
@@ -20,6 +20,7 @@ from msgspec import Struct
 from mgw.app.check import read_or_tell, reader_of
 from mgw.cli.key_file import Plain, create_file, edit_settings, remove_file, replace_file, write_settings
 from mgw.cli.output import Cell, print_rows
+from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row, rfc3339
 from mgw.config.file_faults import shown_path, unreadable
 from mgw.config.groups import checked_holder_name
 from mgw.config.key_settings import NamedKeySettings
@@ -29,7 +30,7 @@ from mgw.config.settings import Config
 from mgw.config.time_zones import parse_expiry, zone_of
 from mgw.identity.key_rules import key_rules
 from mgw.identity.keys_dir import ENDING, MAX_FILE_BYTES, KeysDirectory
-from mgw.nouns.key_state import key_state
+from mgw.nouns.key_state import KeyState
 from mgw.reactor.regular_file import read_regular_file
 
 COLUMNS: Final = ("name", "state", "groups", "expires", "where")
@@ -110,7 +111,7 @@ def rotate_key(said: argparse.Namespace) -> int:
     assert before.sha256 is not None, "the file is valid"
     key, previous = _new_key(), None
     if overlap:
-        ends = Plain(_moment(time() + overlap))
+        ends = Plain(rfc3339(time() + overlap))
         previous = {Plain("sha256"): before.sha256.reveal(), Plain("expires"): ends}
     _write_changes(setup, name, text, {"sha256": _digest_of(key), "previous": previous})
     sys.stdout.write(f"{key}\n")
@@ -133,14 +134,15 @@ def list_keys(said: argparse.Namespace) -> int:
     """``mgw key list``."""
     setup = _set_up(said, needs_directory=False)
     config, now, zone = setup.config, time(), _zone(setup)
-    rows = [] if config is None else [_row(key, now, zone, "config") for key in config.edge_auth.named]
+    named = () if config is None else config.edge_auth.named
+    rows = [_cells(key_row(key, now, zone, IN_CONFIG)) for key in named]
     if setup.directory:
         found = KeysDirectory(setup.directory, key_rules(config))
         found.read_all()
         if "" in found.faults:
             raise FailedError(found.faults[""])
-        keys = [_row(key, now, zone, "keys_dir") for key in found.keys.values()]
-        keys += [[name, "invalid", None, None, "keys_dir"] for name in found.faults]
+        keys = [_cells(key_row(key, now, zone, IN_DIRECTORY)) for key in found.keys.values()]
+        keys += [_cells(KeyRow(name, KeyState.INVALID, IN_DIRECTORY)) for name in found.faults]
         rows += sorted(keys, key=lambda row: str(row[0]))
     print_rows(said.format, COLUMNS, rows, "no keys with names")
     return 0
@@ -219,7 +221,7 @@ def _tag_of(text: str) -> tuple[str, object]:
 
 def _expiry_of(text: str) -> str:
     if _DURATION.fullmatch(text):
-        return _moment(time() + _seconds_in(text, "--expires"))
+        return rfc3339(time() + _seconds_in(text, "--expires"))
     try:
         return parse_expiry(text).text
     except ValueError:
@@ -242,10 +244,6 @@ def _new_key() -> str:
 
 def _digest_of(key: str) -> str:
     return sha256(key.encode()).hexdigest()
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _zone(setup: Setup) -> tzinfo:
@@ -305,11 +303,8 @@ def _write_changes(setup: Setup, name: str, text: str, changes: Mapping[str, obj
     replace_file(setup.file_of(name), edited)
 
 
-def _row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> list[Cell]:
-    expires = None if key.expires is None else key.expires.ends(zone)
-    state = key_state(is_disabled=key.disabled, expires=expires, now=now)
-    ends = None if expires is None else _moment(expires)
-    return [key.name, state.value, " ".join(key.groups) or None, ends, where]
+def _cells(row: KeyRow) -> list[Cell]:
+    return [row.name, row.state, " ".join(row.groups) or None, row.expires, row.where]
 
 
 def _without_places(error: ConfigError) -> str:

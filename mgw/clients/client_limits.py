@@ -27,12 +27,24 @@ def limits_of_client(name: str, key: NamedKeySettings | None, settings: EdgeAuth
     zone = settings.timezone
     found: list[Allowance] = []
     if key is not None:
-        found += limits_of(name, key.older_limits)
-        found += _allowances(key.limits, name, name, zone)
+        found += own_limits(key, zone)
         for group in key.groups:
             found += _allowances(settings.groups[group].limits, f"{GROUP}{group}", name, zone)
     found += _allowances(settings.limits, GATEWAY, name, zone)
     return tuple(found)
+
+
+def own_limits(key: NamedKeySettings, zone: str) -> Limits:
+    """Return the rows of a key itself."""
+    return *limits_of(key.name, key.older_limits), *_allowances(key.limits, key.name, key.name, zone)
+
+
+def shared_limits(settings: EdgeAuthSettings) -> Iterator[Allowance]:
+    """Yield the rows that the clients of the gateway or of a group share."""
+    holders = {GATEWAY: settings.limits}
+    holders |= {f"{GROUP}{name}": group.limits for name, group in settings.groups.items()}
+    for holder, rows in holders.items():
+        yield from _allowances([row for row in rows if not row.each], holder, "", settings.timezone)
 
 
 def is_own(holder: str) -> bool:

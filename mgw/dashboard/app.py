@@ -7,16 +7,20 @@ serves the request renders in OpenAI's shape.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
+from msgspec import to_builtins
 from twisted.python.failure import Failure
 from twisted.web.iweb import IRequest
 from twisted.web.server import Request
 from werkzeug.exceptions import MethodNotAllowed, NotFound
 
+from mgw.clients.key_rows import KeyRow
+from mgw.clients.limit_report import show_state
+from mgw.clients.limits import RowState
 from mgw.config.settings import Config
 from mgw.dashboard.access import SAFE_METHODS, Access
 from mgw.dashboard.live import LiveParts
@@ -58,6 +62,8 @@ class Dashboard:
     live: LiveParts
     logins: Logins
     try_it: TryIt
+    limits: Callable[[], Awaitable[Sequence[RowState]]]
+    keys: Callable[[], Sequence[KeyRow]]
     refresh: Callable[[], Awaitable[None]] | None = None
     _tree: ResourceTree = field(init=False)
     _open: frozenset[str] = field(init=False)
@@ -136,6 +142,18 @@ class Dashboard:
     async def read_usage(self, request: Request) -> None:
         """Send totals of usage events."""
         send_json(request, await self.usage.answer(query_of(request)))
+
+    @app.route(f"{_API}/limits", methods=["GET"])
+    async def read_limits(self, request: Request) -> None:
+        """Send what is used of limits that last longer than a minute."""
+        query_of(request)
+        send_json(request, {"limits": list(map(show_state, await self.limits()))})
+
+    @app.route(f"{_API}/keys", methods=["GET"])
+    def read_keys(self, request: Request) -> None:
+        """Send the gateway keys with names, none of which is told."""
+        query_of(request)
+        send_json(request, {"keys": list(map(to_builtins, self.keys()))})
 
     @app.route(f"{_API}/logs", methods=["GET"])
     def read_logs(self, request: Request) -> None:

@@ -45,6 +45,8 @@ def build_dashboard(gateway: GatewayView, recorder: Recorder) -> Dashboard:
         live=recorder.live,
         logins=logins,
         try_it=TryIt(access, gateway.wall),
+        limits=gateway.limits,
+        keys=gateway.keys,
         refresh=refresh,
     )
 

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from twisted.logger import LogPublisher
 
+from mgw.clients.key_rows import KeyRow
+from mgw.clients.limits import RowState
 from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
 from mgw.exchange.exchange import Exchange
@@ -54,6 +56,10 @@ class GatewayView:
     """Takes observers of the finished text of the process log, without secrets."""
     add_sink: Callable[[Sink], None]
     """Tells a sink of exchanges, from the use of this configuration on."""
+    limits: Callable[[], Awaitable[Sequence[RowState]]]
+    """Returns what is used of the rows of limits that last longer than a minute."""
+    keys: Callable[[], Sequence[KeyRow]]
+    """Returns the gateway keys with names."""
     file_keys: Callable[[], Sequence[NamedKeySettings]] = tuple
     """Returns the keys of key files that are in force."""
     query_thread: SerialRunner | None = None

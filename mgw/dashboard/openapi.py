@@ -12,10 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from mgw import __version__
+from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
 from mgw.dashboard.request_list import DEFAULT_LIMIT, MAX_LIMIT
 from mgw.dashboard.usage_query import By
+from mgw.nouns.key_state import KeyState
 from mgw.usage.event import FIELDS, Outcome
 from mgw.usage.event_field import EventField
 from mgw.usage.event_search import FILTERS
@@ -192,6 +194,30 @@ SCHEMAS: Final[Json] = {
             )
         ),
     ),
+    "limits": _object(
+        "limits",
+        limits=_list(
+            _object(
+                "holder limit period used reserved",
+                **dict.fromkeys(("holder", "limit", "period"), _TEXT),
+                **dict.fromkeys(("used", "reserved", "max"), _NUMBER),
+                resets=_TIME,
+            )
+        ),
+    ),
+    "keys": _object(
+        "keys",
+        keys=_list(
+            _object(
+                "name state where",
+                name=_TEXT,
+                state=_one_of(*KeyState),
+                where=_one_of(IN_CONFIG, IN_DIRECTORY),
+                groups=_list(_TEXT),
+                expires=_TIME,
+            )
+        ),
+    ),
     "logs": _object(
         "lines",
         lines=_list(
@@ -260,6 +286,11 @@ _REQUESTS: Final = (
     "the `cursor` of the next page, and absent on the last one; with `cursor`, `in_progress` is empty. "
     "`limit=0` returns only the requests in progress."
 )
+_LIMITS: Final = (
+    "The limits that last longer than a minute, with what is used of each in its current period. Limits that "
+    "apply to each client separately are listed for the clients that have used them. Amounts are requests, "
+    "tokens or US dollars, as the name of the limit says; `resets` is absent for `total`."
+)
 _FILTERS: Final[Json] = {
     "since": _TIME,
     "until": _TIME,
@@ -284,6 +315,8 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
     ),
     ("requests", _REQUESTS, _FILTERS),
     ("sessions", "The open realtime sessions.", {}),
+    ("limits", _LIMITS, {}),
+    ("keys", "The gateway keys with names, without the keys themselves.", {}),
     ("logs", _LINES, {"lines": {**_COUNT, "maximum": MAX_LINES, "default": DEFAULT_LINES}}),
 )
 

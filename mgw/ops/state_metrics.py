@@ -5,14 +5,18 @@ Nothing is counted for them: each is asked for when somebody scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from platform import python_version
 
 import twisted
 
 from mgw import __version__
+from mgw.clients.client_limits import OF_EACH
+from mgw.clients.limits import RowState, Unit
+from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.ops import prometheus
+from mgw.usage.event import NANODOLLARS
 from mgw.usage.journal import SinkCounts
 
 
@@ -44,6 +48,14 @@ def _no_keys() -> Mapping[str, int]:
     return {"active": 0, "expired": 0, "disabled": 0}
 
 
+def _yes() -> bool:
+    return True
+
+
+def _no_rows() -> Sequence[RowState]:
+    return ()
+
+
 def _no_time() -> float | None:
     return None
 
@@ -68,6 +80,10 @@ class StateMetrics:
     """Returns how many gateway keys with names there are, by their states."""
     key_files_invalid: Callable[[], int] = _zero
     """Returns how many key files cannot be used."""
+    limits: Callable[[], Sequence[RowState]] = _no_rows
+    """Returns what is used of the rows of limits that last longer than a minute."""
+    limit_store_up: Callable[[], bool] = _yes
+    """Returns whether what is counted against them is in a file."""
     events_stored: Callable[[], tuple[int, int]] = _two_zeros
     """Returns the bytes that undelivered events use on disk, and those that they may."""
 
@@ -76,6 +92,7 @@ class StateMetrics:
         yield from self._process()
         yield from self._limits()
         yield from self._keys()
+        yield from self._rows_of_limits()
         yield from self._sinks()
 
     def _process(self) -> Iterator[prometheus.Metric]:
@@ -123,6 +140,33 @@ class StateMetrics:
             keys.add_metric((state,), count)
         yield keys
         yield gauge("mgw_key_files_invalid", "Key files that cannot be used.", self.key_files_invalid())
+
+    def _rows_of_limits(self) -> Iterator[prometheus.Metric]:
+        gauge, labels = prometheus.GaugeMetricFamily, ("holder", "limit")
+        used = gauge(
+            "mgw_limit_used",
+            "Use of a limit longer than a minute in its current period: requests, tokens or US dollars.",
+            labels=labels,
+        )
+        allowed = gauge("mgw_limit_max", "What such a limit allows in a period.", labels=labels)
+        rows: dict[tuple[str, str], RowState] = {}
+        for row in self.limits():
+            # What each client has separately would be a series for each client, and so would a key's digest.
+            if OF_EACH not in row.holder and not row.holder.startswith(DIGEST_PREFIX):
+                place = row.holder, row.limit.name
+                if row.refuses or place not in rows:
+                    rows[place] = row
+        for place, row in rows.items():
+            scale = NANODOLLARS if row.limit.unit is Unit.NANODOLLAR else 1
+            used.add_metric(place, row.used / scale)
+            if row.most is not None:
+                allowed.add_metric(place, row.most / scale)
+        yield from (used, allowed)
+        yield gauge(
+            "mgw_limit_store_up",
+            "1 while limits longer than a minute are counted in their file, 0 while in memory alone.",
+            self.limit_store_up(),
+        )
 
     def _sinks(self) -> Iterator[prometheus.Metric]:
         gauge, counter, label = prometheus.GaugeMetricFamily, prometheus.CounterMetricFamily, ("sink",)

@@ -230,7 +230,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     where ``cost_usd`` is missing. Missing if no such limit applies to the client."""
     limit_warnings: Annotated[tuple[str, ...] | None, About(since="0.5.0")] = None
     """A text ``HOLDER NAME SHARE`` for each share of a limit that this request reached first in the period,
-    such as ``group:research usd_per_month 0.8``; see `Limits <limits.rst>`_."""
+    such as ``group:research usd_per_month 0.8``; see `Groups, budgets
+    and tags <keys.rst#groups-budgets-and-tags>`_."""
     service_tier: Annotated[str | None, About(since="0.5.0", has_few_values=True)] = None
     """The service tier that served the request, in the provider's own word, such as ``default``, ``flex``,
     ``priority`` or ``ON_DEMAND``; ``fast`` for Anthropic's fast mode. Missing if the response does not

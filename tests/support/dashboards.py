@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.defer import succeed
 from twisted.internet.testing import StringTransport
 from twisted.logger import LogPublisher
 
+from mgw.clients.key_rows import KeyRow
+from mgw.clients.limits import RowState
 from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.gateway_view import GatewayView
 from mgw.dashboard.switch import DashboardSwitch
@@ -64,6 +67,8 @@ class DashboardHarness(WebServerHarness):
         self.wall = wall
         self.rejected: list[str] = []
         self.sinks: list[Sink] = []
+        self.limits: list[RowState] = []
+        self.keys: list[KeyRow] = []
         super().__init__(text)
         self.file_keys: list[NamedKeySettings] = []
         self.switch = DashboardSwitch(
@@ -79,6 +84,8 @@ class DashboardHarness(WebServerHarness):
                 add_sink=self.sinks.append,
                 file_keys=lambda: self.file_keys,
                 query_thread=AtOnce(),
+                limits=lambda: succeed(self.limits),
+                keys=lambda: self.keys,
             )
         )
         self.switch.follow()

@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.clients.calendar_window import NoStore
+from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.config.fleet import RedisSettings
 from mgw.credentials.signed_again import Again, SignedAgain
 from mgw.ops.exposition import Table
@@ -113,7 +114,11 @@ def metrics_with_everything(folder: Path, provider: str = "main") -> Metrics:
     play.put("a")
     upstream, source = memory_upstream(max_connections=3).upstream, play.source(["a"])
     state = StateMetrics(
-        certificate_expires=lambda: 2e9, counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)}
+        certificate_expires=lambda: 2e9,
+        counts_by_sink=lambda: {"jsonl": SinkCounts(waiting=1)},
+        limits=lambda: [
+            RowState("alice", LIMITS_BY_NAME["usd_per_month"], "2026-11", 3 * 10**9, 0, 10**10, 2e9)
+        ],
     )
     signed_again = SignedAgain()
     signed_again.note(provider, Again.CLOCK)

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.ops.metrics import EDGE_REASONS, Metrics
 from mgw.ops.request_metrics import BUCKETS
 from mgw.ops.state_metrics import StateMetrics
@@ -236,6 +237,31 @@ def test_malformed_requests_are_counted() -> None:
     metrics = metrics_after()
     metrics.malformed()
     assert value(metrics, "mgw_malformed_requests_total") == 1
+
+
+def row_of(holder: str, name: str, used: int, most: int | None, *, refuses: bool = True) -> RowState:
+    return RowState(holder, LIMITS_BY_NAME[name], "total", used, 1, most, None, refuses)
+
+
+def test_limits_longer_than_a_minute_have_what_is_used_of_them() -> None:
+    rows = [
+        row_of("alice", "usd_per_month", 1_250_000_000, 5 * 10**9),
+        row_of("group:research", "requests_per_day", 7, 5, refuses=False),
+        row_of("group:research", "requests_per_day", 7, 10),
+        row_of("group:research/alice", "requests_per_day", 7, 10),
+        row_of("sha256:0123456789ab", "tokens_total", 7, 10),
+        row_of("gateway", "tokens_total", 7, None),
+    ]
+    metrics = Metrics(frozenset(), state=StateMetrics(limits=lambda: rows, limit_store_up=lambda: False))
+    found = {tuple(one.labels.values()): one.value for one in families(metrics)["mgw_limit_used"].samples}
+    assert found == {
+        ("alice", "usd_per_month"): 1.25,
+        ("group:research", "requests_per_day"): 7,
+        ("gateway", "tokens_total"): 7,
+    }
+    allowed = {tuple(one.labels.values()): one.value for one in families(metrics)["mgw_limit_max"].samples}
+    assert allowed == {("alice", "usd_per_month"): 5, ("group:research", "requests_per_day"): 10}
+    assert value(metrics, "mgw_limit_store_up") == 0
 
 
 def test_the_fate_of_events_is_told_by_sink() -> None:

@@ -1,0 +1,47 @@
+"""Ask what is used of limits, for the page of metrics and for the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as NoAnswerError
+
+from mgw.clients.limit_report import configured_rows, report_rows
+from mgw.clients.limits import Counts, RowState
+from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.key_settings import NamedKeySettings
+
+ANSWER_SECONDS: Final = 1.0
+"""How long a file or another host may take to answer; after that, the answer before has to do."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LimitStates:
+    """The rows that last longer than a minute, with what is used of each."""
+
+    reactor: Any  # Any: a reactor has no one type
+    counts: Counts
+    settings: Callable[[], EdgeAuthSettings]
+    file_keys: Callable[[], Sequence[NamedKeySettings]]
+    wall: Callable[[], float]
+    """Unix seconds."""
+    latest: Sequence[RowState] = field(default=())
+    """What was found when somebody asked last."""
+
+    async def read(self) -> Sequence[RowState]:
+        """Return the rows of the moment."""
+        rows = configured_rows(self.settings(), self.file_keys())
+        asked = self.counts.state()
+        if isinstance(asked, list):
+            found: Sequence[RowState] = asked
+        else:
+            assert isinstance(asked, Deferred), "what counts elsewhere answers with one"
+            try:
+                found = await asked.addTimeout(ANSWER_SECONDS, self.reactor)
+            except NoAnswerError:
+                found = self.latest
+        self.latest = report_rows(rows, found, self.wall())
+        return self.latest

@@ -1,0 +1,41 @@
+"""The gateway keys with names, as commands and the dashboard list them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.config.key_settings import NamedKeySettings
+from mgw.nouns.key_state import KeyState, key_state
+
+IN_CONFIG: Final = "config"
+IN_DIRECTORY: Final = "keys_dir"
+
+
+class KeyRow(Struct, frozen=True, omit_defaults=True):
+    """What may be seen of a key."""
+
+    name: str
+    state: KeyState
+    where: str
+    """Whether it is a key of the configuration or of a file."""
+    groups: tuple[str, ...] = ()
+    expires: str | None = None
+    """RFC 3339."""
+
+
+def key_row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> KeyRow:
+    """Return what may be seen of a key.
+
+    :param zone: where the day ends that its settings may state.
+    """
+    ends = None if key.expires is None else key.expires.ends(zone)
+    state = key_state(is_disabled=key.disabled, expires=ends, now=now)
+    return KeyRow(key.name, state, where, key.groups, None if ends is None else rfc3339(ends))
+
+
+def rfc3339(unix_seconds: float) -> str:
+    """Return a moment in UTC, to the second."""
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

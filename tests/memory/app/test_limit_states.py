@@ -1,0 +1,47 @@
+"""What is used of limits is asked for, and an answer that takes too long is not waited for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from mgw.app.limit_states import ANSWER_SECONDS, LimitStates
+from mgw.clients.limits import LIMITS_BY_NAME, RowState
+from mgw.clients.local_counts import LocalCounts
+from tests.support.configs import THREE_FAMILIES, config
+from tests.support.deferreds import result_of
+
+SETTINGS: Final = config(
+    THREE_FAMILIES + "edge_auth: {enabled: true, keys: [edge], limits: [{requests: 5, per: total}]}\n"
+).edge_auth
+USED: Final = RowState("gateway", LIMITS_BY_NAME["requests_total"], "total", 3, 0, 5, None)
+
+
+class LateCounts(LocalCounts):
+    """Counts whose state comes from a file."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.answers: list[Deferred[list[RowState]]] = []
+
+    def state(self) -> Any:  # Any: as the counts have it
+        self.answers.append(Deferred())
+        return self.answers[-1]
+
+
+def test_what_was_told_last_has_to_do_while_nobody_answers() -> None:
+    clock, counts = Clock(), LateCounts()
+    states = LimitStates(clock, counts, lambda: SETTINGS, lambda: (), lambda: 0.0)
+    first = Deferred.fromCoroutine(states.read())
+    counts.answers[0].callback([USED])
+    assert [row.used for row in result_of(first)] == [3]
+    second = Deferred.fromCoroutine(states.read())
+    clock.advance(ANSWER_SECONDS)
+    assert [row.used for row in result_of(second)] == [3]
+    counts.answers[1].callback([])
+    assert [row.used for row in states.latest] == [3]
+    third = Deferred.fromCoroutine(states.read())
+    counts.answers[2].callback([])
+    assert [row.used for row in result_of(third)] == [0]
