@@ -124,6 +124,12 @@ COMMANDS: Final = (
         ("mgw key add alice --expires 90d", "mgw key revoke alice", "mgw help key add"),
     ),
     Command(
+        "budget",
+        "show what is used of limits longer than a minute, and reset it",
+        "mgw.cli.budget",
+        ("mgw budget show", "mgw budget reset alice --limit usd_per_month", "mgw help budget reset"),
+    ),
+    Command(
         "routes",
         "list the routes that the gateway serves",
         "mgw.cli.routes",

@@ -157,8 +157,7 @@ def _lines_with(further: _Further, rows: Iterable[SettledExchange]) -> Iterator[
             upstream_id = format_value(upstream_id)
         more = "" if session is None else _session_fields(session)
         ending = "" if not dropped else f" dropped_fields={format_value(','.join(dropped))}"
-        estimated_in, estimated_out = settled.tokens_in_estimated, settled.tokens_out_estimated
-        if estimated_in is not None or estimated_out is not None or settled.charged is not None:
+        if not settled.tokens_in_estimated is settled.tokens_out_estimated is settled.charged is None:
             ending += _counted_fields(settled)
         for name, read_field, write_value in further:
             value = read_field(settled)

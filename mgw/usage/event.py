@@ -211,7 +211,7 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The groups of the gateway key, in the order of its settings. Missing if it is in none."""
     tags: Annotated[dict[str, str] | None, About("labels.tags", since="0.5.0")] = None
     """The tags of the key's groups and of the key itself, as an object of names and texts. Missing if there
-    are none."""
+    are none. A span has an attribute ``mgw.tags.NAME`` for each."""
     tokens_in_estimated: Annotated[
         int | None, About(unit="tokens", page="Input tokens (estimated)", since="0.5.0")
     ] = None

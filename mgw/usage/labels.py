@@ -55,7 +55,8 @@ class ExchangeLabels:
     client_json: tuple[Raw | None, Raw | None] | None = field(default=None, init=False)
     """The client's groups and tags as JSON, likewise."""
     log_text: tuple[str, str] | None = field(default=None, init=False)
-    """The same, and the key's hash, the client, its groups and its tags, as :func:`mgw.ops.logs.usage_line` writes them."""
+    """The same, and the key's hash, the client, its groups and its tags, as :mod:`mgw.ops.logs` writes
+    them."""
     is_shown: bool | None = field(default=None, init=False)
     """Whether the log may show them as they are; ``None`` until :mod:`mgw.ops.json_lines` has looked."""
     shown: ExchangeLabels | None = field(default=None, init=False)

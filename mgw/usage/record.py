@@ -149,11 +149,8 @@ class _BlockEncoder:
         return block or b"".join(map(self._encode_each, rows))
 
     def _lines(self, rows: Sequence[SettledExchange]) -> list[Struct]:
-        lines: list[Struct] = []
-        line_type, shared, further = self._line_type, self._shared, self._further
-        times = timestamps(map(_time_of, rows))
-        latencies, first_bytes = _rounded(map(_latency_of, rows)), _rounded(map(_ttft_of, rows))
-        for settled, time, latency_ms, ttft_ms in zip(rows, times, latencies, first_bytes, strict=True):
+        lines, line_type, shared = list[Struct](), self._line_type, self._shared
+        for settled, time, latency_ms, ttft_ms in _with_times(rows):
             labels, usage, cost, charged = settled.labels, settled.usage, settled.cost, settled.charged
             groups, tags = labels.client_json or _render_client(labels)
             line = line_type(
@@ -187,7 +184,7 @@ class _BlockEncoder:
                 settled.service_tier,
                 settled.price_tier,
             )
-            for name, kind, read in further:
+            for name, kind, read in self._further:
                 setattr(line, name, _json_value(kind, read(settled)))
             lines.append(line)
         return lines
@@ -196,6 +193,15 @@ class _BlockEncoder:
 def block_encoder(fields: Sequence[EventField]) -> Callable[[Sequence[SettledExchange]], bytes]:
     """Return what makes the lines of many exchanges, with the fields of a table, in one piece."""
     return _BlockEncoder(fields).encode
+
+
+def _with_times(
+    rows: Sequence[SettledExchange],
+) -> Iterable[tuple[SettledExchange, str, float | None, float | None]]:
+    """Return exchanges, each with its times as a line has them."""
+    times = timestamps(map(_time_of, rows))
+    latencies, first_bytes = _rounded(map(_latency_of, rows)), _rounded(map(_ttft_of, rows))
+    return zip(rows, times, latencies, first_bytes, strict=True)
 
 
 def _rounded(numbers: Iterable[float | None]) -> list[float | None]:

@@ -1,0 +1,148 @@
+"""What the commands of ``mgw budget`` do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
+from time import time
+from types import MappingProxyType
+from typing import Final
+
+from mgw.app.check import read_or_tell, reader_of
+from mgw.cli.limit_access import LimitAccess, NoAccessError, use_limits
+from mgw.cli.output import print_rows
+from mgw.clients.limit_report import COLUMNS, configured_rows, report_rows, show_state
+from mgw.clients.limits import LIMITS_BY_NAME, Allowance, Limit, RowState, Unit
+from mgw.config.file_faults import shown_path
+from mgw.config.quoting import quote, suggestion
+from mgw.config.settings import Config
+from mgw.identity.key_rules import key_rules
+from mgw.identity.keys_dir import KeysDirectory
+
+_WRONG_CALL: Final = 2
+_FAILED: Final = 1
+_NANODOLLARS: Final = 10**9
+_MOST: Final = 2**53
+"""Larger amounts are no whole numbers everywhere."""
+
+
+class CallError(Exception):
+    """The command cannot do what it was told; the text says why."""
+
+
+class FailedError(Exception):
+    """The command did not work; the text says why."""
+
+
+def run_action(action: Callable[[argparse.Namespace], int], said: argparse.Namespace) -> int:
+    """Run one of the commands; return the exit status."""
+    try:
+        return action(said)
+    except CallError as error:
+        problem, status = str(error), _WRONG_CALL
+    except (FailedError, NoAccessError) as error:
+        problem, status = str(error), _FAILED
+    except sqlite3.Error as error:
+        problem, status = f"limit_store: {error}", _FAILED
+    except OSError as error:
+        where = "" if error.filename is None else f"{shown_path(str(error.filename))}: "
+        problem, status = f"{where}{error.strerror or error}", _FAILED
+    sys.stderr.write(f"{said.parser.prog}: {problem}\n")
+    return status
+
+
+def show_budgets(said: argparse.Namespace) -> int:
+    """``mgw budget show``."""
+    config = _configuration(said)
+    rows, now = _rows_of(config), time()
+
+    async def read(access: LimitAccess) -> Sequence[RowState]:
+        return await access.states()
+
+    states = report_rows(rows, use_limits(config, rows, now, read), now)
+    pattern = said.holder
+    shown = [show_state(row) for row in states if pattern is None or fnmatchcase(row.holder, pattern)]
+    if said.format == "json":
+        sys.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+    else:
+        cells = [[row.get(name) for name in COLUMNS] for row in shown]
+        print_rows(said.format, COLUMNS, cells, "no limits that last longer than a minute")
+    return 0
+
+
+def reset_budget(said: argparse.Namespace) -> int:
+    """``mgw budget reset HOLDER``."""
+    holder, name = said.holder, said.limit
+    if name is not None:
+        _check_name(name)
+        _amount_of(said.to, LIMITS_BY_NAME[name])
+    config = _configuration(said)
+    rows, now = _rows_of(config), time()
+
+    async def reset(access: LimitAccess) -> list[str]:
+        known = {row.limit.name: row.limit for row in rows if row.holder == holder}
+        known |= {row.limit.name: row.limit for row in await access.states() if row.holder == holder}
+        amounts = {one.name: _amount_of(said.to, one) for one in known.values() if name in (None, one.name)}
+        return [limit for limit, amount in amounts.items() if await access.reset(holder, limit, amount)]
+
+    done = use_limits(config, rows, now, reset)
+    if not done:
+        which = "no limit longer than a minute" if name is None else f"no limit {name}"
+        raise FailedError(f"{quote(holder)} has {which}, or has not used it yet: see `mgw budget show`")
+    for limit in done:
+        sys.stdout.write(f"{holder} {limit}: {said.to} used\n")
+    return 0
+
+
+ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = MappingProxyType(
+    {"show": show_budgets, "reset": reset_budget}
+)
+
+
+def _configuration(said: argparse.Namespace) -> Config:
+    config = read_or_tell(reader_of(said.config), f"{said.parser.prog} -c")
+    if config is None:
+        raise FailedError("the configuration cannot be used")
+    return config
+
+
+def _rows_of(config: Config) -> list[Allowance]:
+    """Return the rows of the configuration and of the key files that can be used."""
+    settings = config.edge_auth
+    if settings.keys_dir is None:
+        return configured_rows(settings)
+    files = KeysDirectory(settings.keys_dir, key_rules(config))
+    files.read_all()
+    return configured_rows(settings, files.keys.values())
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that no row longer than a minute has.
+
+    :raises CallError: it is one.
+    """
+    known = [limit.name for limit in LIMITS_BY_NAME.values() if limit.window.is_calendar]
+    if name not in known:
+        guess = suggestion(name, known)
+        raise CallError(f"--limit: no limit longer than a minute is named {quote(name)}{guess}")
+
+
+def _amount_of(text: str, limit: Limit) -> int:
+    """Return an amount as it is counted.
+
+    :raises CallError: it is none.
+    """
+    is_money = limit.unit is Unit.NANODOLLAR
+    try:
+        amount = Decimal(text) * (_NANODOLLARS if is_money else 1)
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or not 0 <= amount < _MOST or amount != amount.to_integral_value():
+        expected = "dollars with at most nine decimals" if is_money else "a whole number"
+        raise CallError(f"--to: expected {expected} for {limit.name}, found {quote(text)}")
+    return int(amount)
