@@ -23,6 +23,7 @@ from mgw.usage.usage_read import (
     UsageRange,
     UsageReader,
     add_rows,
+    key_of,
     open_period,
     read_sums,
     shown_row,
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         type=_groups,
         default="model",
-        help=f"one or more of {', '.join(KEYS)}, separated by commas (default: %(default)s)",
+        help=f"one or more of {', '.join(KEYS)} and tag:NAME, separated by commas (default: %(default)s)",
     )
     add_times(parser)
     for name in FILTERS:
@@ -99,9 +100,9 @@ def run(said: argparse.Namespace) -> int:
 def _groups(text: str) -> tuple[str, ...]:
     groups = tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in groups:
-        if name not in KEYS:
+        if key_of(name) is None:
             raise argparse.ArgumentTypeError(
-                f"unknown column {name!r}; expected one or more of {', '.join(KEYS)}"
+                f"unknown column {name!r}; expected one or more of {', '.join(KEYS)} and tag:NAME"
             )
     return groups
 
@@ -120,7 +121,8 @@ def _query(path: Path, said: argparse.Namespace) -> _Found:
         sums = read_sums(reader, lambda reader: _sums(reader, said.by))
         if sums:
             shown = [[*keys, *shown_row(row)] for keys, row in sorted(sums.items(), key=_order)]
-            return _Found(shown, shown_row(add_rows(sums.values())), None)
+            whole = _sums(reader, ()) if "group" in said.by else sums  # there, an event may count twice
+            return _Found(shown, shown_row(add_rows(whole.values())), None)
         ((last,),) = connection.execute(f"SELECT max(time) FROM {TABLE}")  # noqa: S608 (a constant)
         return _Found([], [], last)
 
@@ -128,7 +130,7 @@ def _query(path: Path, said: argparse.Namespace) -> _Found:
 def _sums(reader: UsageReader, by: Sequence[str]) -> dict[tuple[Any, ...], Row]:
     """Return the sums of the report by their keys; Any: what SQLite has."""
     found: dict[tuple[Any, ...], Row] = {} if by else {(): list(NO_SUMS)}
-    for _, keys, row in reader.rows([KEYS[name] for name in by]):
+    for _, keys, row in reader.rows([key for name in by if (key := key_of(name)) is not None]):
         before = found.get(keys)
         found[keys] = row if before is None else add_rows([before, row])
     return found

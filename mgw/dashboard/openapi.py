@@ -16,7 +16,7 @@ from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY
 from mgw.dashboard.cookies import COOKIE, SECURE_COOKIE
 from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES
 from mgw.dashboard.request_list import DEFAULT_LIMIT, MAX_LIMIT
-from mgw.dashboard.usage_query import By
+from mgw.dashboard.usage_query import TAG_NAME, By
 from mgw.nouns.key_state import KeyState
 from mgw.usage.event import FIELDS, Outcome
 from mgw.usage.event_field import EventField
@@ -60,6 +60,7 @@ _SUMS: Final[Json] = {
     **dict.fromkeys(("latency_ms", "ttft_ms"), _NUMBER),
     **dict.fromkeys(("latency_ms_p50", "latency_ms_p95", "ttft_ms_p50", "ttft_ms_p95"), _NUMBER),
 }
+_BY: Final[Json] = {"anyOf": [_one_of(*By), {"type": "string", "pattern": f"^{TAG_NAME.pattern}$"}]}
 _COUNTED: Final = f"requests {' '.join(FIGURES.values())}"
 _UNDER_WAY: Final[Json] = {
     **dict.fromkeys(("request_id", "dialect", "route", "provider", "model", "client"), _TEXT),
@@ -161,7 +162,7 @@ SCHEMAS: Final[Json] = {
         since=_TIME,
         until=_TIME,
         step=_COUNT,
-        by=_one_of(*By),
+        by=_BY,
         totals=_object(_COUNTED, **_SUMS),
         series=_list(_object(f"time {_COUNTED}", time=_TIME, key=_TEXT, **_SUMS)),
         groups=_list(_object(_COUNTED, key=_TEXT, **_SUMS)),
@@ -308,7 +309,7 @@ _READS: Final[tuple[tuple[str, str, Json], ...]] = (
             "since": _TIME,
             "until": _TIME,
             "step": _COUNT,
-            "by": _one_of(*By),
+            "by": _BY,
             **dict.fromkeys(USAGE_FILTERS, _TEXT),
             "status": _one_of(*Outcome),
         },

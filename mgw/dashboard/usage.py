@@ -32,12 +32,13 @@ from mgw.dashboard.usage_answer import (
 from mgw.dashboard.usage_query import UsageQuery, parse_usage_query, rfc3339
 from mgw.dashboard.usage_spans import MINUTE, open_spans
 from mgw.usage.usage_read import (
-    KEYS,
     MAX_KEY_BYTES,
     OTHER,
     Key,
     UsageRange,
     UsageReader,
+    add_rows,
+    key_of,
     open_period,
     read_sums,
 )
@@ -114,9 +115,14 @@ def answer_usage(
 def _read(query: UsageQuery, reader: UsageReader) -> UsageRows:
     if query.by is None:
         return _read_all(reader, _NO_KEY)
-    key = KEYS[query.by].wrapped(_BOUNDED)
-    rows = _read_few(reader, key, max(MAX_SERIES_GROUPS, ROWS // query.points))
-    return _read_most_asked(reader, key) if rows is None else rows
+    key = key_of(query.by)
+    assert key is not None, "the query was checked"
+    bounded = key.wrapped(_BOUNDED)
+    rows = _read_few(reader, bounded, max(MAX_SERIES_GROUPS, ROWS // query.points))
+    rows = rows or _read_most_asked(reader, bounded)
+    if key.has_several:  # each event once, not once for each key
+        rows.totals = add_rows(row for _, _, row in reader.rows([])) or None
+    return rows
 
 
 def _read_few(reader: UsageReader, key: Key, most: int) -> UsageRows | None:

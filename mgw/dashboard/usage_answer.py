@@ -40,6 +40,8 @@ class UsageRows:
     points: dict[int, Keyed] = field(default_factory=dict)
     """The points by the number of their step, which is its start divided by its length."""
     groups: Keyed = field(default_factory=dict)
+    totals: Row | None = None
+    """The sums of all events, where those of the groups are others."""
 
     def add(self, step: int, key: str | None, row: Sequence[int | None]) -> None:
         """Add the sums of some events."""
@@ -75,7 +77,7 @@ def render_usage(query: UsageQuery, source: str, rows: UsageRows) -> bytes:
 
     :param rows: which are folded.
     """
-    totals = add_rows(rows.groups.values()) if rows.groups else list(NO_SUMS)
+    totals = rows.totals or add_rows(rows.groups.values()) if rows.groups else list(NO_SUMS)
     answer: dict[str, Any] = {  # Any: as JSON has it
         "source": source,
         "since": rfc3339(query.since),

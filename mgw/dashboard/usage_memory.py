@@ -14,10 +14,11 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from mgw.dashboard.event_memory import Work
@@ -162,7 +163,7 @@ def _row(key: _Key, group: _Group) -> tuple[Any, ...]:  # Any: as the table has 
     }
     return (
         minute,
-        *(_clean(named[label]) for label in LABELS),
+        *(_clean(named[label]) if label in named else _json(getattr(labels, label)) for label in LABELS),
         *(labels.modality, labels.transport, stream, len(group), *_amounts_of(group)),
         *_time_sums([settled.latency_ms for settled in group]),
         *_time_sums([settled.ttft_ms for settled in group if settled.ttft_ms is not None]),
@@ -214,6 +215,11 @@ def _time_sums(milliseconds: Sequence[float]) -> tuple[int | None, str | None]:
         buckets[bucket] = after - at
         at = after
     return sum(values), text_of(buckets)
+
+
+def _json(value: Collection[str] | None) -> str | None:
+    """Return groups or tags as a file has them."""
+    return None if value is None else encode(value).decode()
 
 
 def _clean(name: str | None) -> str | None:

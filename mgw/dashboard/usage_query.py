@@ -6,6 +6,7 @@ so that the same event falls into the same step whenever somebody asks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
-from mgw.usage.usage_read import FILTERS
+from mgw.usage.usage_read import FILTERS, TAG
 
 MAX_POINTS: Final = 1500
 MAX_POINTS_BY_KEY: Final = 400
@@ -37,6 +38,10 @@ _FIRST: Final = int(datetime.min.replace(tzinfo=UTC).timestamp()) * _MILLISECOND
 """The oldest time that has a name."""
 
 
+TAG_NAME: Final = re.compile(rf"{TAG}[^\s\x00-\x1f\x7f]{{1,128}}")
+"""A tag by its name."""
+
+
 class By(StrEnum):
     """The fields of an event by which usage can be summed up."""
 
@@ -47,6 +52,8 @@ class By(StrEnum):
     ERROR = "error"
     ROUTE = "route"
     KEY = "key"
+    GROUP = "group"
+    """A request of a client in several groups counts for each of them."""
 
 
 class UsageQuery(Struct, frozen=True):
@@ -57,7 +64,8 @@ class UsageQuery(Struct, frozen=True):
     until: int
     step: int
     """The length of a step in seconds."""
-    by: By | None = None
+    by: str | None = None
+    """A word of :class:`By`, or ``tag:`` and the name of a tag."""
     filters: Mapping[str, str] = MappingProxyType({})
     """Values by the names of :data:`~mgw.usage.usage_read.FILTERS`: only events that have them."""
 
@@ -137,11 +145,12 @@ def _step(text: str) -> int:
     raise _wrong("step", "step must be a whole number of seconds, at least 1")
 
 
-def _by(text: str | None) -> By | None:
-    try:
-        return None if text is None else By(text)
-    except ValueError:
-        raise _wrong("by", f"by must be one of {', '.join(By)}") from None
+def _by(text: str | None) -> str | None:
+    if text is None or TAG_NAME.fullmatch(text):
+        return text
+    if text in tuple(By):
+        return By(text)
+    raise _wrong("by", f"by must be one of {', '.join(By)}, or tag:NAME")
 
 
 def _filters(parameters: Mapping[str, str]) -> Mapping[str, str]:

@@ -12,13 +12,14 @@ A file without hours, or with those of another version, is read event by event.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace as replace_fields
 
 from mgw.usage.buckets import number_of, percentiles
 from mgw.usage.usage_rollup import CLOSED, COLUMN_NAMES, FORMAT, HOURS, LABELS, TIMES, time_sums
@@ -72,20 +73,35 @@ class Key(Struct, frozen=True):
     of_event: str
     """The value of an event, in SQL."""
     of_hour: str
+    join: str = ""
+    """What takes the column apart, in SQL, where that is JSON."""
+    has_several: bool = False
+    """Whether an event may have several values: it then counts for each of them."""
 
     def wrapped(self, template: str) -> Key:
         """Return a key made of this one; ``{0}`` stands for it."""
-        return Key(self.column, template.format(self.of_event), template.format(self.of_hour))
+        of_event, of_hour = template.format(self.of_event), template.format(self.of_hour)
+        return replace_fields(self, of_event=of_event, of_hour=of_hour)
 
 
 def _label(column: str) -> Key:
     return Key(column, column, column)
 
 
+def _part(column: str, alias: str, condition: str, *, has_several: bool) -> Key:
+    """Return a key that stands in a column of JSON; in memory, what is too much there is ``other``."""
+    value = f"CASE WHEN {column} = '{OTHER}' THEN '{OTHER}' ELSE {alias}.value END"
+    parts = f"json_each(CASE WHEN json_valid({column}) THEN {column} END)"
+    return Key(column, value, value, f"LEFT JOIN {parts} AS {alias} ON {condition}", has_several)
+
+
+TAG: Final = "tag:"
+"""What a key begins with that is a tag; its name follows."""
 KEYS: Final = MappingProxyType(
     {
         **{name: _label(name) for name in ("client", "model", "provider", "status", "error", "route")},
         "key": _label("key_hash"),
+        "group": _part("client_groups", "in_group", "1", has_several=True),
         "day": Key("time", "substr(time, 1, 10)", "substr(hour, 1, 10)"),
         "hour": Key("time", "substr(time, 1, 13) || ':00Z'", "substr(hour, 1, 13) || ':00Z'"),
     }
@@ -94,6 +110,15 @@ FILTERS: Final = MappingProxyType(
     {name: KEYS[name].column for name in ("client", "provider", "model", "route", "status", "error", "key")}
 )
 """The columns that can be asked for a value, by the names of the parameters."""
+
+
+def key_of(name: str) -> Key | None:
+    """Return the key of a name: one of :data:`KEYS`, or a tag; ``None``: there is none."""
+    tag = name.removeprefix(TAG)
+    if tag == name or not tag:
+        return KEYS.get(name)
+    quoted = tag.replace("'", "''")
+    return _part("tags", "tag", f"tag.key = '{quoted}'", has_several=False)
 
 
 class UsageRange(Struct, frozen=True):
@@ -149,9 +174,9 @@ class UsageReader:
     def _sources(self, key: Key) -> Iterator[tuple[str, str, str]]:
         """Return in SQL, for hours and for events, a key, how many requests there are, and where."""
         if self.has_hours:
-            yield key.of_hour, "requests", self._hours(None)
+            yield key.of_hour, "requests", self._hours([key], None)
         if "time" in self.known:
-            yield self._value(key), "1", self._events(None)
+            yield self._value(key), "1", self._events([key], None)
 
     def _execute(self, statement: str) -> sqlite3.Cursor:
         return self.connection.execute(statement, dict(self.period.filters))
@@ -161,7 +186,7 @@ class UsageReader:
         times = ((number.format(f"{name}_us"), f"group_concat({name}_counts, '')") for name in TIMES)
         sums = [*map(number.format, SUMS), *chain.from_iterable(times)]
         found = ["step", *(key.of_hour for key in keys), *sums]
-        return f"SELECT {', '.join(found)} {self._hours(condition)} {_grouped(keys)}"
+        return f"SELECT {', '.join(found)} {self._hours(keys, condition)} {_grouped(keys)}"
 
     def _of_events(self, keys: Sequence[Key], condition: Key | None) -> str:
         known, step = self.known, self.period.step
@@ -175,24 +200,24 @@ class UsageReader:
         inner += sorted(known.intersection(chain.from_iterable(found.columns for found in SUMS.values())))
         outer = ["step", *(f"key{index}" for index in range(len(keys))), *sums, *chain.from_iterable(times)]
         # Without LIMIT, SQLite would work out what the inner one has anew for each of the sums.
-        return (
-            f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} {self._events(condition)} LIMIT -1) "  # noqa: S608
-            f"{_grouped(keys)}"
-        )
+        events = f"SELECT {', '.join(inner)} {self._events(keys, condition)} LIMIT -1"
+        return f"SELECT {', '.join(outer)} FROM ({events}) {_grouped(keys)}"  # noqa: S608
 
     def _value(self, key: Key) -> str:
         return key.of_event if key.column in self.known else "NULL"
 
-    def _hours(self, condition: Key | None) -> str:
+    def _hours(self, keys: Sequence[Key], condition: Key | None) -> str:
         return (
             f"FROM temp.{_WHOLE} AS whole CROSS JOIN {HOURS} AS summed ON summed.hour = whole.start "
+            f"{_joins(keys, LABELS)} "
             f"WHERE {self._filter(LABELS)} AND {'1' if condition is None else condition.of_hour}"
         )
 
-    def _events(self, condition: Key | None) -> str:
+    def _events(self, keys: Sequence[Key], condition: Key | None) -> str:
         return (
             f"FROM temp.{_REST} AS rest CROSS JOIN {EVENTS} AS event "
             "ON event.time >= rest.first AND event.time < rest.behind "
+            f"{_joins(keys, self.known)} "
             f"WHERE {self._filter(self.known)} AND {'1' if condition is None else condition.of_event}"
         )
 
@@ -273,6 +298,11 @@ def shown_row(row: Row) -> list[int | float | None]:
             number, found = percentiles(counts, _SHARES)
             values += [round(value, 3) for value in (total / number / THOUSANDTHS, *found)]
     return values
+
+
+def _joins(keys: Sequence[Key], known: Collection[str]) -> str:
+    """Return what takes columns apart, where there are any."""
+    return " ".join(dict.fromkeys(key.join for key in keys if key.column in known))
 
 
 def _in_one_step(start: int, step: int | None) -> bool:

@@ -34,7 +34,10 @@ HOURS: Final = "usage_hours"
 CLOSED: Final = "usage_hours_closed"
 FORMAT: Final = 1
 """The format of an hour's rows; a change of what sums and buckets mean gets another number."""
-LABELS: Final = ("client", "provider", "model", "route", "status", "error", "key_hash")
+LABELS: Final = (
+    *("client", "provider", "model", "route", "status", "error", "key_hash"),
+    *("client_groups", "tags"),  # as JSON
+)
 TIMES: Final = ("latency", "ttft")
 SLICE: Final = 20_000
 """How many events are read at once."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,9 +42,9 @@ SUMMED = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", 
 
 def with_shared_labels(events: Sequence[UsageEvent]) -> Iterator[SettledExchange]:
     """Return the exchanges behind events; those with the same labels share them, as in a gateway."""
-    shared: dict[tuple[str | None, ...], ExchangeLabels] = {}
+    shared: dict[str, ExchangeLabels] = {}
     for settled in map(settled_as, events):
-        names = tuple(getattr(settled.labels, name) for name in ExchangeLabels.__match_args__)
+        names = repr([getattr(settled.labels, name) for name in ExchangeLabels.__match_args__])
         yield replace(settled, labels=shared.setdefault(names, settled.labels))
 
 
@@ -82,7 +84,7 @@ def from_hours(events: Sequence[UsageEvent], query: UsageQuery) -> Any:
         return read_file(path, query)
 
 
-def asked(hours: float, by: By | None = None, step: int = MINUTE) -> UsageQuery:
+def asked(hours: float, by: str | None = None, step: int = MINUTE) -> UsageQuery:
     return UsageQuery(int((NOW - hours * HOUR) * 1000), NOW * 1000, step, by)
 
 
@@ -93,6 +95,8 @@ names = (
     | st.sampled_from(["a", "b", "other", "a\ud800", "a?", "é" * 257, "'; --"])
     | st.text(max_size=3)
 )
+TAGS = st.sampled_from(["team", "a'b\"c", "other"])
+BYS = st.sampled_from([*By, "tag:team", "tag:a'b\"c", "tag:nobody"])
 drawn_events = st.lists(
     st.builds(
         event,
@@ -102,6 +106,8 @@ drawn_events = st.lists(
         client=st.none() | st.sampled_from(["team", "sha256:0123456789ab"]),
         error=st.none() | st.sampled_from(["reset", "dns"]),
         key_hash=st.none() | st.sampled_from(["0123456789ab"]),
+        client_groups=st.none() | st.sampled_from([("research",), ("research", "ops"), ("other",)]),
+        tags=st.none() | st.dictionaries(TAGS, st.sampled_from(["nlp", "é", "4711"]), min_size=1, max_size=2),
         status=st.sampled_from(Outcome),
         transport=st.sampled_from(["http", "websocket"]),
         route=st.sampled_from(["chat", "count_tokens", "complete"]),
@@ -125,13 +131,13 @@ drawn_events = st.lists(
 @settings(deadline=None)
 @given(
     drawn_events,
-    st.none() | st.sampled_from(By),
+    st.none() | BYS,
     st.integers(0, 300),
     st.integers(1, 300),
     st.sampled_from([60, 120, 900, 3600, 7 * 86_400]),
 )
 def test_a_file_its_closed_hours_and_the_memory_say_the_same(
-    events: list[UsageEvent], by: By | None, minutes_ago: int, minutes: int, step: int
+    events: list[UsageEvent], by: str | None, minutes_ago: int, minutes: int, step: int
 ) -> None:
     since = NOW - minutes_ago * MINUTE
     if minutes_ago > MINUTES:  # only the hour is known
@@ -166,8 +172,8 @@ def test_events_that_are_alike_but_for_what_is_known_count_as_in_a_file() -> Non
 
 
 @settings(deadline=None)
-@given(drawn_events, st.sampled_from(By))
-def test_the_series_and_the_groups_add_up_to_the_totals(events: list[UsageEvent], by: By) -> None:
+@given(drawn_events, BYS.filter(lambda by: by != By.GROUP))
+def test_the_series_and_the_groups_add_up_to_the_totals(events: list[UsageEvent], by: str) -> None:
     answer = from_file(events, asked(5, by, HOUR))
     for name in (*COUNTED, *SUMMED):
         whole = answer["totals"].get(name, 0)
@@ -200,14 +206,19 @@ def test_the_lines_the_command_and_the_dashboard_agree(events: list[UsageEvent])
     assert totals.get("session_minutes") == row["session_minutes"]
 
 
-def command(path: Path) -> Any:
+def command(path: Path, by: str = "") -> Any:
+    """What ``mgw usage`` prints, as JSON."""
+    return json.loads(printed(path, by, "--format", "json"))
+
+
+def printed(path: Path, by: str, *more: str) -> str:
     """What ``mgw usage`` prints."""
     import io
     from contextlib import redirect_stdout
 
-    with redirect_stdout(io.StringIO()) as printed:
-        assert main(["usage", "--database", str(path), "--by", "", "--format", "json"]) == 0
-    return json.loads(printed.getvalue())
+    with redirect_stdout(io.StringIO()) as text:
+        assert main(["usage", "--database", str(path), "--by", by, *more]) == 0
+    return text.getvalue()
 
 
 @pytest.mark.parametrize("source", [from_memory, from_file, from_hours])
@@ -285,6 +296,78 @@ def test_each_outcome_has_a_figure_of_its_own(source: Any) -> None:
         "aborted": 3,
         "rejected": 4,
     }
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file, from_hours])
+def test_a_request_counts_in_each_group_of_its_client_and_once_in_the_totals(source: Any) -> None:
+    groups = [("research",), ("research", "ops"), None]
+    events = [
+        event(request_id=f"{number}", time=NOW - 1.0, client_groups=names)
+        for number, names in enumerate(groups)
+    ]
+    answer = source(events, asked(1, By.GROUP, HOUR))
+    assert answer["by"] == "group"
+    found = [(row.get("key"), row["requests"], row["tokens_in"]) for row in answer["groups"]]
+    assert found == [("research", 2, 24), ("ops", 1, 12), (None, 1, 12)]
+    assert (answer["totals"]["requests"], answer["totals"]["tokens_in"]) == (3, 36)
+    assert sum(row["requests"] for row in answer["series"]) == 4
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file, from_hours])
+def test_more_groups_than_a_series_has_are_other(source: Any) -> None:
+    events = [
+        event(request_id=f"{number}-{time}", client_groups=(f"g{number:02}",), time=NOW - time)
+        for number in range(25)
+        for time in range(1, 3 + number)
+    ]
+    answer = source(events, asked(1, By.GROUP, HOUR))
+    assert [row["key"] for row in answer["groups"]] == [f"g{number:02}" for number in reversed(range(25))]
+    assert {row["key"] for row in answer["series"]} == {f"g{number:02}" for number in range(5, 25)} | {
+        "other"
+    }
+    assert answer["totals"]["requests"] == len(events)
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file, from_hours])
+def test_requests_are_added_up_by_the_values_of_a_tag(source: Any) -> None:
+    tags = [{"team": "nlp"}, {"team": "nlp", "cost_center": "1"}, {"cost_center": "2"}, None]
+    events = [event(request_id=f"{number}", time=NOW - 1.0, tags=found) for number, found in enumerate(tags)]
+    answer = source(events, asked(1, "tag:team"))
+    assert answer["by"] == "tag:team"
+    assert [(row.get("key"), row["requests"]) for row in answer["groups"]] == [("nlp", 2), (None, 2)]
+
+
+def test_a_file_without_the_columns_has_no_groups_and_no_tags(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    write_file(path, [event(time=NOW - 1.0)])
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("ALTER TABLE usage_events DROP COLUMN client_groups")
+        file.execute("ALTER TABLE usage_events DROP COLUMN tags")
+        file.execute("DROP TABLE usage_hours")
+    for by in (By.GROUP, "tag:team"):
+        answer = read_file(path, asked(1, by))
+        assert [(row.get("key"), row["requests"]) for row in answer["groups"]] == [(None, 1)]
+
+
+def test_what_another_program_has_written_is_no_group(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    write_file(path, [event(time=NOW - 1.0, client_groups=("research",), tags={"team": "nlp"})])
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE usage_events SET client_groups = 'no JSON', tags = '{'")
+    for by in (By.GROUP, "tag:team"):
+        answer = read_file(path, asked(1, by))
+        assert [(row.get("key"), row["requests"]) for row in answer["groups"]] == [(None, 1)]
+
+
+def test_the_command_adds_up_by_group_and_tag(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    names = ("research", "ops")
+    write_file(path, [event(time=NOW - 1.0, client_groups=names, tags={"team": "nlp"}, cost_usd=0.5)])
+    rows = command(path, "group,tag:team")
+    found = [(row["group"], row["tag:team"], row["requests"]) for row in rows]
+    assert found == [("ops", "nlp", 1), ("research", "nlp", 1)]
+    table = printed(path, "group")
+    assert table.splitlines()[-1].split()[:2] == ["total", "1"], "not once for each group"
 
 
 def test_without_a_file_or_a_table_the_answer_is_empty(tmp_path: Path) -> None:
