@@ -33,14 +33,14 @@ _OPENAI_MEDIA: Final = (
         metered=True,
     ),
     Resource("/v1/images/variations", "POST", IN_FORM, modality=_IMAGE, metered=True),
-    Resource("/v1/videos", "GET POST", IN_FORM, modality=_VIDEO),
-    Resource("/v1/videos/characters", "POST", modality=_VIDEO),
+    Resource("/v1/videos", "GET POST", IN_FORM, modality=_VIDEO, hides_cost=True),
+    Resource("/v1/videos/characters", "POST", modality=_VIDEO, hides_cost=True),
     Resource("/v1/videos/characters/{character_id}", "GET", modality=_VIDEO),
-    Resource("/v1/videos/edits", "POST", IN_FORM, modality=_VIDEO),
-    Resource("/v1/videos/extensions", "POST", IN_FORM, modality=_VIDEO),
+    Resource("/v1/videos/edits", "POST", IN_FORM, modality=_VIDEO, hides_cost=True),
+    Resource("/v1/videos/extensions", "POST", IN_FORM, modality=_VIDEO, hides_cost=True),
     Resource("/v1/videos/{video_id}", "GET DELETE", modality=_VIDEO),
     Resource("/v1/videos/{video_id}/content", "GET", modality=_VIDEO),
-    Resource("/v1/videos/{video_id}/remix", "POST", modality=_VIDEO),
+    Resource("/v1/videos/{video_id}/remix", "POST", modality=_VIDEO, hides_cost=True),
     Resource(
         "/v1/audio/transcriptions",
         "POST",
@@ -60,7 +60,7 @@ _OPENAI_MEDIA: Final = (
 )
 _GEMINI_MEDIA: Final = (
     Resource("/v1beta/models/{model}:predict", "POST", IN_PATH, modality=_IMAGE, metered=True),
-    Resource("/v1beta/models/{model}:predictLongRunning", "POST", IN_PATH, modality=_VIDEO),
+    Resource("/v1beta/models/{model}:predictLongRunning", "POST", IN_PATH, modality=_VIDEO, hides_cost=True),
 )
 _AUDIO_SPEECH: Final = Route(
     "audio_speech",

@@ -38,6 +38,8 @@ class Resource(Struct, frozen=True):
     call: Call = Call()
     unstored: bytes | None = None
     """As in :class:`~mgw.routing.route.Route`."""
+    hides_cost: bool = False
+    """Whether what is posted starts work at a cost that no response reports."""
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -93,6 +95,7 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         url_rewrite=resource.url_rewrite,
         group=group_of(resource.path),
         preferred=resource.preferred,
+        hides_cost=resource.hides_cost and method == "POST",
     )
 
 

@@ -114,6 +114,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
+    hides_cost: bool = False
+    """Whether it starts work at a cost that no response reports: a job, or a session elsewhere."""
 
     @cached_property
     def has_known_end(self) -> bool:
