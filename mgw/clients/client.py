@@ -17,7 +17,7 @@ from msgspec import Struct
 from mgw.clients.client_limits import OF_EACH, limits_of_client
 from mgw.clients.client_refusals import limit_refusal
 from mgw.clients.key_memory import KeyMemory
-from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit
+from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit, Taken
 from mgw.config.edge_auth import EdgeAuthSettings, digest_of
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.time_zones import zone_of
@@ -86,18 +86,28 @@ class Client(Struct, eq=False, frozen=True):
             message = f"no model is named {asked[:200]!r} for this key: use one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
-    def begin(self) -> Permit | Awaitable[Permit | LimitReached] | None:
+    def begin(self, held: Taken = ONE_REQUEST) -> Permit | Awaitable[Permit | LimitReached] | None:
         """Count a request that begins; ``None``: there is nothing to count.
 
+        :param held: what rows that reserve count until its end.
         :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``, where it is one too many; then nothing is
             counted.
         """
         if self.counts is None:
             return None
-        found = self.counts.begin(self.limits, ONE_REQUEST)
+        found = self.counts.begin(self.limits, held)
         if isinstance(found, LimitReached):
             raise limit_refusal(found, self.zone)
         return found
+
+    def check_room(self) -> None:
+        """Refuse a request that is known at once to be one too many; nothing is counted.
+
+        :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``.
+        """
+        found = None if self.counts is None else self.counts.find_full(self.limits)
+        if found is not None:
+            raise limit_refusal(found, self.zone)
 
 
 class ClientRegistry:

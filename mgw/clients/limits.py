@@ -100,6 +100,22 @@ Limits = tuple[Allowance, ...]
 """All rows that hold for one client; empty: it may use as much as it likes."""
 
 
+def holds_estimates(limits: Limits) -> bool:
+    """Whether a request holds an estimate of some of these rows, which takes more than its head."""
+    for row in limits:  # noqa: SIM110  a generator costs more than all the rest
+        if row.is_reserved:
+            return True
+    return False
+
+
+def counts_money(limits: Limits, *, refusing: bool = False) -> bool:
+    """Whether one of these rows is about money.
+
+    :param refusing: whether to ask only for rows that refuse what they have no room for.
+    """
+    return any(row.limit.unit is Unit.NANODOLLAR and (row.refuses or not refusing) for row in limits)
+
+
 def limits_of(holder: str, most: Mapping[str, int | None]) -> Limits:
     """Return the limits that settings ask for, by the names of the settings; ``None``: no such limit."""
     return tuple(
@@ -191,6 +207,13 @@ class Counts(Protocol):
         :param limits: those that hold for this request.  Whatever counts needs to know no others: it counts a
             holder of which it has never heard by these.
         :param held: what rows that reserve count until the end.
+        """
+        ...
+
+    def find_full(self, limits: Limits) -> LimitReached | None:
+        """Return what is known at once to stand against a request that would begin now; that is a refusal.
+
+        It counts nothing else, and never asks anybody: ``None`` is no promise.
         """
         ...
 

@@ -104,6 +104,24 @@ class LocalCounts:
         plan = self._plans.get(limits) or self._plan(limits)
         plan.last_use = self._number = self._number + 1
         now = self.clock() if plan.counts_time else 0.0
+        found, longest = self._stands_against(plan, now)
+        if found is not None:
+            return self._refuse(plan, now, found, longest)
+        permit = self._hold(plan, held, now)
+        return self._begin_periods(permit, now) if plan.periods else permit
+
+    def find_full(self, limits: Limits) -> LimitReached | None:
+        """Return what is known at once to stand against a request; rows of the calendar are not asked.
+
+        What is known of those may have been reset in their store since.
+        """
+        plan = self._plans.get(limits) or self._plan(limits)
+        now = self.clock() if plan.counts_time else 0.0
+        found, longest = self._stands_against(plan, now)
+        return None if found is None else self._refuse(plan, now, found, longest)
+
+    def _stands_against(self, plan: Plan, now: float) -> tuple[Allowance | None, float]:
+        """Return which row stands against a request longest, and how long, but for those of the calendar."""
         found: Allowance | None = None
         longest = 0.0
         for flight in plan.flights:
@@ -114,10 +132,7 @@ class LocalCounts:
                 seconds = row.window.wait(now, row.most)
                 if seconds > longest:
                     found, longest = row.allowance, seconds
-        if found is not None:
-            return self._refuse(plan, now, found, longest)
-        permit = self._hold(plan, held, now)
-        return self._begin_periods(permit, now) if plan.periods else permit
+        return found, longest
 
     def admit(self, limits: Limits, held: Taken) -> LocalPermit:
         """Count a request that begins, whatever stands against it: somebody else has admitted it."""

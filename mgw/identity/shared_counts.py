@@ -94,6 +94,10 @@ class SharedCounts(Generic[T]):
             return self._begin_alone(limits, held)
         return asked.addCallback(self._on_answer, limits, held)
 
+    def find_full(self, limits: Limits) -> LimitReached | None:
+        """Return what stands against a request by what this process has used alone."""
+        return self.local.find_full(limits)
+
     def end(self, permit: Permit, taken: Taken) -> Warnings | Deferred[Warnings]:
         """Count the end of a request, and what it came to."""
         assert isinstance(permit, SharedPermit), "it was counted here"
