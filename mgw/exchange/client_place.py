@@ -9,7 +9,17 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.clients.client_refusals import limit_refusal
-from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Unit, Warnings
+from mgw.clients.limits import (
+    NOTHING,
+    ONE_REQUEST,
+    Counts,
+    LimitReached,
+    Limits,
+    Permit,
+    Taken,
+    Unit,
+    Warnings,
+)
 from mgw.nouns.errors import GatewayError
 from mgw.usage.event import Outcome, SettledExchange
 
@@ -27,20 +37,16 @@ class ClientPlace(Struct, eq=False):
     """The name of the time zone in which the periods of the limits begin."""
     limits: Limits = ()
     """Those of the client."""
+    held: Taken = ONE_REQUEST
+    """What the request holds until its end."""
+    _told: Taken = NOTHING
+    """What was counted of it while it went on."""
     _outcome: Outcome | None = None
     """How the request ended; ``None`` until then."""
     _counted: Taken | None = None
     """What was counted as it was in flight no longer."""
     _warnings: Warnings | Awaitable[Warnings] = ()
     """What that has caused."""
-
-    @property
-    def counts_money(self) -> bool:
-        """Whether one of the limits is one on dollars."""
-        for row in self.limits:  # noqa: SIM110  a generator costs more than all the rest
-            if row.limit.unit is Unit.NANODOLLAR:
-                return True
-        return False
 
     def wait(
         self, answer: Deferred[Permit | LimitReached], on_limit: Callable[[GatewayError], None] | None
@@ -74,13 +80,22 @@ class ClientPlace(Struct, eq=False):
     def leave(self, settled: SettledExchange) -> None:
         """Be in flight no longer, where that is limited, though it is not known yet what the request took.
 
-        The client has everything and may send its next request.
+        The client has everything and may send its next request.  What the request has held counts until its
+        end is known: else others would take the room meanwhile.
         """
         if self.permit is None or all(row.limit.unit is not Unit.IN_FLIGHT for row in self.limits):
             return
-        self._counted = taken = _taken(settled, settled.outcome)
+        taken, held = _taken(settled, settled.outcome), self.held
+        most = max(taken.tokens, held.tokens), max(taken.nanodollars, held.nanodollars)
+        self._counted = taken = Taken(taken.requests, *most)
         permit, self.permit = self.permit, None
         self._warnings = self.counts.end(permit, taken)
+
+    def count(self, taken: Taken) -> None:
+        """Count a part of what it comes to, while it goes on."""
+        told = self._told
+        self._told = Taken(0, told.tokens + taken.tokens, told.nanodollars + taken.nanodollars)
+        self.counts.add(self.limits, taken)
 
     def end(self, settled: SettledExchange | None, outcome: Outcome) -> Warnings | Awaitable[Warnings]:
         """Tell what counts the client's requests that this one has ended, and what it came to.
@@ -91,7 +106,9 @@ class ClientPlace(Struct, eq=False):
         self._outcome = outcome
         permit, counted = self.permit, self._counted
         if permit is not None:
-            return self.counts.end(permit, _taken(settled, outcome))
+            taken, told = _taken(settled, outcome), self._told
+            rest = Taken(taken.requests, taken.tokens - told.tokens, taken.nanodollars - told.nanodollars)
+            return self.counts.end(permit, rest)
         if counted is not None and settled is not None:
             taken = _taken(settled, outcome)
             further = Taken(0, taken.tokens - counted.tokens, taken.nanodollars - counted.nanodollars)
@@ -117,6 +134,8 @@ class ClientPlace(Struct, eq=False):
 
 
 def _taken(settled: SettledExchange | None, outcome: Outcome) -> Taken:
-    """Return what a request came to."""
-    requests = int(outcome is not Outcome.REJECTED)
-    return Taken(requests) if settled is None else Taken(requests, settled.counted_tokens, settled.cost or 0)
+    """Return what a request came to; a session that the gateway ends has been a request."""
+    requests = int(outcome is not Outcome.REJECTED or (settled is not None and settled.session is not None))
+    if settled is None:
+        return Taken(requests)
+    return Taken(requests, settled.counted_tokens, settled.charged or 0)

@@ -17,12 +17,15 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.clients.client import Client
-from mgw.clients.limits import Permit, Warnings
+from mgw.clients.client_refusals import route_not_priced
+from mgw.clients.limits import ONE_REQUEST, Permit, Taken, Warnings, counts_money, holds_estimates
+from mgw.config.prices import Unpriced
 from mgw.credentials.provider import Credential
 from mgw.credentials.signed_again import Again
 from mgw.credentials.signing import Signing
 from mgw.dialects.metering import subtract_usage
 from mgw.dialects.refusal import word_of
+from mgw.exchange.charge import charge_for
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
@@ -33,7 +36,7 @@ from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.nouns.secret import Secret
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.resolve import Target, is_translated
-from mgw.routing.route import Route
+from mgw.routing.route import Route, Treatment
 from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.error_message import format_error_message
 from mgw.usage.event import Outcome, SessionCounts, SettledExchange, limit_dropped_names
@@ -102,6 +105,8 @@ class Exchange(Struct, eq=False):
     """Why it did not end well; known once it is settled."""
     upstream_time: UpstreamTime | None = None
     """How long the provider was waited for, where responses say so."""
+    is_unheld: bool = False
+    """Whether it has to be counted yet, before it goes upstream: with an estimate of what it will come to."""
     place: ClientPlace | None = None
     """Its place among the requests of its client, where that has limits."""
     estimates: Estimates | None = None
@@ -132,20 +137,45 @@ class Exchange(Struct, eq=False):
         :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``, where it is known at once to be one too
             many.
         """
-        client = self.client
-        if client is None or client.counts is None:
+        client, route = self.client, self.route
+        if client is None or client.counts is None or route.treatment is Treatment.COUNT:
             return
-        found = client.begin()
-        if isinstance(found, Permit):
-            self.place = ClientPlace(client.counts, found, zone=client.zone, limits=client.limits)
-        elif found is not None:
-            assert isinstance(found, Deferred), "counts of other processes answer with one"
-            self.place = ClientPlace(client.counts, zone=client.zone, limits=client.limits)
-            self.place.wait(found, on_limit)
+        if route.hides_cost:
+            self._check_route(client)
+        if route.treatment is not Treatment.REALTIME and holds_estimates(client.limits):
+            client.check_room()
+            self.is_unheld = True
+        else:
+            self._begin(client, ONE_REQUEST, on_limit)
         if self.estimates is not None and counts_tokens(client.limits) and may_be_estimated(self.route):
             config = self.generation.config
             if config.edge_auth.estimate_untold:
                 self.untold = UntoldUsage(self.estimates, self.route, self.request_id, config.max_body_bytes)
+
+    def acquire_held(self, held: Taken) -> None:
+        """Count the request now, which holds an estimate; :attr:`place` says whether to wait for that.
+
+        :raises GatewayError: as :meth:`acquire_permit` does.
+        """
+        assert self.client is not None, "only limits hold estimates"
+        self.is_unheld = False
+        self._begin(self.client, held, None)
+
+    def _begin(self, client: Client, held: Taken, on_limit: Callable[[GatewayError], None] | None) -> None:
+        found = client.begin(held)
+        assert client.counts is not None, "it has limits"
+        if isinstance(found, Permit):
+            self.place = ClientPlace(client.counts, found, zone=client.zone, limits=client.limits, held=held)
+        elif found is not None:
+            assert isinstance(found, Deferred), "counts of other processes answer with one"
+            self.place = ClientPlace(client.counts, zone=client.zone, limits=client.limits, held=held)
+            self.place.wait(found, on_limit)
+
+    def _check_route(self, client: Client) -> None:
+        settings = self.generation.config.prices
+        is_allowed = settings is not None and settings.unpriced is Unpriced.ALLOW
+        if not is_allowed and counts_money(client.limits, refusing=True):
+            raise route_not_priced(self.route.path)
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -212,7 +242,10 @@ class Exchange(Struct, eq=False):
             self.http_status = status
         is_estimated = False
         try:
-            self.row = row = self._settled(outcome)
+            row = self._settled(outcome)
+            if self.place is not None:
+                row = self._charged(row)
+            self.row = row
             is_estimated = self.untold is not None and self._estimate(self.untold, row)
         finally:
             if self.place is not None and not is_estimated:
@@ -238,7 +271,8 @@ class Exchange(Struct, eq=False):
         """Complete the row: its tokens are known as far as they can be."""
         assert self.row is not None, "it is settled"
         tokens_in, tokens_out = tokens
-        self.row = row = replace(self.row, tokens_in_estimated=tokens_in, tokens_out_estimated=tokens_out)
+        row = replace(self.row, tokens_in_estimated=tokens_in, tokens_out_estimated=tokens_out)
+        self.row = row = self._charged(row)
         self.is_row_pending = False
         try:
             if self.place is not None:
@@ -278,6 +312,16 @@ class Exchange(Struct, eq=False):
         if on_row is not None and row is not None and not self.is_row_pending:
             self.on_row = None
             on_row(row)
+
+    def _charged(self, row: SettledExchange) -> SettledExchange:
+        """Return the row with what the client is charged, where its limits count that."""
+        place = self.place
+        if place is None or not counts_money(place.limits):
+            return row
+        prices, held = self.generation.prices, place.held.nanodollars
+        has_answer = self.received.first_byte_at is not None
+        charged = charge_for(row, self.route, self.target, prices, held, has_answer=has_answer)
+        return replace(row, charged=charged)
 
     def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""
@@ -389,5 +433,4 @@ class Exchange(Struct, eq=False):
             self.trace,
             usage.service_tier,
             charge.tier,
-            charged=None if self.place is None or not self.place.counts_money else charge.nanodollars,
         )

@@ -7,6 +7,9 @@
                        │          └── refused, stale ──┤
                        └───────── repeat, fall back ───┘
 
+Where limits hold an estimate of what a request will come to, its permit follows the first plan instead
+(:mod:`mgw.exchange.hold`).
+
 A step is called, not awaited, where nothing waits.  What may wait is the client's permit where other
 processes count too, the plan or digest of a large body, a credential, the connection and the response.
 
@@ -39,6 +42,7 @@ from mgw.exchange.body_digest import signing_of
 from mgw.exchange.copied_channel import CopiedChannel
 from mgw.exchange.credentials import another_credential, credentials_of_upload, may_be_replaced, note_answer
 from mgw.exchange.early_head import EarlyHead
+from mgw.exchange.hold import admit
 from mgw.exchange.planning import (
     plan_fallback,
     plan_for,
@@ -88,7 +92,7 @@ class ExchangeRun(RunState):
         if exchange.untold is not None and not exchange.untold.has_begun:
             exchange.untold.begin(request, body, exchange.reserve)
             self._channel = CopiedChannel(self._channel, exchange.untold)
-        if exchange.generation.tries_again:
+        if exchange.generation.tries_again or exchange.is_unheld:
             self._body = body
         try:
             plan = plan_known(exchange, request, body)
@@ -190,6 +194,11 @@ class ExchangeRun(RunState):
             self._attempts = attempts_for(
                 self._exchange, plan.target, creates_nothing=self._creates_nothing()
             )
+        if self._exchange.is_unheld:
+            assert self._request is not None
+            asking = admit(self._exchange, self._request, self._body, plan, self._attempts)
+            self._run(asking, self._on_plan)
+            return
         if self._attempts is None or not self._attempts.targets:
             self._body = b""
         self._authenticate(plan.target)

@@ -40,7 +40,7 @@ from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_bod
 from mgw.exchange.restricted_body import open_restricted_body, read_small_restricted
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
-from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
+from mgw.exchange.target_resolution import check_allowed, check_price, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.exchange.upstream_head import known_target_of, relayed_head, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers
@@ -163,6 +163,7 @@ async def plan_fallback(
         try:
             check_capability(exchange.route, target, exchange.generation.config.translation)
             check_allowed(exchange, target)
+            check_price(exchange, target)
             opened = await _open(exchange, request, body)
             if is_translated(exchange.route, target):
                 return await _translation(exchange, request, target, opened, keep=False)

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mgw.clients.client_refusals import model_not_priced
+from mgw.clients.limits import counts_money
+from mgw.config.prices import Unpriced
 from mgw.config.provider import Provider
 from mgw.exchange.body import MODELS, RequestBody
+from mgw.exchange.charge import priced_modality
 from mgw.exchange.exchange import Exchange
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError, Reason
@@ -111,6 +115,27 @@ def check_allowed(exchange: Exchange, target: Target) -> None:
     client, asked = exchange.client, target.asked_model
     if client is not None and client.fits and asked is not None:
         client.check_model(asked, target.provider.name, target.upstream_model)
+
+
+def has_known_price(exchange: Exchange, target: Target) -> bool:
+    """Whether the client may ask for a model whose price is unknown, or there is a price for it."""
+    client, settings = exchange.client, exchange.generation.config.prices
+    if client is None or not counts_money(client.limits, refusing=True):
+        return True
+    model, modality = target.upstream_model, priced_modality(exchange.route)
+    if model is None or modality is None or (settings is not None and settings.unpriced is Unpriced.ALLOW):
+        return True
+    prices = exchange.generation.prices
+    return prices is not None and prices.has_price(target.provider_name, model, modality, exchange.wall)
+
+
+def check_price(exchange: Exchange, target: Target) -> None:
+    """Check that what a target costs is known where the client's limits need it.
+
+    :raises GatewayError: ``MODEL_NOT_PRICED``.
+    """
+    if not has_known_price(exchange, target):
+        raise model_not_priced(target.asked_model or "")
 
 
 def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:

@@ -290,7 +290,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
     tokens_in_estimated: int | None = None
     tokens_out_estimated: int | None = None
     charged: int | None = None
-    """What it counts against limits of money, in nanodollars; ``None``: none applies, or it is not known."""
+    """What limits on money count, in nanodollars; ``None``: there are none."""
     limit_warnings: tuple[str, ...] | None = None
 
     @property

@@ -1,0 +1,96 @@
+"""Count a request that holds an estimate of what it will come to, before anything of it goes upstream.
+
+Where rows of a client's limits reserve, the head of a request is too early to count it: body and target must
+be known.  Then the request is counted in all its rows at once, with the tokens that its body may come to
+(:mod:`mgw.tokens.hold`) and what they cost at the dearest target that it may get to.  A further attempt keeps
+what is held; its end replaces it (:mod:`mgw.exchange.client_place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from mgw.bodies.source import BodySource, body_size
+from mgw.canonical.reply import TokenUsage
+from mgw.clients.client_refusals import model_not_priced
+from mgw.clients.limits import Taken
+from mgw.exchange.attempts import Attempts
+from mgw.exchange.body import decode_body
+from mgw.exchange.charge import priced_modality
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
+from mgw.exchange.planning import plan_fallback
+from mgw.exchange.response import FullResponse, Plan
+from mgw.exchange.target_resolution import has_known_price
+from mgw.memo.client_request import ClientRequest
+from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.routing.resolve import Target
+from mgw.tokens.hold import images_asked, input_hold, input_hold_of_size, output_hold
+from mgw.usage.price_row import Quantities
+
+_NO_TOKENS = TokenUsage(0, 0)
+
+
+async def admit(
+    exchange: Exchange,
+    request: ClientRequest,
+    body: bytes | BodySource,
+    plan: Plan,
+    attempts: Attempts | None,
+) -> Plan | FullResponse:
+    """Count a request with what it holds; return its plan, or one for the first target that has a price.
+
+    :raises GatewayError: ``CLIENT_LIMIT`` or ``CLIENT_BUDGET``: it is one too many.  ``MODEL_NOT_PRICED``.
+    """
+    if not has_known_price(exchange, plan.target):
+        name = plan.target.asked_model or ""
+        other = None
+        if attempts is not None and attempts.targets:
+            other = await plan_fallback(exchange, request, body, attempts)
+        if other is None:
+            raise model_not_priced(name)
+        if isinstance(other, FullResponse):
+            return other
+        plan = other
+    others = () if attempts is None else attempts.targets
+    held = await _hold_of(exchange, request, body, (plan.target, *others))
+    exchange.acquire_held(held)
+    if exchange.place is not None and exchange.place.pending is not None:
+        await exchange.place.granted()
+    return plan
+
+
+async def _hold_of(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, targets: Sequence[Target]
+) -> Taken:
+    """Return what a request holds that may get to one of these targets."""
+    modality, dialect = priced_modality(exchange.route), exchange.route.dialect
+    usual = exchange.generation.config.edge_auth.reserve_output_tokens
+    tokens_in = tokens_out = images = 0
+    if modality is Modality.IMAGE_GEN:
+        images = images_asked(body, dialect) if isinstance(body, bytes) and len(body) <= SEARCHED_BYTES else 1
+    elif modality is Modality.TEXT and isinstance(body, bytes):
+        text = await decode_body(exchange, request, body)
+        count = partial(_tokens, text, dialect, usual)
+        tokens_in, tokens_out = await maybe_offload(exchange.offload, count, large=len(text) > SEARCHED_BYTES)
+    elif modality is Modality.TEXT:
+        tokens_in, tokens_out = input_hold_of_size(body_size(body)), usual
+    costs = [_cost(exchange, target, tokens_in, tokens_out, images) for target in targets]
+    return Taken(1, tokens_in + tokens_out, max(costs))
+
+
+def _tokens(body: bytes, dialect: DialectName, usual: int) -> tuple[int, int]:
+    return input_hold(body), output_hold(body, dialect, usual)
+
+
+def _cost(exchange: Exchange, target: Target, tokens_in: int, tokens_out: int, images: int) -> int:
+    """Return what a request holds in nanodollars if it goes to a target; 0 where nobody knows."""
+    prices, model, modality = exchange.generation.prices, target.upstream_model, exchange.route.modality
+    if prices is None or model is None:
+        return 0
+    provider, wall = target.provider_name, exchange.wall
+    if modality in (Modality.IMAGE_GEN, Modality.AUDIO_SPEECH):
+        taken = Quantities(_NO_TOKENS, None, images, exchange.characters)
+        return prices.estimate(provider, model, modality, taken, wall) or 0
+    return prices.hold(provider, model, tokens_in, tokens_out, wall) or 0
