@@ -126,7 +126,7 @@ complete -c mgw -n '__mgw_at usage' -F
 complete -c mgw -n '__mgw_at usage' -s h -l help -d 'show this help message and exit'
 complete -c mgw -n '__mgw_at usage' -s c -l config -r -F -d 'the configuration file, as an option'
 complete -c mgw -n '__mgw_at usage' -l database -r -F -d 'an SQLite file, instead of a configuration'
-complete -c mgw -n '__mgw_at usage' -l by -x -a 'client model provider status error route key day hour' -d 'one or more of client, model, provider, status, error, route, key, day, hour, separated by commas'
+complete -c mgw -n '__mgw_at usage' -l by -x -a 'client model provider status error route key group day hour' -d 'one or more of client, model, provider, status, error, route, key, group, day, hour and tag:NAME, separated by commas'
 complete -c mgw -n '__mgw_at usage' -l since -x -d 'only events since then: today, yesterday or monday (from midnight), a date such as 2026-01-31, a time such as 2026-01-31T12:00:00Z, or an age such as 7d or 12h'
 complete -c mgw -n '__mgw_at usage' -l until -x -d 'only events before this time'
 complete -c mgw -n '__mgw_at usage' -l client -x -d 'only events with this client'
