@@ -63,6 +63,7 @@ LIMITS: Final = (
 )
 """All kinds.  Where several stand against a request equally long, the first of its rows is named."""
 LIMITS_BY_NAME: Final[Mapping[str, Limit]] = {limit.name: limit for limit in LIMITS}
+_OF_TOKENS: Final = frozenset({Unit.TOKEN, Unit.NANODOLLAR})
 WHOLE: Final = 10**9
 """The whole of a row, in billionths, as shares of it are stated."""
 
@@ -104,6 +105,14 @@ def holds_estimates(limits: Limits) -> bool:
     """Whether a request holds an estimate of some of these rows, which takes more than its head."""
     for row in limits:  # noqa: SIM110  a generator costs more than all the rest
         if row.is_reserved:
+            return True
+    return False
+
+
+def counts_tokens(limits: Limits) -> bool:
+    """Whether one of these rows needs the tokens of a request."""
+    for row in limits:  # noqa: SIM110  as above
+        if row.limit.unit in _OF_TOKENS:
             return True
     return False
 

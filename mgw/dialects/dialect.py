@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.canonical.conversation import Conversation
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
@@ -285,6 +286,11 @@ class ModelLister(Struct, frozen=True):
     """The body of an answer; raises ``ValueError`` where it is no such list."""
 
 
+def _never(_: bytes) -> bool:
+    """No message is of that kind."""
+    return False
+
+
 def _no_error(_: bytes) -> UpstreamError | None:
     """No message is one."""
     return None
@@ -309,6 +315,10 @@ class SessionMessages(Struct, frozen=True):
     """Stands in every message of the provider that is an error; ``None``: they only close."""
     find_error: Callable[[bytes], UpstreamError | None] = _no_error
     """The error that a message of the provider with that marker is; never raises."""
+    asks_response: Callable[[bytes], bool] = _never
+    """Whether a client's message asks for a response, where those count as requests; never raises."""
+    ends_response: Callable[[bytes], bool] = _never
+    """Whether a message of the provider's ends one, or refuses to give one; never raises."""
     replaces_http: bool = False
     """It takes the place of HTTP requests: clients open it ahead of the first, and can fall back to HTTP."""
 
@@ -380,3 +390,7 @@ class Dialect(Struct, frozen=True):
     """What profiles may change in its requests; ``None``: nothing."""
     asked_usage: AskedUsage | None = None
     """How its streams are asked for usage; ``None``: they have it."""
+    answer_places: AnswerPlaces = AnswerPlaces()
+    """Where its requests state how long answers may be."""
+    image_places: AnswerPlaces = AnswerPlaces()
+    """Where its requests for images state how many."""

@@ -18,7 +18,15 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.clients.client import Client
 from mgw.clients.client_refusals import route_not_priced
-from mgw.clients.limits import ONE_REQUEST, Permit, Taken, Warnings, counts_money, holds_estimates
+from mgw.clients.limits import (
+    ONE_REQUEST,
+    Permit,
+    Taken,
+    Warnings,
+    counts_money,
+    counts_tokens,
+    holds_estimates,
+)
 from mgw.config.prices import Unpriced
 from mgw.credentials.provider import Credential
 from mgw.credentials.signed_again import Again
@@ -29,7 +37,7 @@ from mgw.exchange.charge import charge_for
 from mgw.exchange.client_place import ClientPlace
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.received import FIRST_SERVER_ERROR, Received, status_error
-from mgw.exchange.untold import Estimates, Tokens, UntoldUsage, counts_tokens, may_be_estimated
+from mgw.exchange.untold import Estimates, Tokens, UntoldUsage, may_be_estimated
 from mgw.exchange.upstream_time import UpstreamTime
 from mgw.generation import Generation
 from mgw.nouns.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
@@ -138,7 +146,7 @@ class Exchange(Struct, eq=False):
             many.
         """
         client, route = self.client, self.route
-        if client is None or client.counts is None or route.treatment is Treatment.COUNT:
+        if client is None or client.counts is None or not route.is_request:
             return
         if route.hides_cost:
             self._check_route(client)
@@ -243,7 +251,7 @@ class Exchange(Struct, eq=False):
         is_estimated = False
         try:
             row = self._settled(outcome)
-            if self.place is not None:
+            if self.place is not None or (self.route.counts_messages and self.client is not None):
                 row = self._charged(row)
             self.row = row
             is_estimated = self.untold is not None and self._estimate(self.untold, row)
@@ -315,10 +323,10 @@ class Exchange(Struct, eq=False):
 
     def _charged(self, row: SettledExchange) -> SettledExchange:
         """Return the row with what the client is charged, where its limits count that."""
-        place = self.place
-        if place is None or not counts_money(place.limits):
+        assert self.client is not None, "only limits are charged to"
+        if not counts_money(self.client.limits):
             return row
-        prices, held = self.generation.prices, place.held.nanodollars
+        prices, held = self.generation.prices, 0 if self.place is None else self.place.held.nanodollars
         has_answer = self.received.first_byte_at is not None
         charged = charge_for(row, self.route, self.target, prices, held, has_answer=has_answer)
         return replace(row, charged=charged)

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from mgw.bodies.source import BodySource, body_size
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.canonical.reply import TokenUsage
 from mgw.clients.client_refusals import model_not_priced
 from mgw.clients.limits import Taken
+from mgw.dialects import dialect_of
 from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import decode_body
 from mgw.exchange.charge import priced_modality
@@ -24,9 +26,9 @@ from mgw.exchange.planning import plan_fallback
 from mgw.exchange.response import FullResponse, Plan
 from mgw.exchange.target_resolution import has_known_price
 from mgw.memo.client_request import ClientRequest
-from mgw.nouns.vocabulary import DialectName, Modality
+from mgw.nouns.vocabulary import Modality
 from mgw.routing.resolve import Target
-from mgw.tokens.hold import images_asked, input_hold, input_hold_of_size, output_hold
+from mgw.tokens.hold import answers_asked, input_hold, input_hold_of_size, output_hold
 from mgw.usage.price_row import Quantities
 
 _NO_TOKENS = TokenUsage(0, 0)
@@ -65,14 +67,16 @@ async def _hold_of(
     exchange: Exchange, request: ClientRequest, body: bytes | BodySource, targets: Sequence[Target]
 ) -> Taken:
     """Return what a request holds that may get to one of these targets."""
-    modality, dialect = priced_modality(exchange.route), exchange.route.dialect
+    modality, dialect = priced_modality(exchange.route), dialect_of(exchange.route.dialect)
     usual = exchange.generation.config.edge_auth.reserve_output_tokens
     tokens_in = tokens_out = images = 0
     if modality is Modality.IMAGE_GEN:
-        images = images_asked(body, dialect) if isinstance(body, bytes) and len(body) <= SEARCHED_BYTES else 1
+        images = 1
+        if isinstance(body, bytes) and len(body) <= SEARCHED_BYTES:
+            images = answers_asked(body, dialect.image_places)
     elif modality is Modality.TEXT and isinstance(body, bytes):
         text = await decode_body(exchange, request, body)
-        count = partial(_tokens, text, dialect, usual)
+        count = partial(_tokens, text, dialect.answer_places, usual)
         tokens_in, tokens_out = await maybe_offload(exchange.offload, count, large=len(text) > SEARCHED_BYTES)
     elif modality is Modality.TEXT:
         tokens_in, tokens_out = input_hold_of_size(body_size(body)), usual
@@ -80,8 +84,8 @@ async def _hold_of(
     return Taken(1, tokens_in + tokens_out, max(costs))
 
 
-def _tokens(body: bytes, dialect: DialectName, usual: int) -> tuple[int, int]:
-    return input_hold(body), output_hold(body, dialect, usual)
+def _tokens(body: bytes, places: AnswerPlaces, usual: int) -> tuple[int, int]:
+    return input_hold(body), output_hold(body, places, usual)
 
 
 def _cost(exchange: Exchange, target: Target, tokens_in: int, tokens_out: int, images: int) -> int:

@@ -20,7 +20,6 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.bodies.source import BodySource, body_size
-from mgw.clients.limits import Limits, Unit
 from mgw.dialects import client_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.exchange.answer_copy import AnswerCopy
@@ -40,7 +39,6 @@ MAX_PENDING: Final = 64
 MAX_OBJECTS: Final = 100_000
 MAX_VALUES: Final = 400_000
 """What has more is read as a text, not as a conversation."""
-_COUNTED: Final = frozenset({Unit.TOKEN, Unit.NANODOLLAR})
 _BYTES_A_TOKEN: Final = 4
 _TOKENS_A_RUN: Final = 1000
 """What a run of base64 is taken for: media."""
@@ -50,14 +48,6 @@ _ANSWERED: Final = 400
 
 Tokens = tuple[int | None, int | None]
 """The tokens of the request and of the answer, as far as they are estimated."""
-
-
-def counts_tokens(limits: Limits) -> bool:
-    """Whether one of these rows needs the tokens of a request."""
-    for row in limits:  # noqa: SIM110  a generator costs more than all the rest
-        if row.limit.unit in _COUNTED:
-            return True
-    return False
 
 
 def may_be_estimated(route: Route) -> bool:

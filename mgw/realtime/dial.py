@@ -7,6 +7,7 @@ from typing import Final
 
 from twisted.internet.task import deferLater
 
+from mgw.clients.client_refusals import model_not_priced
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.signing import NO_BODY, Signing
 from mgw.exchange.attempts import (
@@ -21,7 +22,7 @@ from mgw.exchange.attempts import (
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.refusals import refusal_error
 from mgw.exchange.response import FullResponse
-from mgw.exchange.target_resolution import check_allowed, resolve_model
+from mgw.exchange.target_resolution import check_allowed, check_price, has_known_price, resolve_model
 from mgw.exchange.upstream_head import known_target_of, vendor_call_of
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.memo.client_request import ClientRequest
@@ -66,6 +67,8 @@ async def dial(
     :raises GatewayError: no credential is to be had, or the provider cannot be reached.
     """
     attempts, key = attempts_for(exchange, target, creates_nothing=True), request.key
+    if exchange.client is not None and exchange.client.limits:
+        target, key = _priced_target(exchange, target, attempts, key)
     while True:
         answer: Answer | None = None
         failure: GatewayError | None = None
@@ -94,6 +97,22 @@ async def dial(
     return answer
 
 
+def _priced_target(
+    exchange: Exchange, target: Target, attempts: Attempts | None, key: ClientKey | None
+) -> tuple[Target, ClientKey | None]:
+    """Return the first target whose price is known, if the client's limits need that, with its key.
+
+    :raises GatewayError: ``MODEL_NOT_PRICED``.
+    """
+    if has_known_price(exchange, target):
+        return target, key
+    other = None if attempts is None else _next_target(exchange, attempts)
+    if other is None:
+        raise model_not_priced(target.asked_model or "")
+    exchange.retarget(other)
+    return other, key_for_fallback(other, key)
+
+
 def _trouble_of(answer: Answer | None, failure: GatewayError | None, attempts: Attempts) -> Trouble | None:
     if isinstance(answer, UpstreamRefusal):
         return trouble_of_status(answer.status, retry_after_of(answer.headers), attempts.rule)
@@ -107,6 +126,7 @@ def _next_target(exchange: Exchange, attempts: Attempts) -> Target | None:
         try:
             check_capability(exchange.route, target, exchange.generation.config.translation)
             check_allowed(exchange, target)
+            check_price(exchange, target)
         except GatewayError:
             continue
         return target

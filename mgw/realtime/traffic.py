@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from os import urandom
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -16,14 +17,16 @@ from msgspec.structs import replace
 from mgw.bodies.budget import Reservation
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.dialect import SessionMessages
+from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.reactor.deadline import Deadline
 from mgw.realtime.direction import Direction, ignore_messages
-from mgw.realtime.ending import Ending, LastError
+from mgw.realtime.ending import Ending, LastError, Side
 from mgw.realtime.first_message import FIRST_MESSAGE_BYTES
 from mgw.realtime.messages import MAX_MESSAGE_BYTES, HoldLimits, RewritingDirection
-from mgw.realtime.relay import POLICY_VIOLATION, RelayedConnection, SessionRelay
+from mgw.realtime.relay import POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
+from mgw.realtime.session_limits import Counting, ResponseLimits, SessionLimits
 from mgw.realtime.session_models import SessionModels
 from mgw.routing.model_source import ModelAt
 from mgw.wire.frames import FrameReader, Message
@@ -32,6 +35,7 @@ from mgw.wire.whole_frames import TEXT, render_frame
 if TYPE_CHECKING:
     from mgw.realtime.upstream_socket import SwitchedUpstream
 
+_MASK_BYTES: Final = 4
 _MAX_METERED_BYTES: Final = 1024 * 1024
 """Longer messages are not searched for token counts."""
 
@@ -53,6 +57,8 @@ class SessionTraffic:
     """The memory for messages that are not whole."""
     relay: SessionRelay = field(init=False)
     """Passes them."""
+    counting: Counting | None = None
+    """Counts what the client's limits do; ``None``: there are none."""
     _usage: TokenUsage = NO_USAGE
     _last_error: LastError | None = None
     """The latest error that the provider has sent, if it has sent one."""
@@ -70,9 +76,14 @@ class SessionTraffic:
             exchange.upstream_request_id = upstream.request_id
         relay = SessionRelay(client, socket, exchange.wheel, config.timeouts.write_stall, on_end)
         relay.to_upstream = self._client_direction(relay, socket.write)
-        error_marker = messages.error_marker if exchange.generation.error_messages else None
-        markers = _markers_of(messages.usage_marker, error_marker)
-        reader = FrameReader(masked=False, message_limit=_MAX_METERED_BYTES, markers=markers)
+        client_limits = () if exchange.client is None else exchange.client.limits
+        if client_limits:
+            self.counting = self._counting_of(socket.write)
+        counts_messages = isinstance(self.counting, ResponseLimits)
+        reads_errors = exchange.generation.error_messages or counts_messages
+        markers = _markers_of(messages.usage_marker, messages.error_marker if reads_errors else None)
+        limit = MAX_MESSAGE_BYTES if counts_messages else _MAX_METERED_BYTES
+        reader = FrameReader(masked=False, message_limit=limit, markers=markers)
         relay.to_client = Direction(reader, client.write, self._meter, relay.on_direction_end)
         self.relay = relay
         return relay
@@ -83,6 +94,8 @@ class SessionTraffic:
         :param seconds: how long it lasted.
         """
         relay, error = self.relay, self._last_error
+        if self.counting is not None:
+            self.counting.end()
         self.exchange.received.counted = self._usage
         self.exchange.session = relay.counts(seconds / 60)
         if error is not None and error.message is not None and error.frame == relay.to_client.frames:
@@ -120,6 +133,10 @@ class SessionTraffic:
             self._usage = self.messages.update_usage(message.payload, before)
             if self._usage is not before:
                 self.exchange.bill_response(before, self._usage)
+                if self.counting is not None:
+                    self.counting.on_usage(self._usage)
+            if self.counting is not None:
+                self.counting.on_message(message.payload, self._usage)
             if marker is not None and marker in message.payload:
                 self._note_error(message.payload)
 
@@ -131,13 +148,30 @@ class SessionTraffic:
     def _rewrite(self, payload: bytes) -> bytes | None:
         """Return what is sent in place of a client's message, or refuse it."""
         try:
-            return self.models.rewrite(payload)
+            new = self.models.rewrite(payload)
         except GatewayError as error:
             forget_frames(error)
-            self._refuse_model(error)
+            self._refuse_message(error)
             return None
+        counting = self.counting
+        return counting.pass_message(new) if isinstance(counting, ResponseLimits) else new
 
-    def _refuse_model(self, error: GatewayError) -> None:
+    def _counting_of(self, write: Callable[[bytes], None]) -> Counting | None:
+        exchange, client = self.exchange, self.exchange.client
+        if exchange.route.counts_messages:
+            assert client is not None, "it has limits"
+            send = partial(_send_message, write)
+            return ResponseLimits(exchange, client, self.messages, send, self._refuse_message, self._give_up)
+        return None if exchange.place is None else SessionLimits(exchange, self._end_full)
+
+    def _end_full(self, error: GatewayError) -> None:
+        """End the session: what it has come to has used up a limit."""
+        self.relay.close(Ending(Side.GATEWAY, refusal=error), POLICY_VIOLATION, word_of(error))
+
+    def _give_up(self, error: GatewayError) -> None:
+        self.relay.refuse(error, refusal_code(error))
+
+    def _refuse_message(self, error: GatewayError) -> None:
         render = self.messages.render_error
         if render is None:
             self.relay.refuse(error, POLICY_VIOLATION)
@@ -149,3 +183,8 @@ class SessionTraffic:
         seconds = self.exchange.generation.config.timeouts.client_body_idle
         message = f"a message stopped arriving: nothing more was received for {seconds:g} s"
         self.relay.give_up_client(GatewayError(Reason.CLIENT_TOO_SLOW, message))
+
+
+def _send_message(write: Callable[[bytes], None], payload: bytes) -> None:
+    """Send a provider a message that was held, in one frame."""
+    write(render_frame(TEXT, payload, urandom(_MASK_BYTES)))

@@ -26,7 +26,7 @@ _INTERACTION_MODELS: Final = tuple(
 )
 """The models in an event that creates an interaction; a message is one event, or has several."""
 _openai: Final = partial(_session, dialect=DialectName.OPENAI)
-_responses: Final = partial(_session, dialect=DialectName.OPENAI_RESPONSES)
+_responses: Final = partial(_session, dialect=DialectName.OPENAI_RESPONSES, counts_messages=True)
 _gemini: Final = partial(_session, dialect=DialectName.GEMINI)
 _OPTIONAL: Final = ModelSource(ModelAt.NOWHERE, optional=True)
 _IN_SETUP: Final = (("setup", "model"),)

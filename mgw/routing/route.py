@@ -114,6 +114,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
+    counts_messages: bool = False
+    """Whether not its sessions are requests of the client's limits, but each message for a response."""
     hides_cost: bool = False
     """Whether it starts work at a cost that no response reports: a job, or a session elsewhere."""
 
@@ -148,6 +150,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     def is_local(self) -> bool:
         """Whether the gateway itself answers."""
         return self.treatment is Treatment.LOCAL
+
+    @cached_property
+    def is_request(self) -> bool:
+        """Whether what asks for it is itself a request of the client's limits."""
+        return self.treatment is not Treatment.COUNT and not self.counts_messages
 
     @cached_property
     def is_spooled(self) -> bool:

@@ -10,14 +10,15 @@ for.  Both take time in proportion to the body, whatever it holds.
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
 
-from msgspec import UNSET, MsgspecError, Raw, Struct, UnsetType
+from msgspec import UNSET, MsgspecError, Raw, UnsetType, defstruct
 from msgspec.json import Decoder
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.nouns.errors import GatewayError
-from mgw.nouns.vocabulary import DialectName
 from mgw.wire.json_document import neutralize_surrogates
 
 RUN_BYTES: Final = 1024
@@ -31,58 +32,6 @@ _OTHER: Final = b"\x01"
 _MARKS: Final = bytes([0 if byte in _BASE64 else 1 for byte in range(256)])
 """What stands for each byte: 0 for those of base64, 1 for the others."""
 
-Member = Raw | UnsetType
-
-
-class _Body(Struct, gc=False):
-    """What a body may state at the top."""
-
-    max_tokens: Member = UNSET
-    max_completion_tokens: Member = UNSET
-    max_output_tokens: Member = UNSET
-    n: Member = UNSET
-    generationConfig: Member = UNSET
-    generation_config: Member = UNSET
-    parameters: Member = UNSET
-
-
-class _Config(Struct, gc=False):
-    """What Gemini's generation config and the parameters of its images may state."""
-
-    maxOutputTokens: Member = UNSET
-    max_output_tokens: Member = UNSET
-    candidateCount: Member = UNSET
-    candidate_count: Member = UNSET
-    sampleCount: Member = UNSET
-    sample_count: Member = UNSET
-
-
-class _Places(Struct, frozen=True):
-    """Where requests of a dialect state how long answers may be, and how many there are to be."""
-
-    limits: tuple[str, ...]
-    answers: tuple[str, ...] = ()
-    configs: tuple[str, ...] = ()
-    """The objects in which both stand; empty: they stand at the top."""
-
-
-_OF_CHAT: Final = _Places(("max_completion_tokens", "max_tokens"), ("n",))
-_IMAGES: Final = _Places((), ("sampleCount", "sample_count"), ("parameters",))
-_PLACES: Final = MappingProxyType(
-    {
-        DialectName.OPENAI_CHAT: _OF_CHAT,
-        DialectName.OPENAI: _OF_CHAT,
-        DialectName.OPENAI_RESPONSES: _Places(("max_output_tokens",)),
-        DialectName.ANTHROPIC: _Places(("max_tokens",)),
-        DialectName.GEMINI: _Places(
-            ("maxOutputTokens", "max_output_tokens"),
-            ("candidateCount", "candidate_count"),
-            ("generationConfig", "generation_config"),
-        ),
-    }
-)
-_BODIES: Final = Decoder(_Body)
-_CONFIGS: Final = Decoder(_Config)
 _VALUES: Final = Decoder()
 _UNREADABLE: Final = (MsgspecError, GatewayError, RecursionError)
 
@@ -98,25 +47,26 @@ def input_hold_of_size(size: int) -> int:
     return -(-size // _BYTES_A_TOKEN)
 
 
-def output_hold(body: bytes, dialect: DialectName, usual: int) -> int:
+def output_hold(body: bytes, places: AnswerPlaces, usual: int) -> int:
     """Return how many tokens a request holds for its output.
 
     Of several statements of the same, the largest counts: some provider may read each of them.
 
     :param usual: the most of one answer that is held, and what is held where the request states no limit.
     """
-    places = _PLACES[dialect]
     stated = _stated(body, places)
     limit = max((value for name in places.limits for value in stated.get(name, ())), default=usual)
+    return min(limit, usual) * _answers(stated, places)
+
+
+def answers_asked(body: bytes, places: AnswerPlaces) -> int:
+    """Return how many answers, such as images, a request asks for; 1 where it does not say so in JSON."""
+    return _answers(_stated(body, places), places)
+
+
+def _answers(stated: Mapping[str, tuple[int, ...]], places: AnswerPlaces) -> int:
     answers = max((value for name in places.answers for value in stated.get(name, ())), default=1)
-    return min(limit, usual) * min(max(answers, 1), _MOST_ANSWERS)
-
-
-def images_asked(body: bytes, dialect: DialectName) -> int:
-    """Return how many images a request asks for; 1 where it does not say so in JSON."""
-    places = _IMAGES if dialect is DialectName.GEMINI else _OF_CHAT
-    numbers = [number for name in places.answers for number in _stated(body, places).get(name, ())]
-    return min(max(numbers, default=1) or 1, _MOST_ANSWERS)
+    return min(max(answers, 1), _MOST_ANSWERS)
 
 
 def _media(body: bytes) -> tuple[int, int]:
@@ -140,40 +90,47 @@ def _media(body: bytes) -> tuple[int, int]:
     return runs, media_bytes
 
 
-def _stated(body: bytes, places: _Places) -> dict[str, tuple[int, ...]]:
+def _stated(body: bytes, places: AnswerPlaces) -> dict[str, tuple[int, ...]]:
     """Return the numbers that a body states, by their names; nothing where it cannot be read."""
-    try:
-        found = _BODIES.decode(body)
-    except _UNREADABLE:
-        try:
-            found = _BODIES.decode(neutralize_surrogates(body))
-        except _UNREADABLE:  # the provider's to refuse
-            return {}
-    holders: list[_Body | _Config] = [found]
-    if places.configs:
-        holders = [config for name in places.configs if (config := _config(getattr(found, name)))]
+    names = (*places.limits, *places.answers)
+    holders = [body]
+    if places.objects:
+        holders = [bytes(raw) for raw in _members(body, places.objects)]
     numbers: dict[str, tuple[int, ...]] = {}
     for holder in holders:
-        for name in (*places.limits, *places.answers):
-            number = _number(getattr(holder, name))
+        for name, raw in zip(names, _raws(holder, names), strict=True):
+            number = None if raw is UNSET else _number(raw)
             if number is not None:
                 numbers[name] = (*numbers.get(name, ()), number)
     return numbers
 
 
-def _config(raw: Member) -> _Config | None:
-    if raw is UNSET:
-        return None
+def _members(body: bytes, names: tuple[str, ...]) -> list[Raw]:
+    return [raw for raw in _raws(body, names) if raw is not UNSET]
+
+
+def _raws(body: bytes, names: tuple[str, ...]) -> Sequence[Raw | UnsetType]:
+    """Return the values of some members of an object, as they stand there."""
+    decode = _decoder(names)
     try:
-        return _CONFIGS.decode(raw)
+        found = decode(body)
     except _UNREADABLE:
-        return None
+        try:
+            found = decode(neutralize_surrogates(body))
+        except _UNREADABLE:  # the provider's to refuse
+            return [UNSET] * len(names)
+    return [getattr(found, name) for name in names]
 
 
-def _number(raw: Member) -> int | None:
+@lru_cache(maxsize=16)
+def _decoder(names: tuple[str, ...]) -> Callable[[bytes], Any]:  # Any: its class is made here
+    """Return what checks all of a body, and keeps only these members of it."""
+    members = [(name, Raw | UnsetType, UNSET) for name in names]
+    return Decoder(defstruct("Stated", members, gc=False)).decode
+
+
+def _number(raw: Raw) -> int | None:
     """Return a number that is none below zero; Google's servers read a text of digits as one, too."""
-    if raw is UNSET:
-        return None
     try:
         value = _VALUES.decode(raw)
         number = int(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1

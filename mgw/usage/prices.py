@@ -213,6 +213,11 @@ class SessionBill:
     tiers: tuple[str, ...] = ()
     """What of the row's tiers counted."""
 
+    @property
+    def nanodollars(self) -> int:
+        """What the responses cost, as far as their cost is known."""
+        return round_to_nanodollars(self.units)
+
     def add(self, usage: TokenUsage) -> None:
         """Put a response on the bill."""
         chosen = self.tariff.rates_for(usage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import parse_error, refuses_thoughts, render_error, render_refusal
@@ -58,5 +59,6 @@ DIALECT: Final = Dialect(
     PROVIDER,
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
+    answer_places=AnswerPlaces(("max_tokens",)),
 )
 """The registry entry of this dialect."""

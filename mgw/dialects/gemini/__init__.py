@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.dialects.dialect import (
     ClientOperation,
     ClientSide,
@@ -68,5 +69,11 @@ DIALECT: Final = Dialect(
     PROVIDER,
     SessionMessages(b'"usage', update_session_usage, _MODEL_PLACES, first_only=True),
     find_tagged,
+    answer_places=AnswerPlaces(
+        ("maxOutputTokens", "max_output_tokens"),
+        ("candidateCount", "candidate_count"),
+        ("generationConfig", "generation_config"),
+    ),
+    image_places=AnswerPlaces(answers=("sampleCount", "sample_count"), objects=("parameters",)),
 )
 """What this dialect brings."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.dialects.dialect import (
     AskedUsage,
     ClientOperation,
@@ -70,6 +71,8 @@ CHAT: Final = Dialect(
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
     asked_usage=AskedUsage(find_usage_edits, ExtraChunk),
+    answer_places=AnswerPlaces(("max_completion_tokens", "max_tokens"), ("n",)),
+    image_places=AnswerPlaces(answers=("n",)),
 )
 """Chat completions and completions."""
 _RESPONSE_PLACES: Final = (

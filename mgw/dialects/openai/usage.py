@@ -42,6 +42,7 @@ from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_usage, cap_count, merge_usage, meter_of, try_read_usage
 from mgw.dialects.stream_end import StreamEnd
 from mgw.dialects.usage_parts import parts_or_none, read_count, read_word
+from mgw.wire.json_document import neutralize_surrogates
 
 D = TypeVar("D")
 
@@ -294,6 +295,11 @@ class _SessionEvent(Struct, frozen=True):
     response: _Answer | None = None
 
 
+class _SessionType(Struct, frozen=True):
+    type: str = ""
+
+
+_TYPE_DECODER: Final = Decoder(_SessionType)
 _SESSION_DECODER: Final = Decoder(_SessionEvent, strict=False)
 _ENDS_OF_RESPONSES: Final = frozenset(
     {"response.done", "response.completed", "response.incomplete", "response.failed"}
@@ -312,6 +318,28 @@ def _read_session_event(message: bytes, before: TokenUsage) -> TokenUsage:
     if answer is None or answer.usage is None:
         return before
     return add_usage(before, _convert(answer.usage, answer.service_tier, answer.output))
+
+
+def asks_response(message: bytes) -> bool:
+    """Whether a client's message in a session of responses asks for one."""
+    return _type_of(message) == "response.create"
+
+
+def ends_response(message: bytes) -> bool:
+    """Whether a provider's message ends a response, or is the error that stands for one."""
+    kind = _type_of(message)
+    return kind in _ENDS_OF_RESPONSES or kind == "error"
+
+
+def _type_of(message: bytes) -> str:
+    try:
+        return _TYPE_DECODER.decode(message).type
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:  # perhaps half of a surrogate pair alone, which clients cut emoji into
+        return _TYPE_DECODER.decode(neutralize_surrogates(message)).type
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return ""
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.canonical.answer_places import AnswerPlaces
 from mgw.dialects.dialect import (
     ClientOperation,
     ClientSide,
@@ -16,6 +17,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.openai import CHAT, SESSION
 from mgw.dialects.openai.errors import parse_error, render_error, render_session_error
+from mgw.dialects.openai.usage import asks_response, ends_response
 from mgw.dialects.responses.count import COUNT
 from mgw.dialects.responses.errors import refuses_thoughts
 from mgw.dialects.responses.reply import parse_reply, render_reply
@@ -50,9 +52,16 @@ DIALECT: Final[Dialect] = replace(
     provider=PROVIDER,
     keepalive_bytes=KEEPALIVE,
     stream_events=STREAM_EVENTS,
-    session=replace(SESSION, render_error=render_session_error, replaces_http=True),
+    session=replace(
+        SESSION,
+        render_error=render_session_error,
+        asks_response=asks_response,
+        ends_response=ends_response,
+        replaces_http=True,
+    ),
     asked_usage=None,
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
+    answer_places=AnswerPlaces(("max_output_tokens",)),
 )
 """Responses."""

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mgw.dialects import dialect_of
 from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.hold import (
     RUN_BYTES,
     TOKENS_A_RUN,
-    images_asked,
+    answers_asked,
     input_hold,
     input_hold_of_size,
     output_hold,
@@ -23,6 +24,7 @@ from tests.support.laws import examples
 
 USUAL: Final = 4096
 CHAT, RESPONSES, GEMINI = DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.GEMINI
+IN_CHAT: Final = dialect_of(CHAT).answer_places
 RUN: Final = re.compile(rb"[A-Za-z0-9+/_=-]{%d,}" % RUN_BYTES)
 LENGTHS: Final = st.one_of(
     st.integers(0, 40),
@@ -35,7 +37,7 @@ PIECES: Final = st.one_of(LENGTHS.map(lambda length: (b"aZ09+/_=-" * (length // 
 
 
 def held(body: Any, dialect: DialectName = CHAT) -> int:  # Any: a document
-    return output_hold(json.dumps(body).encode(), dialect, USUAL)
+    return output_hold(json.dumps(body).encode(), dialect_of(dialect).answer_places, USUAL)
 
 
 @given(pieces=st.lists(PIECES, max_size=12))
@@ -97,23 +99,23 @@ def test_output_is_what_the_request_allows_and_no_more_than_usual(
 
 
 def test_of_a_repeated_member_the_last_counts() -> None:
-    assert output_hold(b'{"max_tokens":7,"max_tokens":9}', CHAT, USUAL) == 9
+    assert output_hold(b'{"max_tokens":7,"max_tokens":9}', IN_CHAT, USUAL) == 9
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b"nothing", b'{"max_tokens":1e999}', b"\xff", b"[" * 5000]
 )
 def test_what_cannot_be_read_holds_the_usual(body: bytes) -> None:
-    assert output_hold(body, CHAT, USUAL) == USUAL
+    assert output_hold(body, IN_CHAT, USUAL) == USUAL
 
 
 def test_half_of_an_emoji_hides_no_limit() -> None:
-    assert output_hold(rb'{"max_tokens":7,"user":"\ud83d"}', CHAT, USUAL) == 7
-    assert output_hold(rb'{"\ud83d":1,"max_tokens":7}', CHAT, USUAL) == 7
+    assert output_hold(rb'{"max_tokens":7,"user":"\ud83d"}', IN_CHAT, USUAL) == 7
+    assert output_hold(rb'{"\ud83d":1,"max_tokens":7}', IN_CHAT, USUAL) == 7
 
 
 def test_a_key_in_another_spelling_is_the_same() -> None:
-    assert output_hold(rb'{"max\u005ftokens":7}', CHAT, USUAL) == 7
+    assert output_hold(rb'{"max\u005ftokens":7}', IN_CHAT, USUAL) == 7
 
 
 @pytest.mark.parametrize(
@@ -128,4 +130,4 @@ def test_a_key_in_another_spelling_is_the_same() -> None:
     ],
 )
 def test_images_are_as_many_as_are_asked_for(dialect: DialectName, body: bytes, images: int) -> None:
-    assert images_asked(body, dialect) == images
+    assert answers_asked(body, dialect_of(dialect).image_places) == images

@@ -1,0 +1,258 @@
+"""The limits of a client in its sessions, which may last for hours and cost something all the while.
+
+A realtime session is one request.  What its responses come to counts as each of them is reported; when that
+has used a row up, the session ends behind the message that said so (:class:`SessionLimits`).
+
+Where a WebSocket stands for HTTP requests, as with Responses, each message that asks for a response is a
+request instead (:class:`ResponseLimits`)::
+
+    response.create ── counted, sent ──> in progress ── its last event: settled
+          │    └── who counts is asked: it waits, and all that the client sends behind it
+          └── no room: an error message; the socket stays
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+
+from mgw.canonical.reply import TokenUsage
+from mgw.clients.client import Client
+from mgw.clients.client_refusals import limit_refusal, model_not_priced
+from mgw.clients.limits import (
+    NOTHING,
+    LimitReached,
+    Limits,
+    Permit,
+    Taken,
+    Unit,
+    counts_tokens,
+    holds_estimates,
+)
+from mgw.dialects import dialect_of
+from mgw.dialects.dialect import SessionMessages
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.target_resolution import has_known_price
+from mgw.nouns.errors import GatewayError, Reason
+from mgw.realtime.messages import MAX_MESSAGE_BYTES, find_message_models
+from mgw.routing.resolve import Target
+from mgw.tokens.hold import input_hold, output_hold
+
+_PARTS: Final = frozenset({Unit.TOKEN, Unit.NANODOLLAR})
+
+
+def spent(exchange: Exchange, usage: TokenUsage) -> Taken:
+    """Return what the responses of a session have come to so far, in tokens and nanodollars.
+
+    :param usage: the counts of the session.
+    """
+    tokens = (usage.tokens_in or 0) + (usage.tokens_out or 0)
+    return Taken(0, tokens, 0 if exchange.bill is None else exchange.bill.nanodollars)
+
+
+def _between(before: Taken, now: Taken) -> Taken:
+    return Taken(0, now.tokens - before.tokens, now.nanodollars - before.nanodollars)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SessionLimits:
+    """Counts what a session comes to, and ends it when that has used a row up.
+
+    :param on_full: ends it, with what the client is told.
+    """
+
+    exchange: Exchange
+    on_full: Callable[[GatewayError], None]
+    _told: Taken = NOTHING
+    _rows: Limits = ()
+
+    def __post_init__(self) -> None:
+        assert self.exchange.place is not None, "it is counted"
+        self._rows = tuple(
+            [row for row in self.exchange.place.limits if row.limit.unit in _PARTS and row.refuses]
+        )
+
+    def on_usage(self, usage: TokenUsage) -> None:
+        """Count what a response has come to.
+
+        :param usage: the counts of the session by now.
+        """
+        place, now = self.exchange.place, spent(self.exchange, usage)
+        assert place is not None, "it is counted"
+        place.count(_between(self._told, now))
+        self._told = now
+        if self._rows:
+            found = place.counts.begin(self._rows, NOTHING)
+            if isinstance(found, Deferred):
+                _ = found.addCallback(self._on_answer)
+            else:
+                assert isinstance(found, Permit | LimitReached), "counts of other processes answer with one"
+                self._on_answer(found)
+
+    def on_message(self, payload: bytes, usage: TokenUsage) -> None:
+        """Look at a message of the provider's: single ones say nothing more."""
+
+    def end(self) -> None:
+        """The session is over: its place counts what is left."""
+
+    def _on_answer(self, found: Permit | LimitReached) -> None:
+        place = self.exchange.place
+        assert place is not None, "it is counted"
+        if isinstance(found, LimitReached):
+            self.on_full(limit_refusal(found, place.zone))
+        else:
+            _ = place.counts.end(found, NOTHING)
+
+
+class _Running(Struct, eq=False):
+    """A response in progress, or one that was asked for."""
+
+    permit: Permit
+    least: Taken
+    """What it has come to if it is left before its end."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ResponseLimits:
+    """Counts each response that a client asks for over one socket, and refuses those without room.
+
+    :param client: whose limits these are.
+    :param send: sends a message to the provider.
+    :param refuse: tells the client that one of its messages was refused.
+    :param give_up: ends the session.
+    """
+
+    exchange: Exchange
+    client: Client
+    messages: SessionMessages
+    send: Callable[[bytes], None]
+    refuse: Callable[[GatewayError], None]
+    give_up: Callable[[GatewayError], None]
+    _running: deque[_Running] = field(default_factory=deque)
+    """Providers answer in order."""
+    _told: Taken = NOTHING
+    _waiting: deque[bytes] = field(default_factory=deque)
+    """What the client has sent behind the message that waits, which is the first of them."""
+    _waiting_bytes: int = 0
+    _is_over: bool = False
+
+    def pass_message(self, payload: bytes) -> bytes | None:
+        """Return a message that goes to the provider at once; ``None``: it does not, or not yet."""
+        if self._waiting:
+            self._keep(payload)
+            return None
+        if not self.messages.asks_response(payload):
+            return payload
+        try:
+            found = self._ask(payload)
+        except GatewayError as error:
+            self.refuse(error)
+            return None
+        if isinstance(found, Permit):
+            self._running.append(_Running(found, self._least(payload)))
+            return payload
+        self._keep(payload)
+        _ = found.addCallback(partial(self._on_answer, payload))
+        return None
+
+    def on_usage(self, usage: TokenUsage) -> None:
+        """The response whose last message tells this counts it."""
+
+    def on_message(self, payload: bytes, usage: TokenUsage) -> None:
+        """Settle the response that a message of the provider's ends.
+
+        :param usage: the counts of the session by now.
+        """
+        if not self.messages.ends_response(payload):
+            return
+        now = spent(self.exchange, usage)
+        taken = _between(self._told, now)
+        self._told = now
+        if self._running:
+            self._settle(self._running.popleft(), Taken(1, taken.tokens, taken.nanodollars))
+        elif taken != NOTHING and self.client.counts is not None:
+            self.client.counts.add(self.client.limits, taken)  # an error was taken for its end
+
+    def end(self) -> None:
+        """The session is over: what is in progress has come to its input, as far as anybody knows."""
+        self._is_over = True
+        self._waiting.clear()
+        while self._running:
+            running = self._running.popleft()
+            self._settle(running, running.least)
+
+    def _ask(self, payload: bytes) -> Permit | Deferred[Permit | LimitReached]:
+        target = self._target(payload)
+        if target is not None and not has_known_price(self.exchange, target):
+            raise model_not_priced(target.asked_model or "")
+        found = self.client.begin(self._held(payload, target))
+        if isinstance(found, Permit):
+            return found
+        assert isinstance(found, Deferred), "counts of other processes answer with one"
+        return found
+
+    def _on_answer(self, payload: bytes, found: Permit | LimitReached) -> None:
+        assert self.client.counts is not None, "it has limits"
+        if self._is_over:
+            if isinstance(found, Permit):
+                _ = self.client.counts.end(found, NOTHING)
+            return
+        waiting, self._waiting, self._waiting_bytes = self._waiting, deque(), 0
+        waiting.popleft()
+        if isinstance(found, LimitReached):
+            self.refuse(limit_refusal(found, self.client.zone))
+        else:
+            self._running.append(_Running(found, self._least(payload)))
+            self.send(payload)
+        for later in waiting:
+            passed = self.pass_message(later)
+            if passed is not None:
+                self.send(passed)
+
+    def _keep(self, payload: bytes) -> None:
+        self._waiting.append(payload)
+        self._waiting_bytes += len(payload)
+        if len(self._waiting) > 1 and self._waiting_bytes > MAX_MESSAGE_BYTES:
+            message = f"more than {MAX_MESSAGE_BYTES} bytes of messages wait for one of them to be counted"
+            self.give_up(GatewayError(Reason.OVERLOADED, message))
+
+    def _settle(self, running: _Running, taken: Taken) -> None:
+        assert self.client.counts is not None, "it has limits"
+        _ = self.client.counts.end(running.permit, taken)
+
+    def _target(self, payload: bytes) -> Target | None:
+        """Return where a response is asked for: from the session's provider, and from a model of its own."""
+        target = self.exchange.target
+        named = find_message_models(payload, self.exchange.route.models.paths)
+        if target is None or not named:
+            return target
+        return Target(target.provider, named[-1].value, named[-1].value)
+
+    def _held(self, payload: bytes, target: Target | None) -> Taken:
+        if not holds_estimates(self.client.limits):
+            return Taken()
+        usual = self.exchange.generation.config.edge_auth.reserve_output_tokens
+        tokens_out = output_hold(payload, dialect_of(self.exchange.route.dialect).answer_places, usual)
+        return self._priced(target, input_hold(payload), tokens_out)
+
+    def _least(self, payload: bytes) -> Taken:
+        settings = self.exchange.generation.config.edge_auth
+        is_needed = counts_tokens(self.client.limits) and settings.estimate_untold
+        return self._priced(self._target(payload), input_hold(payload), 0) if is_needed else Taken()
+
+    def _priced(self, target: Target | None, tokens_in: int, tokens_out: int) -> Taken:
+        exchange = self.exchange
+        prices, cost = exchange.generation.prices, None
+        if prices is not None and target is not None and target.upstream_model is not None:
+            provider, model = target.provider_name, target.upstream_model
+            cost = prices.hold(provider, model, tokens_in, tokens_out, exchange.wall)
+        return Taken(1, tokens_in + tokens_out, cost or 0)
+
+
+Counting = SessionLimits | ResponseLimits
