@@ -114,6 +114,11 @@ def test_half_of_an_emoji_hides_no_limit() -> None:
     assert output_hold(rb'{"\ud83d":1,"max_tokens":7}', IN_CHAT, USUAL) == 7
 
 
+def test_a_long_body_with_half_of_an_emoji_holds_the_usual() -> None:
+    body = rb'{"max_tokens":7,"user":"\ud83d%b"}' % (b"x" * 70_000)
+    assert output_hold(body, IN_CHAT, USUAL) == USUAL
+
+
 def test_a_key_in_another_spelling_is_the_same() -> None:
     assert output_hold(rb'{"max\u005ftokens":7}', IN_CHAT, USUAL) == 7
 
