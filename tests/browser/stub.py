@@ -36,6 +36,38 @@ COOKIE: Final = "mgw_dashboard=right"
 API: Final = "/v1/dashboard/"
 PAGE: Final = 100
 EXACT: Final = ("client", "provider", "model", "route", "error", "request_id", "upstream_request_id")
+LIMITS: Final[list[dict[str, Any]]] = [  # Any: JSON
+    {
+        "holder": "gateway",
+        "limit": "usd_per_month",
+        "period": "2026-11",
+        "used": 811.425,
+        "reserved": 100,
+        "max": 2000,
+        "resets": "2026-12-01T00:00:00Z",
+    },
+    {
+        "holder": "group:research",
+        "limit": "tokens_per_day",
+        "period": "2026-11-28",
+        "used": 1_900_000,
+        "reserved": 0,
+        "max": 2_000_000,
+        "resets": "2026-11-29T00:00:00Z",
+    },
+    {
+        "holder": "group:research/alice",
+        "limit": "requests_total",
+        "period": "total",
+        "used": 12,
+        "reserved": 0,
+        "max": 10,
+    },
+]
+KEYS: Final[list[dict[str, Any]]] = [  # Any: JSON
+    {"name": "alice", "state": "active", "where": "config", "groups": ["research"]},
+    {"name": "bob", "state": "expired", "where": "keys_dir", "expires": "2026-11-01T00:00:00Z"},
+]
 OUTCOMES: Final = frozenset(Outcome)
 Json = dict[str, Any]  # Any: JSON
 
@@ -265,6 +297,8 @@ class Handler(BaseHTTPRequestHandler):
             answers: dict[str, Json] = {
                 "profiles": {**self.state.profiles, "usage_source": self.state.set["source"]},
                 "sessions": {"max_sessions": 8, "sessions": [{**under_way(), "bytes_in": 1, "bytes_out": 9}]},
+                "limits": {"limits": LIMITS},
+                "keys": {"keys": KEYS},
                 "logs": {"lines": [{"time": rfc3339(0), "level": "warn", "text": "the first line"}]},
             }
             answers["profiles"]["auth"] = "keys" if self.state.set["key"] else "loopback"

@@ -13,6 +13,7 @@ SCENARIOS = (
     "pace",
     "connection",
     "logins",
+    "limits",
     "keyboard",
     "looks",
     "history",

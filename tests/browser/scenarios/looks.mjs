@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { event, history, profiles } from "../samples.mjs";
 import { until } from "../browser.mjs";
 
-const VIEWS = ["overview", "requests", "providers", "models", "sessions", "logs", "logins"];
+const VIEWS = ["overview", "requests", "providers", "models", "sessions", "limits", "logs", "logins"];
 const SIZES = [["phone", 360, 740], ["desk", 1280, 900], ["wall", 2560, 1440]];
 
 export default async function scenario(browser) {
@@ -20,6 +20,7 @@ export default async function scenario(browser) {
         if (view === "overview") await until("charts", async () => (await page.locator(".uplot").count()) === 6);
         if (view === "requests") await browser.stub("events", [event(`${scheme}-${size}`), event(`${scheme}-${size}-2`, { status: "upstream_error", http_status: 502 })]);
         if (view === "requests") await page.locator("button.row").nth(1).waitFor();
+        if (view === "limits") await page.locator(".limit-bar").first().waitFor();
         const name = `${view}-${size}-${scheme}`;
         await browser.picture(page, name);
         const [content, room] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);

@@ -22,6 +22,17 @@ export function count(value) {
 }
 
 /**
+ * What the provider has told, or what was estimated, which a sign says.
+ * @param {number | undefined} told
+ * @param {number | undefined} guess
+ * @param {(value: number | undefined) => string} [write]
+ * @returns {string}
+ */
+export function approximate(told, guess, write = count) {
+  return guess === undefined ? write(told) : `~${write(guess)}`;
+}
+
+/**
  * A number with the word for what is counted.
  * @param {number | undefined} value
  * @param {string} one

@@ -7,6 +7,7 @@ const PATHS = {
   providers: "M5 4h14v6H5zM5 14h14v6H5zM8.5 7h.01M8.5 17h.01",
   models: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
   sessions: "M12 4v16M8 8v8M16 8v8M4 11v2M20 11v2",
+  limits: "M4 17a8 8 0 1116 0M12 17l4-5.5M4 20h16",
   logs: "M5 5h14M5 10h9M5 15h14M5 20h7",
   logins: "M14 4h5v16h-5M4 12h10m0 0-4-4m4 4-4 4",
   try: "M4 5l16 7-16 7 3-7zM7 12h6",

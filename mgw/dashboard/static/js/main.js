@@ -10,6 +10,7 @@ import { link, place } from "./router.js";
 import { connectionState } from "./connection.js";
 import { bindThemeButton } from "./theme.js";
 import { Value } from "./value.js";
+import { show as showLimits } from "./views/limits.js";
 import { show as showLogins } from "./views/logins.js";
 import { show as showLogs } from "./views/logs.js";
 import { show as showModels } from "./views/models.js";
@@ -36,6 +37,7 @@ const VIEWS = [
   ["providers", "Providers", showProviders],
   ["models", "Models", showModels],
   ["sessions", "Sessions", showSessions],
+  ["limits", "Limits", showLimits],
   ["logs", "Logs", showLogs],
   ["logins", "Logins", showLogins],
   ["try", "Try it", showTryIt],

@@ -6,12 +6,12 @@ import { word } from "./status.js";
 
 /** How requests can be grouped: the parameter of the API, and the word for it. */
 export const GROUPINGS = /** @type {[string, string][]} */ ([
-  ["status", "Status"], ["provider", "Provider"], ["model", "Model"], ["client", "Client"], ["error", "Error"], ["route", "Route"], ["key", "Provider key"],
+  ["status", "Status"], ["provider", "Provider"], ["model", "Model"], ["client", "Client"], ["error", "Error"], ["route", "Route"], ["key", "Provider key"], ["group", "Client group"],
 ]);
 
 /** @type {Record<string, string>} what a group is called that has no key */
 const WITHOUT = {
-  status: "No status", provider: "No provider", model: "No model", client: "No gateway key", error: "No error", route: "No route", key: "No provider key",
+  status: "No status", provider: "No provider", model: "No model", client: "No gateway key", error: "No error", route: "No route", key: "No provider key", group: "No client group",
 };
 const DIGEST = "sha256:";
 

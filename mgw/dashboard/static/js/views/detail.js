@@ -11,7 +11,7 @@ import { requestLink, requestsLink } from "../links.js";
 import { clientName, keyName } from "../names.js";
 import { badge, chips } from "../status.js";
 
-/** @typedef {(value: any, providers: any[]) => Node | string} Write */
+/** @typedef {(value: any, providers: any[], event: any) => Node | string} Write */
 
 /** @param {string} filter @param {string} whose @returns {Write} a value that leads to all requests with it */
 const leads = (filter, whose) => (value) => h("a", { href: requestsLink({ [filter]: value }), title: `All requests ${whose}`, dir: "auto" }, value);
@@ -39,6 +39,8 @@ const GROUPS = [
   ]],
   ["Who and where", [
     ["client", named("client", "of this client", clientName)],
+    ["client_groups", chips],
+    ["tags", (value) => chips(Object.entries(value).map(([name, text]) => `${name}: ${text}`))],
     ["provider", leads("provider", "to this provider")],
     ["key_hash", named("key", "with this credential", keyName)],
     ["attempts", String],
@@ -56,8 +58,12 @@ const GROUPS = [
     ["cache_write_tokens", whole],
     ["tokens_out", whole],
     ["reasoning_tokens", whole],
+    ["tokens_in_estimated", (value) => `~${whole(value)}`],
+    ["tokens_out_estimated", (value) => `~${whole(value)}`],
     ["service_tier", String],
     ["price_tier", String],
+    ["charged_usd", (value, _, event) => h("span", { title: `$${value}` }, `${event.cost_usd === undefined ? "~" : ""}${dollars(value)}`)],
+    ["limit_warnings", chips],
     ["cost_usd", (value) => h("span", { title: `$${value}` }, dollars(value))],
   ]],
   ["Session traffic", [
@@ -144,7 +150,7 @@ function head(event) {
 function group(name, fields, event, providers) {
   const known = fields.filter(([field]) => event[field] !== undefined && event[field] !== "");
   if (!known.length) return null;
-  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, write]) => [nameOf(field), write(event[field], providers)])));
+  return h("section", { "aria-label": name }, h("h3", {}, name), facts(known.map(([field, write]) => [nameOf(field), write(event[field], providers, event)])));
 }
 
 /** @param {string} field @returns {string} */

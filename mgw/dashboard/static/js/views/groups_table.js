@@ -4,7 +4,7 @@ import { h, setText } from "../dom.js";
 import { keyOf } from "../chart_data.js";
 import { panel } from "../controls.js";
 import { figureColumns } from "../figures.js";
-import { requestsLink } from "../links.js";
+import { FILTERS, requestsLink } from "../links.js";
 import { GROUPINGS } from "../names.js";
 import { place } from "../router.js";
 import { Table } from "../table.js";
@@ -55,7 +55,7 @@ function rangeOf(query) {
 function named({ by, group, name, colour, range }) {
   const swatch = h("span", { class: "swatch" });
   swatch.style.setProperty("--colour", `var(${colour ?? "--line-rest"})`);
-  const isLinked = group.key !== undefined && group.key !== "other";
+  const isLinked = FILTERS.includes(by) && group.key !== undefined && group.key !== "other";
   const text = isLinked ? h("a", { href: requestsLink({ [by]: String(group.key) }, new URLSearchParams(range)), dir: "auto", title: name.title }, name.label) : h("span", { dir: "auto", title: name.title }, name.label);
   return h("span", { class: "named" }, swatch, text);
 }

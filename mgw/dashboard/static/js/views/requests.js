@@ -3,7 +3,7 @@
 import { ApiError } from "../api.js";
 import { h, setText } from "../dom.js";
 import { heading, panel, pauseButton } from "../controls.js";
-import { UNKNOWN, count, dollars, milliseconds, seconds, time, whole } from "../format.js";
+import { UNKNOWN, approximate, count, dollars, milliseconds, seconds, time, whole } from "../format.js";
 import { clientName } from "../names.js";
 import { paced, poll } from "../pace.js";
 import { RequestList } from "../request_list.js";
@@ -65,9 +65,10 @@ function later(row, words) {
 
 /** @param {any} row @returns {HTMLElement | string} */
 function tokens(row) {
-  const { tokens_in: before, tokens_out: after } = row;
-  if (before === undefined && after === undefined) return later(row, UNKNOWN);
-  return h("span", { title: `${whole(before)} in, ${whole(after)} out` }, `${count(before)} → ${count(after)}`);
+  const { tokens_in: before, tokens_out: after, tokens_in_estimated: before2, tokens_out_estimated: after2 } = row;
+  if ((before ?? after ?? before2 ?? after2) === undefined) return later(row, UNKNOWN);
+  const title = `${approximate(before, before2, whole)} in, ${approximate(after, after2, whole)} out`;
+  return h("span", { title: (before2 ?? after2) === undefined ? title : `${title} (~: estimated)` }, `${approximate(before, before2)} → ${approximate(after, after2)}`);
 }
 
 /** @param {any} row @returns {HTMLElement | string} */

@@ -4,7 +4,7 @@ import { ApiError, sentence } from "../api.js";
 import { copyButton } from "../copy.js";
 import { facts, heading, panel, segments } from "../controls.js";
 import { fill, h, setText } from "../dom.js";
-import { UNKNOWN, dollars, milliseconds, whole } from "../format.js";
+import { UNKNOWN, approximate, dollars, milliseconds, whole } from "../format.js";
 import { requestLink } from "../links.js";
 import { paced } from "../pace.js";
 import { badge } from "../status.js";
@@ -192,8 +192,8 @@ function usageOf(event) {
     ["Client", event.client],
     ["Provider", event.provider],
     ["Upstream model", event.upstream_model],
-    ["Input tokens", whole(event.tokens_in)],
-    ["Output tokens", whole(event.tokens_out)],
+    ["Input tokens", approximate(event.tokens_in, event.tokens_in_estimated, whole)],
+    ["Output tokens", approximate(event.tokens_out, event.tokens_out_estimated, whole)],
     ["Reasoning tokens", event.reasoning_tokens === undefined ? undefined : whole(event.reasoning_tokens)],
     ["Cost", dollars(event.cost_usd)],
     ["Latency", milliseconds(event.latency_ms)],
