@@ -1,4 +1,4 @@
-"""Requests that have ended and whose usage events are not complete yet."""
+"""Completed requests that wait for the rest of their usage events."""
 
 from __future__ import annotations
 

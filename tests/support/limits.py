@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/memory/exchange/test_limit_warnings.py::test_the_log_remembers_a_bounded_number_of_them": (
+        "mgw.usage.limit_warnings.MAX_WARNINGS",
+    ),
     "tests/memory/exchange/test_body.py::test_a_body_with_many_edits_is_put_together": (
         "mgw.exchange.body._MAX_SPLICED",
     ),
