@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -33,6 +34,7 @@ from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import channel_of, get, post
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.usage import ended_of, exchange
 from tests.support.waiting import WAIT_SECONDS
 
 
@@ -374,6 +376,21 @@ def test_a_stop_waits_for_what_is_in_flight() -> None:
     assert not done
     harness.hang_up()
     harness.until(done)
+
+
+def test_a_stop_waits_for_the_rest_of_usage_events(tmp_path: Path) -> None:
+    file = tmp_path / "usage.jsonl"
+    harness = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {file}}}}}\n")
+    server = harness.service.gateway.server
+    pending: Any = SimpleNamespace(on_row=None)  # Any: an exchange, as far as it is needed
+    server.late_rows.add(pending, ended_of(exchange()), server.observer.record)
+    done = harness.stop()
+    harness.reactor.advance(0)
+    assert not done
+    pending.on_row(exchange(limit_warnings=("alice usd_total 1",)))
+    harness.until(done)
+    (line,) = file.read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["limit_warnings"] == ["alice usd_total 1"]
 
 
 def test_a_drain_ends_with_its_time() -> None:
