@@ -203,6 +203,12 @@ def test_limits_in_redis_are_shown_and_reset(simulator: SimulatorProcess, tmp_pa
             budget(gateway, "reset", "group:research", "--limit", "usd_per_month")
             assert ask(gateway) == 200
             settled(gateway, COST)
+            spent = [event for event in gateway.events(4) if event["status"] == "ok"]
+            warned = [
+                event.get("limit_warnings") for event in sorted(spent, key=lambda one: str(one["time"]))
+            ]
+            half, whole = ["group:research usd_per_month 0.5"], ["group:research usd_per_month 1"]
+            assert warned == [half, whole, half], "a reset begins anew"
             redis.kill()
             done = run_mgw(["budget", "show", "-c", str(gateway.config_file)])
             assert done.returncode == 1

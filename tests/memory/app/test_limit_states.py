@@ -10,11 +10,16 @@ from twisted.internet.task import Clock
 from mgw.app.limit_states import ANSWER_SECONDS, LimitStates
 from mgw.clients.limits import LIMITS_BY_NAME, RowState
 from mgw.clients.local_counts import LocalCounts
+from mgw.config.key_settings import NamedKeySettings
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.deferreds import result_of
 
 SETTINGS: Final = config(
     THREE_FAMILIES + "edge_auth: {enabled: true, keys: [edge], limits: [{requests: 5, per: total}]}\n"
+).edge_auth
+SETTINGS_WITH_KEY: Final = config(
+    THREE_FAMILIES
+    + "edge_auth: {enabled: true, keys: [{name: alice, key: edge, limits: [{requests: 5, per: day}]}]}\n"
 ).edge_auth
 USED: Final = RowState("gateway", LIMITS_BY_NAME["requests_total"], "total", 3, 0, 5, None)
 
@@ -45,3 +50,21 @@ def test_what_was_told_last_has_to_do_while_nobody_answers() -> None:
     third = Deferred.fromCoroutine(states.read())
     counts.answers[2].callback([])
     assert [row.used for row in result_of(third)] == [0]
+
+
+def test_rows_of_keys_that_come_and_go_are_there() -> None:
+    key = SETTINGS_WITH_KEY.named[0]
+    keys: list[NamedKeySettings] = []
+    states = LimitStates(Clock(), LocalCounts(lambda: 0.0), lambda: SETTINGS, lambda: list(keys), lambda: 0.0)
+
+    def holders() -> list[str]:
+        return [row.holder for row in result_of(Deferred.fromCoroutine(states.read()))]
+
+    assert holders() == ["gateway"]
+    keys.append(key)
+    assert holders() == ["gateway", "alice"]
+    assert holders() == ["gateway", "alice"]
+    keys[0] = key.model_copy(update={"name": "bob"})
+    assert holders() == ["gateway", "bob"]
+    keys.clear()
+    assert holders() == ["gateway"]
