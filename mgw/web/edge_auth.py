@@ -118,9 +118,9 @@ class EdgeGate:
         """The digests of keys that nobody has sent yet."""
         self._seen: set[bytes] = set()
         """The digests of keys that were sent and are hidden since."""
-        further = () if registry is None else tuple(registry.file_keys.values())
-        found = clients_of(settings) if registry is None else registry.clients_of(settings).values()
-        self._put(found, (*further, *settings.named))
+        further = [] if registry is None else registry.usable(settings)
+        found = clients_of(settings) if registry is None else registry.clients_of(settings, further).values()
+        self._put(found, [*settings.named, *further])
         self.learned: list[Secret] = []
         """Keys that were configured by their digests, and have been sent since."""
         self.on_learned: Callable[[], None] = _nobody
