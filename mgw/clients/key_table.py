@@ -7,7 +7,7 @@ to a provider as a credential of the client's, and so that its refusal can say w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from math import inf
@@ -29,6 +29,8 @@ class KeyTable:
 
     memory: KeyMemory
     zone: tzinfo
+    fixed: Set[str] = frozenset()
+    """The names of keys of the configuration, which give up no digest."""
     clients: dict[bytes, Client] = field(default_factory=dict)
     """Those that open the gate.  Nobody can steer a digest: the time of a search tells nothing of a key."""
     ended: dict[bytes, KeyState] = field(default_factory=dict)
@@ -38,18 +40,23 @@ class KeyTable:
     _next_expiry: float = inf
     _digests: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
     """The digests of each key with a name, its own first."""
+    _owners: dict[bytes, str] = field(default_factory=dict)
+    """The names of the keys that have them."""
 
     def add(self, client: Client, key: NamedKeySettings | None, now: float) -> list[Client]:
         """Put a key in; return it as the client of each of its digests, but for what another key has.
+
+        A key of a file gives its digest up: it is about to change itself, a slice later.
 
         :param key: its settings, where it has a name.
         """
         opens = [client]
         if key is not None and key.previous is not None and key.previous.sha256 is not None:
             opens.append(self._previous(client, key))
-        opens = [one for one in opens if one.digest not in self.clients and one.digest not in self.ended]
+        opens = [one for one in opens if self._is_free(one.digest)]
         if key is not None:
-            self._digests[key.name] = tuple(one.digest for one in opens)
+            self._digests[key.name] = digests = tuple(one.digest for one in opens)
+            self._owners.update(dict.fromkeys(digests, key.name))
         for one in opens:
             self.memory.known.add(one.digest)
             if key is not None and key.disabled:
@@ -63,9 +70,8 @@ class KeyTable:
     def remove(self, name: str) -> None:
         """Take a key out that has a name, if it is there."""
         for digest in self._digests.pop(name, ()):
-            self.clients.pop(digest, None)
-            self.ended.pop(digest, None)
-            self._expiring.pop(digest, None)
+            if self._owners.get(digest) == name:
+                self._release(digest)
 
     def find(self, digest: bytes, now: float) -> Client | None:
         """Return whose key opens the gate."""
@@ -105,6 +111,21 @@ class KeyTable:
         """Return how many keys with names are in each state that is configured."""
         found = [self.state_of(digests[0]) for digests in self._digests.values() if digests]
         return {state: found.count(state) for state in (KeyState.ACTIVE, KeyState.EXPIRED, KeyState.DISABLED)}
+
+    def _is_free(self, digest: bytes) -> bool:
+        """Whether a key may have a digest, which another key of a file gives up for it."""
+        if digest in self.clients or digest in self.ended:
+            owner = self._owners.get(digest)
+            if owner is None or owner in self.fixed:
+                return False
+            self._release(digest)
+        return True
+
+    def _release(self, digest: bytes) -> None:
+        del self._owners[digest]
+        self.clients.pop(digest, None)
+        self.ended.pop(digest, None)
+        self._expiring.pop(digest, None)
 
     def _has_expired(self, client: Client, now: float) -> bool:
         return self.memory.has_expired(client.digest, client.expires, now)
