@@ -22,7 +22,6 @@ from mgw.generation import SLICE_SECONDS, Generation, Parts, make_parts
 from mgw.identity.key_rules import read_keys
 from mgw.identity.keys_dir import KeysDirectory
 from mgw.reactor.daemon_threads import DaemonThreads
-from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import read_certificate
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class Reloader:
             parts = make_parts(config, os.environ, int(time()))
             key_files = read_keys(config, self._gateway.key_files.current)
             further = () if key_files is None else tuple(key_files.keys.values())
-            prepare_gate(config.edge_auth, config.dashboard.keys, further)
+            self._gateway.serving.prepare(config, further)
             prices = parts.files.prices
             known = None if isinstance(prices, ValueError) else prices
             return _Read(parts, read_certificate(config), key_files, warnings(config, known))

@@ -18,6 +18,7 @@ from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import Counts
 from mgw.config.key_settings import NamedKeySettings
+from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.untold import Estimates
@@ -34,7 +35,7 @@ from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
-from mgw.web.edge_auth import EdgeGate
+from mgw.web.edge_auth import EdgeGate, prepare_gate
 from mgw.web.key_changes import KeyChanges
 from mgw.web.listener import ChannelFactory, channel_limits
 from mgw.web.monitoring import Endpoint, Monitoring
@@ -135,6 +136,13 @@ class Serving:
         :raises ValueError: files that it names cannot be read, or do not hold what they should.
         """
         return await build_in_slices(number, parts, self._reactor, self.sources)
+
+    def prepare(self, config: Config, further: Sequence[NamedKeySettings] = ()) -> None:
+        """Do in a thread what takes long of using a configuration.
+
+        :param further: keys of key files that may be new.
+        """
+        prepare_gate(self._registry, config.edge_auth, config.dashboard.keys, further)
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration."""

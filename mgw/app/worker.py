@@ -36,7 +36,6 @@ from mgw.ops.metrics import Metrics
 from mgw.ops.process import on_signals
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.usage.record_queue import RecordQueue
-from mgw.web.edge_auth import prepare_gate
 from mgw.web.ports import ListeningSocket, Ports, read_certificate
 from mgw.workers.channel import Channel, adopt
 from mgw.workers.client_balance import ClientBalance, ClientNumbers
@@ -263,7 +262,7 @@ class Worker:
     async def _reload_with(self, equipment: _Equipment, message: Reload) -> ChannelMessage:
         serving = equipment.serving
         try:
-            parts, certificate = await self._threads.defer(partial(_read, message))
+            parts, certificate = await self._threads.defer(partial(_read, message, serving))
             serving.hide(parts.secrets)  # before anything is logged of what was read
             generation = await serving.build(parts, message.number)
         except (OSError, ValueError) as error:
@@ -331,13 +330,13 @@ class Worker:
         return _LogToChannel(self, lines)
 
 
-def _read(message: Reload) -> tuple[Parts, Certificate | None]:
+def _read(message: Reload, serving: Serving) -> tuple[Parts, Certificate | None]:
     """Read, in a thread, a configuration and the files that it names.
 
     :raises ValueError: the certificate cannot be read.
     """
     config = share_of(unpickle_config(message.config), message.workers)
-    prepare_gate(config.edge_auth, config.dashboard.keys)
+    serving.prepare(config)
     return make_parts(config, os.environ, int(time())), read_certificate(config)
 
 

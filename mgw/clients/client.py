@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from fnmatch import translate
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from msgspec import Struct
@@ -110,6 +111,19 @@ class Client(Struct, eq=False, frozen=True):
             raise limit_refusal(found, self.zone)
 
 
+class Prepared(Struct, frozen=True):
+    """Clients that were made before their configuration is used."""
+
+    settings: EdgeAuthSettings | None = None
+    made: Mapping[str, tuple[NamedKeySettings, Client]] = {}
+    """Keys and their clients, by name."""
+
+    def client_of(self, key: NamedKeySettings, settings: EdgeAuthSettings, counts: Counts | None) -> Client:
+        """Return the client of a key, which may be another one by now."""
+        made = self.made.get(key.name) if self.settings is settings else None
+        return named_client(key, settings, counts) if made is None or made[0] is not key else made[1]
+
+
 class ClientRegistry:
     """The clients of the process's configurations, one after the other, as far as they have limits.
 
@@ -124,6 +138,21 @@ class ClientRegistry:
         self.memory = KeyMemory()
         self.file_keys: dict[str, NamedKeySettings] = {}
         """The keys of key files by name, which come and go without another configuration."""
+        self._prepared = Prepared()
+
+    def prepare(self, settings: EdgeAuthSettings, further: Iterable[NamedKeySettings] = ()) -> None:
+        """Make the clients of the next configuration's key files: thousands of them take long.
+
+        A thread may do it; keys that come meanwhile are made when they are asked for.
+
+        :param further: keys of which it is not known yet whether they are in force.
+        """
+        known = self.usable(settings, list(self.file_keys.values()))
+        made = {key.name: (key, named_client(key, settings, self._counts)) for key in known}
+        for key in (*settings.named, *further):
+            if key.name not in made or made[key.name][0] is not key:
+                _matchers(key, settings)  # its patterns are kept
+        self._prepared = Prepared(settings, made)
 
     def clients_of(
         self, settings: EdgeAuthSettings, further: Sequence[NamedKeySettings] = ()
@@ -134,7 +163,9 @@ class ClientRegistry:
         """
         before, self._limited = self._limited, {}
         clients: dict[bytes, Client] = {}
-        for client in clients_of(settings, self._counts, further):
+        prepared, self._prepared = self._prepared, Prepared()
+        of_files = (prepared.client_of(key, settings, self._counts) for key in further)
+        for client in chain(clients_of(settings, self._counts), of_files):
             clients.setdefault(client.digest, client)
         for client in clients.values():
             if client.limits:

@@ -76,15 +76,18 @@ Carrier = tuple[bytes, bytes, bytes | None]
 
 
 def prepare_gate(
-    settings: EdgeAuthSettings, others: Sequence[Secret], further: Sequence[NamedKeySettings] = ()
+    registry: ClientRegistry,
+    settings: EdgeAuthSettings,
+    others: Sequence[Secret],
+    further: Sequence[NamedKeySettings] = (),
 ) -> None:
-    """Do what takes long of making the gate of these keys: thousands of them take seconds.
+    """Do what takes long of making the next gate: thousands of keys take seconds.
 
     A thread may do it.
 
     :param further: keys of key files.
     """
-    clients_of(settings, further=further)  # its patterns of models are kept
+    registry.prepare(settings, further)
     HiddenKeys(_values_of(settings, others))  # so are the patterns of the keys
 
 
@@ -110,7 +113,9 @@ class EdgeGate:
         self._registry = registry
         self._wall = wall
         self.keys = table = KeyTable(
-            KeyMemory() if registry is None else registry.memory, zone_of(settings.timezone)
+            KeyMemory() if registry is None else registry.memory,
+            zone_of(settings.timezone),
+            frozenset(settings.names),
         )
         """The keys, and what has become of them."""
         self._clients = table.clients

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 
+from mgw.clients.client import named_client
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.load import parse_key_file
 from mgw.usage.event import Outcome
@@ -196,6 +198,55 @@ def test_keys_of_files_outlive_a_reload_and_a_key_of_the_configuration_wins() ->
     assert status(serve(harness, ask("other-canary-0001"))) == 401
     harness.changes.use((), ["alice"])
     assert status(serve(harness, ask("alice-canary-0001"))) == 200
+
+
+def test_two_files_may_swap_their_keys_in_two_slices() -> None:
+    harness = Harness()
+    one, other = "first-canary-0001", "second-canary-0001"
+    harness.changes.use([file_key("carol", one), file_key("zoe", other, "disabled: true")], ())
+    harness.changes.use([file_key("carol", other)], ())
+    harness.changes.use([file_key("zoe", one, "disabled: true")], ())
+    assert status(serve(harness, ask(other))) == 200
+    assert b"is disabled" in serve(harness, ask(one))
+    harness.changes.use((), ["zoe"])
+    assert status(serve(harness, ask(other))) == 200
+    assert b"has been removed" in serve(harness, ask(one))
+
+
+def test_no_file_takes_a_key_of_the_configuration() -> None:
+    harness = Harness()
+    for key in ("plain-canary-0001", "alice-canary-0001", BEFORE_ROTATION):
+        harness.changes.use([file_key("carol", key, "disabled: true")], ())
+        assert status(serve(harness, ask(key))) == 200
+        harness.changes.use((), ["carol"])
+        assert status(serve(harness, ask(key))) == 200
+
+
+def test_a_reload_uses_the_clients_that_a_thread_has_made_of_files() -> None:
+    harness = Harness()
+    registry, settings = harness.server.registry, harness.generation.config.edge_auth
+    harness.changes.use([file_key("carol", "carol-canary-0001"), file_key("zoe", "zoe-canary-00001")], ())
+    registry.prepare(settings)
+    harness.changes.use([file_key("zoe", "other-canary-0001")], ())  # meanwhile
+    with patch("mgw.clients.client.named_client", wraps=named_client) as make:
+        harness.server.use(harness.generation)
+    made = [call.args[0].name for call in make.call_args_list]
+    assert "carol" not in made
+    assert made.count("zoe") == 1
+    assert status(serve(harness, ask("carol-canary-0001"))) == 200
+    assert status(serve(harness, ask("other-canary-0001"))) == 200
+    assert status(serve(harness, ask("zoe-canary-00001"))) == 401
+
+
+def test_clients_that_were_made_for_another_configuration_are_not_used() -> None:
+    harness = Harness()
+    harness.changes.use([file_key("carol", "carol-canary-0001")], ())
+    other = harness.generation.config.edge_auth.model_copy(update={"timezone": "Asia/Tokyo"})
+    harness.server.registry.prepare(other)
+    harness.server.use(harness.generation)
+    client = harness.server.gate.find_client(bytes.fromhex(digest("carol-canary-0001")))
+    assert client is not None
+    assert client.zone == "UTC"
 
 
 @NEW_AND_KNOWN
