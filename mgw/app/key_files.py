@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.logger import Logger
 
@@ -24,6 +24,7 @@ from mgw.reactor.daemon_threads import DaemonThreads
 
 SLICE_KEYS: Final = 250
 """How many keys are taken over without letting anybody else go on."""
+T = TypeVar("T")
 _log: Final = Logger()
 
 ApplyKeys = Callable[[Sequence[NamedKeySettings], Sequence[str]], None]
@@ -51,6 +52,8 @@ class KeyFiles:
     """Called when all of a change was taken over."""
     _watch: KeyWatch = field(init=False)
     _slices: deque[KeyChange] = field(init=False, default_factory=deque)
+    _is_changed: bool = field(init=False, default=False)
+    """Whether keys have changed since :attr:`on_done` was called."""
 
     def __post_init__(self) -> None:
         threads = DaemonThreads(self.reactor, "mgw-keys")
@@ -113,23 +116,30 @@ class KeyFiles:
             _log_change(part)
         finally:
             self._slices.popleft()
+            self._is_changed = self._is_changed or bool(part.changed or part.gone)
             if self._slices:
                 self.reactor.callLater(0, self._take_slice)
-            elif part.changed or part.gone:
+            elif self._is_changed:
+                self._is_changed = False
                 self.on_done()
 
 
 def batched_keys(keys: Sequence[NamedKeySettings]) -> Iterator[Sequence[NamedKeySettings]]:
     """Yield slices of keys."""
-    for at in range(0, len(keys), SLICE_KEYS):
-        yield keys[at : at + SLICE_KEYS]
+    return _batched(tuple(keys))
+
+
+def _batched(values: tuple[T, ...]) -> Iterator[tuple[T, ...]]:
+    for at in range(0, len(values), SLICE_KEYS):
+        yield values[at : at + SLICE_KEYS]
 
 
 def _slices_of(change: KeyChange) -> list[KeyChange]:
     """Cut a change into parts; what is gone comes first."""
-    parts = [KeyChange(tuple(part), (), change.new) for part in batched_keys(change.changed)]
-    first = KeyChange((), change.gone, faults=change.faults)
-    return [first, *parts] if first else parts
+    faults = [KeyChange(faults=part) for part in _batched(change.faults)]
+    gone = [KeyChange(gone=part) for part in _batched(change.gone)]
+    changed = [KeyChange(part, new=change.new) for part in _batched(change.changed)]
+    return [*gone, *faults, *changed]
 
 
 def _log_change(change: KeyChange) -> None:

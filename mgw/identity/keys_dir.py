@@ -295,7 +295,7 @@ class KeysDirectory:
                 faults[name] = fault
             if found is None or name in self.rules.names or any(d in owners for d in digests_of(found)):
                 continue
-            keys[name] = found
+            keys[name] = last if last is not None and last == found else found  # one object: quick to compare
             owners.update(dict.fromkeys(digests_of(found), name + ENDING))
         told = (fault for name, fault in faults.items() if name in fresh or self.faults.get(name) != fault)
         change = change_between(self.keys, keys, tuple(told))

@@ -178,3 +178,38 @@ def test_many_changes_are_taken_over_in_slices_and_what_is_gone_comes_first(
     assert taken == [(0, ["gone"])]
     clock.advance(0)
     assert taken[1:] == [(SLICE_KEYS, []), (1, [])]
+
+
+def test_what_is_gone_or_wrong_is_told_in_slices_too(
+    tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, threads = Clock(), Threads()
+    monkeypatch.setattr(DaemonThreads, "run", lambda _, work, then: threads.run(work, then))
+    for number in range(SLICE_KEYS + 1):
+        (tmp_path / f"k{number}.yaml").write_text(text_of(str(number)))
+    done, taken = list[int](), list[tuple[int, int]]()
+    files = KeyFiles(
+        *(clock, directory_of(tmp_path), lambda _, gone: taken.append((len(gone), len(lines)))),
+        on_done=lambda: done.append(len(lines)),
+    )
+    files.begin()
+    lines.clear()
+    for number in range(SLICE_KEYS + 1):
+        (tmp_path / f"k{number}.yaml").rename(tmp_path / f"none.{number}.yaml")
+        (tmp_path / f"none.{number}.yaml").write_text("")
+    clock.advance(1)
+    threads.work()
+    clock.advance(0)
+    most = SLICE_KEYS
+    assert taken == [(most, 0), (1, most), (0, most + 1), (0, 2 * most + 1)]
+    assert all(line.endswith(": removed") for line in lines[: SLICE_KEYS + 1])
+    assert done == [2 * SLICE_KEYS + 2], "the dashboard learns of it although faults come last"
+    files.stop()
+
+
+def test_a_key_that_is_read_anew_stays_the_same_object(tmp_path: Path) -> None:
+    (tmp_path / "alice.yaml").write_text(text_of("a"))
+    before = directory_of(tmp_path)
+    again = KeysDirectory(before.path, before.rules, before.keys)
+    again.read_all()
+    assert again.keys["alice"] is before.keys["alice"]
