@@ -12,7 +12,7 @@ Of a request that broke off or was left, what was told counts, or the estimate i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import MsgspecError
@@ -42,7 +42,12 @@ MAX_VALUES: Final = 400_000
 _BYTES_A_TOKEN: Final = 4
 _TOKENS_A_RUN: Final = 1000
 """What a run of base64 is taken for: media."""
-_RUN: Final = re.compile(rb"[A-Za-z0-9+/_=-]{1024,}+")
+_PIECE_BYTES: Final = 2**20
+"""How much of a text is searched at once: a search lets no other thread run."""
+_BASE64: Final = rb"[A-Za-z0-9+/_=-]"
+_WORD: Final = re.compile(_BASE64 + rb"*+")
+_RUN: Final = re.compile(rb"(?<!%b)%b{1024,}+" % (_BASE64, _BASE64))
+"""It begins where a word does: at any other place the search would go through the rest of the word again."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
 _ANSWERED: Final = 400
 
@@ -219,5 +224,18 @@ def _count_request(
             return estimate_tokens(parsed.request, factor)
     except _UNREADABLE:  # the provider has understood it all the same
         pass
-    text, runs = _RUN.subn(b"", body)
-    return round(estimate_text_tokens([text.decode("utf-8", "replace")]) * factor) + runs * _TOKENS_A_RUN
+    texts, runs = [], 0
+    for piece in _cut_between_words(body):
+        text, found = _RUN.subn(b"", piece)
+        texts.append(text.decode("utf-8", "replace"))
+        runs += found
+    return round(estimate_text_tokens(texts) * factor) + runs * _TOKENS_A_RUN
+
+
+def _cut_between_words(text: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(text):
+        word = _WORD.match(text, at + _PIECE_BYTES)
+        end = len(text) if word is None else word.end()
+        yield text[at:end]
+        at = end

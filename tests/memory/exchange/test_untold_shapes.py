@@ -1,4 +1,4 @@
-"""Reading an answer for the estimate of its tokens holds nobody up, and holds little, whatever it looks like.
+"""Reading what is estimated holds nobody up, and holds little, whatever it looks like.
 
 What is measured is the CPU time of the process, so that a busy machine fails no test.
 """
@@ -8,13 +8,17 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 from collections.abc import Callable
-from time import process_time
+from threading import Thread
+from time import process_time, sleep
 from typing import NamedTuple
 
 import pytest
 
+from mgw.dialects.dialect import RequestContext
 from mgw.exchange.answer_copy import AnswerCopy
+from mgw.exchange.untold import _count_request
 from mgw.nouns.vocabulary import DialectName
+from mgw.routing.text_routes import TEXT_ROUTES
 from tests.support.chat_streams import chunk, sse
 from tests.support.repeated import MIB
 
@@ -75,6 +79,35 @@ def test_no_answer_holds_others_up_for_long(name: str) -> None:
     began = process_time()
     copy.estimate(1.0)
     assert max(longest, process_time() - began) * 1000 < MOST_MS
+
+
+COMPLETIONS = next(route for route in TEXT_ROUTES if route.name == "completions")
+REQUESTS = {
+    "words that are nearly base64": (b"a" * 1000 + b" ", 4, 505_000),
+    "words": (b"hello world ", 30, 5_600_000),
+    "base64": (b"a" * 1024, 30, 1_010),
+    "escaped quotes": (b'\\"', 30, 20_000_000),
+}
+"""What a prompt repeats, how many MiB of it there are, and about how many tokens."""
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_request_holds_others_up_for_long(name: str) -> None:
+    unit, mib, tokens = REQUESTS[name]
+    body = b'{"model":"m","prompt":"%b"}' % (unit * (mib * MIB // len(unit)))
+    context = RequestContext("m", False, None)
+    found: list[int] = []
+    thread = Thread(
+        target=lambda: found.append(_count_request(COMPLETIONS, body, (), len(body), context, 1.0))
+    )
+    longest, last = 0.0, process_time()
+    thread.start()
+    while thread.is_alive():
+        now = process_time()
+        longest, last = max(longest, now - last), now
+        sleep(0.0)
+    assert longest * 1000 < MOST_MS / 2
+    assert found == [pytest.approx(tokens, rel=0.05)]
 
 
 @pytest.mark.parametrize("name", ["tiny events", "line ends", "completions"])
