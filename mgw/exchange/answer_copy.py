@@ -22,8 +22,9 @@ from mgw.dialects.stream import StreamReader
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.answer import AnswerTokens
+from mgw.tokens.estimate import estimate_sound
 from mgw.wire.encodings import Gunzip
-from mgw.wire.json_document import decode_string, has_more_values
+from mgw.wire.json_document import has_more_values
 from mgw.wire.media_types import is_event_stream
 
 KEPT_BYTES: Final = 64 * 1024
@@ -33,11 +34,19 @@ MAX_WHOLE_BYTES: Final = 4 * 2**20
 _GUNZIPPED_PIECE: Final = 4 * 2**20
 """What the kept part of a compressed stream may unfold into; it is read in the reactor's thread."""
 _GUNZIPPED_WHOLE: Final = 16 * 2**20
+_STRING: Final = rb'[ \t\r\n]*:[ \t\r\n]*"((?:[^"\\]|\\.)*+)'
+"""The inside of a string behind a name; its end may be yet to come."""
 _WORDS: Final = re.compile(
     rb'"(?:content|text|thinking|reasoning|reasoning_content|refusal|partial_json|name|arguments|delta)"'
-    rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")'
+    + _STRING
 )
+_MARKS_BESIDE: Final = b'"transcript"', b'"custom"'
+_BESIDE: Final = re.compile(rb'"(?:transcript|input)"' + _STRING)
+"""What the reader of chats does not know: what is spoken, and calls of custom tools."""
+_SPOKEN: Final = b'"audio"'
+_SOUND: Final = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z0-9+/=]*+)')
 _decode_words: Final = Decoder(list[str]).decode
+_decode_text: Final = Decoder(str).decode
 _FEW_OBJECTS: Final = 4_000
 """Answers have hardly more, but for their logprobs; thousands of calls would take long to put together."""
 _BYTES_A_TOKEN: Final = 4
@@ -54,7 +63,7 @@ class AnswerCopy:
 
     __slots__ = (
         *("_content_type", "_dialect", "_gunzip", "_in_pieces", "_is_coded", "_is_stream", "_pieces"),
-        *("_reader", "_seed", "_size", "_tokens", "_total", "_unread", "_words"),
+        *("_beside", "_reader", "_seed", "_size", "_sound", "_tokens", "_total", "_unread", "_words"),
     )
 
     def __init__(self, dialect: DialectName | None, seed: str, *, in_pieces: bool) -> None:
@@ -74,6 +83,10 @@ class AnswerCopy:
         self._gunzip: Gunzip | None = None
         self._tokens, self._words = AnswerTokens(), AnswerTokens()
         """What the reader has found, and what was found without it, for as long as that has found nothing."""
+        self._beside = AnswerTokens()
+        """What no reader looks for."""
+        self._sound = 0
+        """How many characters of base64 are sound."""
 
     def begin(self, content_type: bytes, content_encoding: bytes) -> None:
         """Know what comes."""
@@ -107,7 +120,8 @@ class AnswerCopy:
         else:
             is_complete = self._read_whole(self._take())
         found = self._tokens if is_complete or self._has_found else self._words
-        return found.estimate(factor) + self._unread // _BYTES_A_TOKEN
+        rest = self._beside.estimate(factor) + estimate_sound(self._sound)
+        return found.estimate(factor) + rest + self._unread // _BYTES_A_TOKEN
 
     def estimate_roughly(self) -> int:
         """Return the same at no cost, by what is known of its length."""
@@ -144,6 +158,7 @@ class AnswerCopy:
             _find_words(kept, self._tokens)
         elif not self._has_found:
             _find_words(kept, self._words)
+        self._find_beside(kept)
 
     def _finish_reader(self) -> bool:
         """Return whether the stream was read to its end."""
@@ -156,8 +171,18 @@ class AnswerCopy:
             return False
         return reader.complete
 
+    def _find_beside(self, text: bytes) -> None:
+        """Find what the reader of chats leaves out."""
+        if self._dialect is not DialectName.OPENAI_CHAT:
+            return
+        if any(mark in text for mark in _MARKS_BESIDE):
+            _add_strings(_BESIDE.findall(text), self._beside)
+        if _SPOKEN in text:
+            self._sound += sum(map(len, _SOUND.findall(text)))
+
     def _read_whole(self, body: bytes) -> bool:
         """Return whether a body is an answer of the dialect."""
+        self._find_beside(body)
         try:
             if self._dialect is not None and not has_more_values(body, _FEW_OBJECTS, len(body)):
                 parse = provider_side_of(self._dialect).text.parse_reply
@@ -170,9 +195,22 @@ class AnswerCopy:
 
 
 def _find_words(text: bytes, tokens: AnswerTokens) -> None:
-    literals = _WORDS.findall(text)
+    _add_strings(_WORDS.findall(text), tokens)
+
+
+def _add_strings(strings: list[bytes], tokens: AnswerTokens) -> None:
+    """Add the insides of strings."""
+    if not strings:
+        return
     try:
-        words = _decode_words(b"[%b]" % b",".join(literals))
-    except (MsgspecError, UnicodeDecodeError):  # half a surrogate pair, or no UTF-8
-        words = [decode_string(literal) for literal in literals]
+        words = _decode_words(b'["%b"]' % b'","'.join(strings))
+    except (MsgspecError, UnicodeDecodeError):  # half a surrogate pair, no UTF-8, or cut within a character
+        words = [_decode_word(string) for string in strings]
     tokens.add("".join(words))
+
+
+def _decode_word(string: bytes) -> str:
+    try:
+        return _decode_text(b'"%b"' % string)
+    except (MsgspecError, UnicodeDecodeError):
+        return string.decode("utf-8", "replace")

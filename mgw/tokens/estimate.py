@@ -165,9 +165,17 @@ def media_tokens(media: Media) -> int:
     price = PRICES[media.kind]
     if media.data is None:
         return price.unseen
+    if media.kind is MediaKind.AUDIO:
+        return max(price.tokens, estimate_sound(len(media.data)))
     if media.kind is MediaKind.DOCUMENT and (media.media_type or "").startswith("text/"):
         return len(media.data) * 3 // 16  # four bytes a token
     return price.tokens * max(1, ceil(len(media.data) / price.base64_chars))
+
+
+def estimate_sound(base64_chars: int) -> int:
+    """Return about how many tokens so much sound takes."""
+    price = PRICES[MediaKind.AUDIO]
+    return price.tokens * ceil(base64_chars / price.base64_chars)
 
 
 def _image_tokens(image: Media) -> int:

@@ -1,0 +1,82 @@
+"""What an answer says is found, also where the reader of its dialect does not look for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mgw.exchange.answer_copy import MAX_WHOLE_BYTES, AnswerCopy
+from mgw.nouns.vocabulary import DialectName
+from mgw.tokens.text import estimate_text_tokens
+from tests.support.chat_streams import DONE, chunk
+
+TEXT = "The quick brown fox jumps over the lazy dog. " * 40
+TOKENS = estimate_text_tokens([TEXT])
+PIECES = [TEXT[at : at + 9] for at in range(0, len(TEXT), 9)]
+SECOND = "A" * 21_000
+"""The base64 of about a second of sound, which is ten tokens."""
+Json = dict[str, Any]  # Any: JSON
+
+
+def estimate(body: bytes, content_type: bytes = b"application/json", piece: int = 0) -> int:
+    copy = AnswerCopy(DialectName.OPENAI_CHAT, "seed", in_pieces=False)
+    copy.begin(content_type, b"")
+    for at in range(0, len(body), piece or len(body)):
+        copy.add(body[at : at + (piece or len(body))])
+    return copy.estimate(1.0)
+
+
+def whole(message: Json) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+
+
+def stream(*deltas: Json) -> bytes:
+    return b"".join([*map(chunk, deltas), chunk({}, "stop"), DONE])
+
+
+def custom_call(text: str) -> Json:
+    return {"tool_calls": [{"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": text}}]}
+
+
+def spoken(text: str, sound: str) -> Json:
+    return {"content": None, "audio": {"id": "a", "data": sound, "transcript": text}}
+
+
+@pytest.mark.parametrize("first", [[], [{"content": "So: "}]], ids=["alone", "beside text"])
+def test_calls_of_custom_tools_are_estimated(first: list[Json]) -> None:
+    streamed = stream(*first, *map(custom_call, PIECES))
+    assert estimate(streamed, b"text/event-stream") == pytest.approx(TOKENS, rel=0.05)
+    assert estimate(whole({**custom_call(TEXT), **(first[0] if first else {})})) == pytest.approx(
+        TOKENS, rel=0.05
+    )
+
+
+def test_speech_is_estimated_by_its_words_and_its_length() -> None:
+    size = len(SECOND) * 20 // len(PIECES)
+    streamed = stream(*(spoken(piece, SECOND[:size]) for piece in PIECES))
+    assert estimate(streamed, b"text/event-stream") == pytest.approx(TOKENS + 200, rel=0.05)
+    assert estimate(whole(spoken(TEXT, SECOND * 20))) == pytest.approx(TOKENS + 200, rel=0.05)
+
+
+@pytest.mark.parametrize("odd", [b"\\ud83d", b"\xff", b"\\q"], ids=["half a pair", "no UTF-8", "no escape"])
+def test_a_text_with_something_odd_in_it_is_a_text(odd: bytes) -> None:
+    body = whole({"content": f"{TEXT}HERE"}).replace(b"HERE", odd)
+    assert estimate(body) == pytest.approx(TOKENS, rel=0.05)
+
+
+@pytest.mark.parametrize("end", ["dog. ", "lazy"])
+def test_a_text_that_broke_off_is_a_text(end: str) -> None:
+    body = whole({"content": TEXT})
+    cut = body[: body.rindex(end.encode()) + 2]
+    assert estimate(cut) == pytest.approx(TOKENS, rel=0.05)
+    assert estimate(cut + b"\\u00") == pytest.approx(TOKENS, rel=0.05)
+    assert estimate(cut + b"\\") == pytest.approx(TOKENS, rel=0.05)
+
+
+def test_of_a_text_that_is_too_long_what_was_kept_counts() -> None:
+    text = TEXT * (2 * MAX_WHOLE_BYTES // len(TEXT))
+    found = estimate(whole({"content": text}), piece=64 * 1024)
+    assert found == pytest.approx(estimate_text_tokens([text]) / 2, rel=0.1)
