@@ -29,7 +29,7 @@ class AnsweringModel:
 
     def __init__(self, exchange: Exchange, names: frozenset[str]) -> None:
         self._exchange = exchange
-        self._names = names
+        self.names = names
         self._seen = b""
         self._is_over = False
 
@@ -40,7 +40,7 @@ class AnsweringModel:
         self._seen += data[:_MAX_BYTES]
         for found in _MODEL.finditer(self._seen, 0, _MAX_BYTES):
             name = decode_string(found[1])
-            if name in self._names:
+            if name in self.names:
                 self._note(name)
                 break
         if self._is_over or len(self._seen) >= _MAX_BYTES:

@@ -22,6 +22,7 @@ from mgw.exchange.body import decode_body
 from mgw.exchange.charge import priced_modality
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
+from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.planning import plan_fallback
 from mgw.exchange.response import FullResponse, Plan
 from mgw.exchange.target_resolution import has_known_price
@@ -56,11 +57,19 @@ async def admit(
             return other
         plan = other
     others = () if attempts is None else attempts.targets
-    held = await _hold_of(exchange, request, body, (plan.target, *others))
+    held = await _hold_of(exchange, request, body, (*_own_targets(plan), *others))
     exchange.acquire_held(held)
     if exchange.place is not None and exchange.place.pending is not None:
         await exchange.place.granted()
     return plan
+
+
+def _own_targets(plan: Plan) -> Sequence[Target]:
+    """Return where a plan leads: the provider may have been given a list of models to choose from."""
+    target, answering = plan.target, plan.answering if isinstance(plan, Passthrough) else None
+    if answering is None:
+        return (target,)
+    return [target, *(Target(target.provider, name, name) for name in sorted(answering.names))]
 
 
 async def _hold_of(

@@ -148,6 +148,8 @@ def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, b
         new_at = _upstream_names(exchange, target, request.path_model, body)
         body.rename_nested(new_at)
         body.listed = tuple(new_at[other.path] for other in body.others if other.path[0] == MODEL_LIST[0])
+        for name in body.listed:  # any of them may answer
+            check_price(exchange, Target(target.provider, name, name))
     if body.nested:
         return
     if new is not None and exchange.route.models.at is not ModelAt.PATH:

@@ -104,6 +104,10 @@ class LateCounts:
             self.asked[-1].callback(self.ready)
         return self.asked[-1]
 
+    def find_full(self, limits: Limits) -> LimitReached | None:
+        """Nothing is known at once."""
+        return None
+
     def end(self, permit: Permit, taken: Taken) -> Warnings:
         """Remember it."""
         self.ended.append((permit, taken))

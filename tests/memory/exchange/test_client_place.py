@@ -28,6 +28,9 @@ class RecordingCounts:
     def begin(self, limits: Limits, held: Taken) -> Permit:
         raise AssertionError("no place does")
 
+    def find_full(self, limits: Limits) -> LimitReached | None:
+        raise AssertionError("no place does")
+
     def end(self, permit: Permit, taken: Taken) -> Warnings:
         self.ended.append((permit, taken))
         return ()

@@ -328,6 +328,19 @@ def test_an_alias_skips_targets_without_a_price(gateway: Asked) -> None:
     assert b'"gpt-dear"' in gateway.pipeline.received()[2]
 
 
+def listed(*models: str) -> bytes:
+    return json.dumps({"model": "host/gpt-b", "models": models, "messages": [], "max_tokens": 5}).encode()
+
+
+def test_a_list_of_models_holds_what_the_dearest_costs_and_needs_all_prices(gateway: Asked) -> None:
+    body = listed("gpt-a", "gpt-dear")
+    gateway.ask(body)
+    assert gateway.books.held == [held_for(body, 5, 1_000_000, 2_000_000)]
+    error = refusal_of(gateway.ask(listed("gpt-a", "unknown"))[1])
+    assert error.reason is Reason.MODEL_NOT_PRICED
+    assert len(gateway.books.held) == 1
+
+
 def test_rows_that_only_warn_refuse_no_model() -> None:
     gateway = Asked("{usd: 1, per: month, action: warn}")
     client, _ = gateway.ask(asked("host/unknown"))

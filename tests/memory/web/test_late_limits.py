@@ -22,7 +22,7 @@ from tests.support.configs import THREE_FAMILIES
 from tests.support.counting import LateCounts, reached
 from tests.support.exchanges import JSON
 from tests.support.in_memory.measure import collector_off
-from tests.support.memory_sessions import FIRST_MESSAGE, REALTIME, RESPONSES, SessionHarness, closing
+from tests.support.memory_sessions import LIVE, REALTIME, RESPONSES, SETUP, SessionHarness, closing
 from tests.support.pipelines import answered
 from tests.support.raw_sessions import close_frame, handshake
 from tests.support.web_servers import WebServerHarness, settled
@@ -71,7 +71,6 @@ def send(harness: WebServerHarness, counts: LateCounts, data: bytes) -> Deferred
         (CHAT, body("gpt-b")),
         (CHAT, body("claude/x")),
         (MESSAGES, body("main/gpt-b")),
-        ("/v1/messages/count_tokens", body("claude/x")),
         ("/v1/embeddings", b'{"model":"gpt-b","input":"x"}'),
         ("/v1/audio/speech", b'{"model":"gpt-b","input":"x","voice":"a"}'),
         ("/v1/images/generations", b'{"model":"gpt-b","prompt":"x"}'),
@@ -116,7 +115,8 @@ def test_the_tokens_are_told_with_the_end() -> None:
 
 @NEW_AND_KNOWN
 def test_the_cost_is_told_with_the_end() -> None:
-    harness, counts = server(f"{TEXT}prices: {{rows: [{{model: '*', input: 2, output: 5}}]}}\n")
+    prices = "prices: {rows: [{model: '*', input: 2, output: 5}]}\n"
+    harness, counts = server(TEXT.replace("max_in_flight: 1", "limits: [{usd: 1, per: day}]") + prices)
     waiting = send(harness, counts, ask("edge"))
     waiting.callback(Permit())
     harness.connection.send(answered(USAGE))
@@ -302,7 +302,7 @@ def test_a_session_waits_for_its_permit_and_then_for_its_slot() -> None:
     assert harness.event.status is Outcome.OK
 
 
-@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+@pytest.mark.parametrize("path", [REALTIME, LIVE])
 def test_a_session_without_a_permit_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
     counts.asked[0].callback(REACHED)
@@ -312,7 +312,7 @@ def test_a_session_without_a_permit_is_refused(path: str) -> None:
     assert harness.is_free()
 
 
-@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+@pytest.mark.parametrize("path", [REALTIME, LIVE])
 def test_a_session_without_a_slot_is_refused(path: str) -> None:
     harness, counts, slots = session(path)
     counts.asked[0].callback(Permit())
@@ -324,7 +324,7 @@ def test_a_session_without_a_slot_is_refused(path: str) -> None:
     assert harness.is_free()
 
 
-@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+@pytest.mark.parametrize("path", [REALTIME, LIVE])
 @pytest.mark.parametrize("is_taken", [True, False])
 @pytest.mark.parametrize("is_drain", [True, False])
 def test_a_session_that_ends_while_it_waits_for_its_slot_gives_it_back(
@@ -342,7 +342,7 @@ def test_a_session_that_ends_while_it_waits_for_its_slot_gives_it_back(
     assert len(harness.observer.events) == 1
 
 
-@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+@pytest.mark.parametrize("path", [REALTIME, LIVE])
 def test_a_session_that_ends_while_it_waits_for_its_permit_gives_that_back(path: str) -> None:
     harness, counts, slots = session(path)
     harness.leave()
@@ -364,14 +364,23 @@ def test_slots_that_fail_are_a_bug() -> None:
 
 
 def test_a_session_by_message_has_its_101_with_its_slot() -> None:
-    harness, counts, slots = session(RESPONSES)
+    harness, counts, slots = session(LIVE)
     counts.asked[0].callback(Permit())
     assert not harness.received()
     slots.asked[0].callback(Permit())
     assert harness.take_head().startswith(b"HTTP/1.1 101 ")
-    harness.channel.dataReceived(FIRST_MESSAGE)
+    harness.channel.dataReceived(SETUP)
     harness.leave()
     assert (len(slots.ended), len(counts.ended)) == (1, 1)
+
+
+def test_a_socket_of_responses_is_no_request_itself() -> None:
+    harness = SessionHarness(RESPONSES, TEXT)
+    counts = share(harness)
+    harness.connect()
+    harness.channel.dataReceived(handshake(RESPONSES, "edge"))
+    assert harness.take_head().startswith(b"HTTP/1.1 101 ")
+    assert counts.asked == []
 
 
 def test_a_reload_tells_the_slots() -> None:

@@ -22,12 +22,12 @@ from tests.memory.web.test_admission import serve, upstream_heads
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON
-from tests.support.memory_sessions import REALTIME, RESPONSES, SessionHarness
+from tests.support.memory_sessions import LIVE, REALTIME, SessionHarness
 from tests.support.raw_sessions import handshake
 from tests.support.web_servers import WebServerHarness
 
 GROUPS: Final = """
-prices: {rows: []}
+prices: {rows: [{model: "*", input: 1, output: 1}]}
 edge_auth:
   enabled: true
   timezone: Europe/Berlin
@@ -144,7 +144,7 @@ def test_a_row_of_a_minute_may_be_tried_again() -> None:
     assert error_of(response)["message"] == "group:minute has reached its limit: tokens_per_minute is 10"
 
 
-@pytest.mark.parametrize("path", [REALTIME, RESPONSES])
+@pytest.mark.parametrize("path", [REALTIME, LIVE])
 def test_a_session_is_refused_in_plain_http_before_it_opens(path: str) -> None:
     harness = SessionHarness(path, TEXT)
     spend(harness, "alice", Taken(1, 0, 2_500_000_000))
@@ -153,7 +153,9 @@ def test_a_session_is_refused_in_plain_http_before_it_opens(path: str) -> None:
     response = harness.received()
     assert response.startswith(b"HTTP/1.1 429 ")
     assert (header(response, b"Retry-After"), header(response, b"x-should-retry")) == (str(DAY), "false")
-    assert error_of(response)["code"] == "insufficient_quota"
+    error = error_of(response)
+    word = error["code"] if path == REALTIME else error["details"][0]["reason"].lower()
+    assert word == "insufficient_quota"
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1beta/models"])
