@@ -109,8 +109,9 @@ def no_label_of_metrics(name: str) -> bool:
 
 
 def no_part_of_the_dashboard(name: str) -> bool:
-    """Say whether the dashboard has no such endpoints."""
-    return not any(name in rule.rule for rule in Dashboard.app.url_map.iter_rules())
+    """Say whether the dashboard has no such endpoints that change anything."""
+    rules = [rule for rule in Dashboard.app.url_map.iter_rules() if name in rule.rule]
+    return all((rule.methods or set()) <= {"GET", "HEAD", "OPTIONS"} for rule in rules)
 
 
 # The table ------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
 
 from mgw.clients.limits import Taken, Warnings
 from mgw.clients.local_counts import LocalCounts
@@ -50,6 +51,7 @@ def lines() -> Iterator[list[str]]:
     """What the log says."""
     found: list[str] = []
 
+    @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
         found.append(formatEvent(event))
 
