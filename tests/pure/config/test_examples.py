@@ -50,6 +50,11 @@ BESIDE: Final[dict[Path, dict[str, Any]]] = {
     ("hooks", "webhook", "headers"): {"url": "https://example.com/"},
 }
 """What the block around an example needs beside it."""
+AROUND: Final[dict[Path, dict[str, Any]]] = {
+    ("edge_auth", "keys", ANY): {"name": "alice", "key": "a-long-key"},
+    ("prices", "rows", ANY): {"model": "gpt-5", "input": 1.25, "output": 10},
+}
+"""What the element of a list needs that an example is in."""
 WITHIN_OAUTH: Final = {"token_url": "https://h.example/t", "client_id": "a", "client_secret": "b-long-secret"}
 
 
@@ -94,10 +99,8 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
         following = path[depth]
         nothing: Any = [] if following == ANY and (*here, ANY) not in NAMES else {}
         node = node.setdefault(key, nothing)
-    if path[:3] == ("edge_auth", "keys", ANY) and len(path) > 3:
-        tree["edge_auth"]["keys"][0].update(name="alice", key="a-long-key")
-    if path[:3] == ("prices", "rows", ANY) and len(path) > 3:
-        tree["prices"]["rows"][0].update(model="gpt-5", input=1.25, output=10)
+    if len(path) > 3 and path[:3] in AROUND:
+        tree[path[0]][path[1]][0].update(AROUND[path[:3]])
     if isinstance(node, list):
         node.append(value)
         return tree
