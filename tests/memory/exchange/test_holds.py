@@ -18,11 +18,13 @@ from mgw.nouns.errors import GatewayError, Reason
 from mgw.tokens.hold import TOKENS_A_RUN, input_hold
 from mgw.usage.event import Outcome
 from tests.memory.exchange.test_prices import (
+    ANSWERED,
     CHAT,
     CHAT_STREAM,
     CHAT_USAGE,
     COMPLETION,
     MESSAGES,
+    PRICED,
     streamed,
 )
 from tests.memory.exchange.test_untold import Thread
@@ -437,3 +439,33 @@ def test_nothing_is_held_once_all_have_ended_and_the_sum_of_what_they_took_is_us
     assert gateway.books.row("tokens_per_day") == (tokens, 0) if drawn else True
     assert gateway.books.row("usd_per_month") == (nanodollars, 0) if drawn else True
     assert gateway.books.in_flight("alice") == 0
+
+
+LIMITED: Final = """
+edge_auth:
+  enabled: true
+  keys:
+    - name: alice
+      key: sk-alice-00000000000000000000
+      limits: [{usd: 100, per: month}, {tokens: 1000000, per: day, count: before}]
+"""
+
+
+@given(drawn=st.lists(st.sampled_from(sorted(ANSWERED)), min_size=1, max_size=8))
+@examples(60)
+def test_what_every_dialect_is_told_is_what_counts_in_the_end(drawn: list[str]) -> None:
+    books = Books()
+    text = PRICED.replace("prices:\n", "prices:\n  unpriced: allow\n") + LIMITED
+    pipeline = Pipeline(text, estimates=Estimates(Thread()), counts=books)
+    total = 0.0
+    for name in drawn:
+        path, body, answer, cost = ANSWERED[name]
+        pipeline.ask(path, body)
+        assert books.row("usd_per_month")[1] == books.held[-1].nanodollars
+        pipeline.connection.send(answer.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        total += round(cost)
+    assert len(books.held) == len(drawn)
+    assert books.row("usd_per_month") == (total, 0)
+    tokens = sum(settled.counted_tokens for settled in pipeline.settled)
+    assert books.row("tokens_per_day") == (tokens, 0)
+    assert books.in_flight("alice") == 0
