@@ -100,7 +100,7 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
         nothing: Any = [] if following == ANY and (*here, ANY) not in NAMES else {}
         node = node.setdefault(key, nothing)
     if len(path) > 3 and path[:3] in AROUND:
-        tree[path[0]][path[1]][0].update(AROUND[path[:3]])
+        tree[str(path[0])][str(path[1])][0].update(AROUND[path[:3]])
     if isinstance(node, list):
         node.append(value)
         return tree
