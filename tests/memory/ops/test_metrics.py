@@ -248,6 +248,8 @@ def test_limits_longer_than_a_minute_have_what_is_used_of_them() -> None:
         row_of("alice", "usd_per_month", 1_250_000_000, 5 * 10**9),
         row_of("group:research", "requests_per_day", 7, 5, refuses=False),
         row_of("group:research", "requests_per_day", 7, 10),
+        row_of("bob", "usd_total", 0, 10**9),
+        row_of("bob", "usd_total", 0, 2 * 10**9, refuses=False),
         row_of("group:research/alice", "requests_per_day", 7, 10),
         row_of("sha256:0123456789ab", "tokens_total", 7, 10),
         row_of("gateway", "tokens_total", 7, None),
@@ -256,11 +258,16 @@ def test_limits_longer_than_a_minute_have_what_is_used_of_them() -> None:
     found = {tuple(one.labels.values()): one.value for one in families(metrics)["mgw_limit_used"].samples}
     assert found == {
         ("alice", "usd_per_month"): 1.25,
+        ("bob", "usd_total"): 0,
         ("group:research", "requests_per_day"): 7,
         ("gateway", "tokens_total"): 7,
     }
     allowed = {tuple(one.labels.values()): one.value for one in families(metrics)["mgw_limit_max"].samples}
-    assert allowed == {("alice", "usd_per_month"): 5, ("group:research", "requests_per_day"): 10}
+    assert allowed == {
+        ("alice", "usd_per_month"): 5,
+        ("bob", "usd_total"): 1,
+        ("group:research", "requests_per_day"): 10,
+    }
     assert value(metrics, "mgw_limit_store_up") == 0
 
 
