@@ -206,7 +206,10 @@ class LocalCounts:
         self._refusals[row.holder, row.limit.name] += 1
 
     def _refuse(self, plan: Plan, now: float, found: Allowance | None, longest: float) -> LimitReached:
-        """Name the row that stands longest against a request: this one, or one of the calendar."""
+        """Name the row that stands longest against a request: this one, or one of the calendar.
+
+        What an earlier process has left in the store is not known here before a request asks for it.
+        """
         resets = None
         for row in plan.periods:
             total = row.window.current(now)

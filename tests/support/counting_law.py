@@ -302,9 +302,13 @@ class Run:
 
     def _begin(self, step: Begin) -> None:
         now, model = self.now.milliseconds, self.model
-        expected = model.reached(step.client, now)
+        expected = [model.reached(step.client, now)]
         found = self.counter.begin(step.by, model.rows_of(step.client), step.held)
-        assert expected == (found if isinstance(found, LimitReached) else None)
+        if model.has_restarted and expected[0] is not None:  # the longest one may not be known yet
+            moments = (Window.NONE, Window.MINUTE)
+            reached = model.all_reached(step.client, now)
+            expected += [each for each in reached if each.limit.window in moments]
+        assert (found if isinstance(found, LimitReached) else None) in expected
         if isinstance(found, Permit):
             model.begin(step.client, step.held, now)
             self.permits.append((step.by, found))

@@ -54,6 +54,8 @@ class Model:
     grain: Callable[[Unit], int] = lambda _: 0
     keeps_minutes: bool = False
     rows: Limits = ()
+    has_restarted: bool = False
+    """Whether there may be totals of an earlier process that this one does not know yet."""
     under_way: list[_Request] = field(default_factory=list)
     in_flight: Tally[str] = field(default_factory=Tally)
     minutes: dict[RowKey, list[tuple[int, int]]] = field(default_factory=dict)
@@ -72,14 +74,22 @@ class Model:
 
     def reached(self, client: int, now: int) -> LimitReached | None:
         """Return what stands longest against another request."""
-        found, longest = None, 0.0
+        found: LimitReached | None = None
+        for reached in self.all_reached(client, now):
+            if found is None or reached.seconds > found.seconds:
+                found = reached
+        return found
+
+    def all_reached(self, client: int, now: int) -> list[LimitReached]:
+        """Return all that stands against another request."""
+        found = []
         for row in sorted(self.rows_of(client), key=_order):
             seconds = self._wait(row, now) if row.refuses else 0
-            if seconds > longest:
-                longest, resets = seconds, None
+            if seconds > 0:
+                resets = None
                 if row.limit.window not in (Window.NONE, Window.MINUTE, Window.TOTAL):
                     resets = self._period(row, now).ends
-                found = LimitReached(row.holder, row.limit, row.most, seconds, resets)
+                found.append(LimitReached(row.holder, row.limit, row.most, seconds, resets))
         return found
 
     def begin(self, client: int, held: Taken, now: int) -> None:
@@ -143,6 +153,7 @@ class Model:
 
     def restart(self) -> None:
         """Forget what a process takes with it."""
+        self.has_restarted = True
         self.under_way.clear()
         self.in_flight.clear()
         for sums in self.totals.values():
