@@ -18,7 +18,15 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.app.check import read_or_tell, reader_of
-from mgw.cli.key_file import Plain, create_file, edit_settings, remove_file, replace_file, write_settings
+from mgw.cli.key_file import (
+    Plain,
+    alone_in,
+    create_file,
+    edit_settings,
+    remove_file,
+    replace_file,
+    write_settings,
+)
 from mgw.cli.output import Cell, print_rows
 from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row, rfc3339
 from mgw.config.file_faults import shown_path, unreadable
@@ -96,7 +104,8 @@ def add_key(said: argparse.Namespace) -> int:
         raise CallError("--expires: this time is in the past")
     _refuse_configured(setup, name)
     try:
-        create_file(setup.file_of(name), text)
+        with alone_in(setup.directory):
+            create_file(setup.file_of(name), text)
     except FileExistsError:
         raise FailedError(f"there is a key of this name: {shown_path(setup.file_of(name))}") from None
     sys.stdout.write(f"{key}\n")
@@ -107,13 +116,14 @@ def rotate_key(said: argparse.Namespace) -> int:
     """``mgw key rotate NAME``."""
     setup, name = _set_up(said), _checked_name(said.name)
     overlap = 0 if said.overlap == "0" else _seconds_in(said.overlap, "--overlap")
-    before, text = _read_key(setup, name)
-    assert before.sha256 is not None, "the file is valid"
-    key, previous = _new_key(), None
-    if overlap:
-        ends = Plain(rfc3339(time() + overlap))
-        previous = {Plain("sha256"): before.sha256.reveal(), Plain("expires"): ends}
-    _write_changes(setup, name, text, {"sha256": _digest_of(key), "previous": previous})
+    with alone_in(setup.directory):
+        before, text = _read_key(setup, name)
+        assert before.sha256 is not None, "the file is valid"
+        key, previous = _new_key(), None
+        if overlap:
+            ends = Plain(rfc3339(time() + overlap))
+            previous = {Plain("sha256"): before.sha256.reveal(), Plain("expires"): ends}
+        _write_changes(setup, name, text, {"sha256": _digest_of(key), "previous": previous})
     sys.stdout.write(f"{key}\n")
     return 0
 
@@ -121,12 +131,13 @@ def rotate_key(said: argparse.Namespace) -> int:
 def revoke_key(said: argparse.Namespace) -> int:
     """``mgw key revoke NAME``."""
     setup, name = _set_up(said), _checked_name(said.name)
-    if said.delete:
-        _need_file(setup, name)
-        remove_file(setup.file_of(name))
-        return 0
-    _, text = _read_key(setup, name, "; to revoke the key nevertheless, use --delete")
-    _write_changes(setup, name, text, {"disabled": True})
+    with alone_in(setup.directory):
+        if said.delete:
+            _need_file(setup, name)
+            remove_file(setup.file_of(name))
+            return 0
+        _, text = _read_key(setup, name, "; to revoke the key nevertheless, use --delete")
+        _write_changes(setup, name, text, {"disabled": True})
     return 0
 
 

@@ -5,19 +5,58 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from secrets import token_hex
+from time import monotonic, sleep
 from typing import Final
 
 import yaml
 
+LOCK_SECONDS: Final = 10.0
+"""How long a command waits for others that change files of the same directory."""
+_PAUSE_SECONDS: Final = 0.02
 _MODE: Final = 0o640
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK})
 """What a file system says that has no hard links."""
 
 Setting = str | bool | list[object] | dict[str, object] | None
 """The value of a setting; a text is written as it is, so a moment stays one. ``None``: the setting goes."""
+
+
+@contextmanager
+def alone_in(directory: str) -> Iterator[None]:
+    """Keep other commands from changing files of a directory within a block.
+
+    What one of them writes replaces a file as it has read it: without this, a key that is revoked and rotated
+    at once might stay valid.  A file system that knows no locks has none.
+
+    :raises TimeoutError: another command does not end.
+    :raises OSError: the directory cannot be read.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    until = monotonic() + LOCK_SECONDS
+    try:
+        while not _has_locked(descriptor):
+            if monotonic() > until:
+                raise TimeoutError(errno.ETIMEDOUT, "another command has locked the directory", directory)
+            sleep(_PAUSE_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _has_locked(descriptor: int) -> bool:
+    """Lock what is open, until it is closed, or tell that somebody else has."""
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # NFS locks no directories
+        return True
+    return True
 
 
 def write_settings(settings: Mapping[str, object]) -> str:

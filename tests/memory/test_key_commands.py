@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from mgw.cli.key_file import edit_settings
+from mgw.cli.key_file import alone_in, edit_settings, replace_file
 from mgw.cli.main import main
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.load import parse_key_file
@@ -385,3 +386,47 @@ def test_an_edit_changes_what_it_is_about_and_nothing_else() -> None:
     assert edit_settings('sha256: "aa"', {"sha256": "bb", "previous": None}) == 'sha256: "bb"\n'
     with pytest.raises(ValueError, match="one setting on each line"):
         edit_settings('{sha256: "aa"}', {"disabled": True})
+
+
+@pytest.mark.parametrize("arguments", [("alice",), ("alice", "--delete")])
+def test_no_key_is_revoked_while_it_is_rotated(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    desk.add("alice")
+    meanwhile: list[Said] = []
+
+    def replace(path: Path, text: str) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr("mgw.cli.key_file.LOCK_SECONDS", 0.0)
+        meanwhile.append(desk.key("revoke", *arguments))
+        replace_file(path, text)
+
+    monkeypatch.setattr("mgw.cli.key_actions.replace_file", replace)
+    assert desk.key("rotate", "alice").status == 0
+    assert meanwhile[0].status == 1, "else the new file would bring it back"
+
+
+@pytest.mark.parametrize("command", ["add", "rotate", "revoke"])
+def test_a_command_does_not_wait_for_ever_for_another_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    desk.add("alice")
+    monkeypatch.setattr("mgw.cli.key_file.LOCK_SECONDS", 0.0)
+    before = desk.text("alice")
+    with alone_in(str(desk.directory)):
+        said = desk.key(command, "bob" if command == "add" else "alice")
+    assert (said.status, said.out) == (1, "")
+    assert "another command has locked the directory" in said.err
+    assert desk.text("alice") == before
+    assert not (desk.directory / "bob.yaml").exists()
+
+
+def test_where_directories_cannot_be_locked_keys_are_still_changed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int, __: int) -> None:
+        raise OSError(errno.EBADF, "as NFS says")
+
+    monkeypatch.setattr("mgw.cli.key_file.flock", refuse)
+    desk.add("alice")
+    assert desk.key("revoke", "alice").status == 0
