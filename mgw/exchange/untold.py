@@ -11,8 +11,7 @@ Of a request that broke off or was left, what was told counts, or the estimate i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import MsgspecError
@@ -28,7 +27,7 @@ from mgw.nouns.errors import GatewayError
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
 from mgw.tokens.estimate import estimate_tokens
-from mgw.tokens.text import estimate_text_tokens
+from mgw.tokens.unparsed import BYTES_A_TOKEN, estimate_unparsed, guess_unparsed
 from mgw.usage.event import Outcome, SettledExchange
 from mgw.wire.encodings import decode_content
 from mgw.wire.json_document import has_more_values
@@ -36,18 +35,11 @@ from mgw.wire.json_document import has_more_values
 _log: Final = Logger()
 MAX_PENDING: Final = 64
 """How many estimates may wait for the thread; beyond them, tokens are guessed by the length."""
+MAX_PENDING_BYTES: Final = 64 * 2**20
+"""How much their requests may have together, unless it is one alone: nobody has reserved that any more."""
 MAX_OBJECTS: Final = 100_000
 MAX_VALUES: Final = 400_000
 """What has more is read as a text, not as a conversation."""
-_BYTES_A_TOKEN: Final = 4
-_TOKENS_A_RUN: Final = 1000
-"""What a run of base64 is taken for: media."""
-_PIECE_BYTES: Final = 2**20
-"""How much of a text is searched at once: a search lets no other thread run."""
-_BASE64: Final = rb"[A-Za-z0-9+/_=-]"
-_WORD: Final = re.compile(_BASE64 + rb"*+")
-_RUN: Final = re.compile(rb"(?<!%b)%b{1024,}+" % (_BASE64, _BASE64))
-"""It begins where a word does: at any other place the search would go through the rest of the word again."""
 _UNREADABLE: Final = (GatewayError, MsgspecError, UnicodeDecodeError, RecursionError)
 _ANSWERED: Final = 400
 
@@ -70,18 +62,29 @@ class Estimates:
         self._threads = threads
         self.pending = 0
         """How many are not known yet."""
+        self.pending_bytes = 0
+        """The size of their requests."""
         self._idle: list[Deferred[None]] = []
 
     def run(
-        self, work: Callable[[], Tokens], rough: Callable[[], Tokens], then: Callable[[Tokens], None]
+        self,
+        work: Callable[[], Tokens],
+        rough: Callable[[], Tokens],
+        then: Callable[[Tokens], None],
+        size: int = 0,
     ) -> None:
-        """Do the work in the thread, and call ``then`` with the result; with ``rough()`` if that fails."""
-        if self.pending >= MAX_PENDING:
+        """Do the work in the thread, and call ``then`` with the result; with ``rough()`` if that fails.
+
+        :param size: how many bytes the work keeps in memory.
+        """
+        is_too_much = self.pending and self.pending_bytes + size > MAX_PENDING_BYTES
+        if self.pending >= MAX_PENDING or is_too_much:
             then(rough())
             return
 
         def on_result(result: Tokens | Exception) -> None:
             self.pending -= 1
+            self.pending_bytes -= size
             if isinstance(result, Exception):
                 _log.error(
                     "the tokens of a request could not be estimated: {kind}", kind=type(result).__name__
@@ -93,10 +96,12 @@ class Estimates:
                 self._note_idle()
 
         self.pending += 1
+        self.pending_bytes += size
         try:
             self._threads.run(work, on_result)
         except OSError:
             self.pending -= 1
+            self.pending_bytes -= size
             then(rough())
 
     async def stop(self) -> None:
@@ -118,7 +123,7 @@ class UntoldUsage:
     """One request whose tokens are estimated if nobody tells them."""
 
     __slots__ = (
-        *("_body", "_estimates", "_request", "_reserve", "_route", "_size", "answer", "is_answered"),
+        *("_body", "_estimates", "_guess", "_request", "_reserve", "_route", "answer", "is_answered"),
         "max_body_bytes",
     )
 
@@ -127,7 +132,8 @@ class UntoldUsage:
         self._route = route
         self._request: ClientRequest | None = None
         self._body: bytes | BodySource | None = None
-        self._size = 0
+        self._guess: int | None = None
+        """The tokens of a body that could not be kept."""
         self._reserve: Callable[[int], None] = lambda _: None
         self.max_body_bytes = max_body_bytes
         dialect = route.dialect if route.treatment is Treatment.CHAT else None
@@ -148,16 +154,16 @@ class UntoldUsage:
 
         :param reserve: as :attr:`mgw.exchange.exchange.Exchange.reserve`.
         """
-        self._request, self._body, self._size = request, body, body_size(body)
+        self._request, self._body = request, body
         self._reserve = reserve
 
     def keep_body(self) -> None:
         """Reserve the memory of the body once more, which a response that begins has released."""
         if isinstance(self._body, bytes):
             try:
-                self._reserve(self._size)
-            except GatewayError:  # there is none left: its length has to do
-                self._body = None
+                self._reserve(len(self._body))
+            except GatewayError:  # there is none left
+                self._guess, self._body = guess_unparsed(self._body), None
 
     def estimate(
         self, settled: SettledExchange, model: str, factor: float, then: Callable[[Tokens], None]
@@ -167,7 +173,7 @@ class UntoldUsage:
         :param model: the one that the client names.
         :param factor: how many tokens the model's tokenizer makes where o200k makes one.
         """
-        request, body, size, answer = self._request, self._body, self._size, self.answer
+        request, body, guess, answer = self._request, self._body, self._guess, self.answer
         self._request = self._body = None
         usage, status = settled.usage, settled.http_status
         is_left = settled.outcome is Outcome.CLIENT_ABORT
@@ -178,23 +184,25 @@ class UntoldUsage:
         needs_out = usage.tokens_out is None or broke_off
         if not (needs_in or needs_out):
             return False
+        body = body if needs_in else None
         context = RequestContext(model, self._route.in_pieces, request.raw_query, drop_hosted_tools=True)
         codings, route, most = request.content_codings, self._route, self.max_body_bytes
 
         def count() -> int:
             if not isinstance(body, bytes):
-                return size // _BYTES_A_TOKEN
+                return _guess_request(body, guess)
             return _count_request(route, body, codings, most, context, factor)
 
         def work() -> Tokens:
             return count() if needs_in else None, answer.estimate(factor) if needs_out else None
 
         def rough() -> Tokens:
-            tokens_in = size // _BYTES_A_TOKEN if needs_in else None
+            tokens_in = _guess_request(body, guess) if needs_in else None
             return tokens_in, answer.estimate_roughly() if needs_out else None
 
         told = usage.tokens_in, usage.tokens_out
-        self._estimates.run(work, rough, lambda found: then(_larger(found, told)))
+        size = len(body) if isinstance(body, bytes) else 0
+        self._estimates.run(work, rough, lambda found: then(_larger(found, told)), size)
         return True
 
 
@@ -205,6 +213,16 @@ def _larger(found: Tokens, told: Tokens) -> Tokens:
         for new, old in zip(found, told, strict=True)
     )
     return tokens_in, tokens_out
+
+
+def _guess_request(body: bytes | BodySource | None, guess: int | None) -> int:
+    """Return about how many tokens a request has, at hardly any cost.
+
+    :param guess: what was guessed while there was a body.
+    """
+    if body is None:
+        return guess or 0
+    return guess_unparsed(body) if isinstance(body, bytes) else body_size(body) // BYTES_A_TOKEN
 
 
 def _count_request(
@@ -224,18 +242,4 @@ def _count_request(
             return estimate_tokens(parsed.request, factor)
     except _UNREADABLE:  # the provider has understood it all the same
         pass
-    texts, runs = [], 0
-    for piece in _cut_between_words(body):
-        text, found = _RUN.subn(b"", piece)
-        texts.append(text.decode("utf-8", "replace"))
-        runs += found
-    return round(estimate_text_tokens(texts) * factor) + runs * _TOKENS_A_RUN
-
-
-def _cut_between_words(text: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(text):
-        word = _WORD.match(text, at + _PIECE_BYTES)
-        end = len(text) if word is None else word.end()
-        yield text[at:end]
-        at = end
+    return estimate_unparsed(body, factor)

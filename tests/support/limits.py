@@ -85,6 +85,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/memory/exchange/test_untold.py::test_where_too_many_wait_the_length_has_to_do": (
         "mgw.exchange.untold.MAX_PENDING",
     ),
+    "tests/memory/exchange/test_untold.py::test_where_too_large_requests_wait_they_are_guessed_by_samples": (
+        "mgw.exchange.untold.MAX_PENDING_BYTES",
+    ),
     "tests/memory/exchange/test_untold.py::"
     "test_a_whole_answer_of_so_many_bytes_is_parsed_and_a_longer_one_read_by_its_words": (
         "mgw.exchange.answer_copy.MAX_WHOLE_BYTES",

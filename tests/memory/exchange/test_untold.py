@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from mgw.clients.limits import Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.exchange.answer_copy import MAX_WHOLE_BYTES, AnswerCopy
-from mgw.exchange.untold import MAX_OBJECTS, MAX_PENDING, MAX_VALUES, Estimates
+from mgw.exchange.untold import MAX_OBJECTS, MAX_PENDING, MAX_PENDING_BYTES, MAX_VALUES, Estimates
 from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.text import estimate_text_tokens
 from mgw.usage.event import UsageEvent
@@ -404,6 +404,31 @@ def test_where_too_many_wait_the_length_has_to_do(pending: int) -> None:
     thread.go_on()
     is_rough = asked.estimated == (len(STREAM) // 4, len(UNTOLD) // 4)
     assert is_rough is (pending == MAX_PENDING)
+
+
+@pytest.mark.parametrize(("pending", "more"), [(1, 0), (1, 1), (0, 1)])
+def test_where_too_large_requests_wait_they_are_guessed_by_samples(pending: int, more: int) -> None:
+    thread = Thread(is_waiting=True)
+    asked = Asked(thread=thread)
+    estimates = asked.pipeline.estimates
+    assert estimates is not None
+    estimates.pending, estimates.pending_bytes = pending, MAX_PENDING_BYTES - len(STREAM) + more
+    asked.answer(UNTOLD)
+    is_guessed = bool(pending and more)
+    assert len(thread.waiting) == (not is_guessed)
+    thread.go_on()
+    assert (asked.estimated == (len(STREAM) // 4, len(UNTOLD) // 4)) is is_guessed
+    assert (estimates.pending, estimates.pending_bytes) == (pending, MAX_PENDING_BYTES - len(STREAM) + more)
+
+
+def test_an_image_is_guessed_as_one_where_too_many_wait() -> None:
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'iVBO' * 500_000}"}}
+    body = {"model": "fast", "stream": True, "messages": [{"role": "user", "content": [image]}]}
+    asked = Asked(body=json.dumps(body).encode(), thread=Thread(is_waiting=True))
+    assert asked.pipeline.estimates is not None
+    asked.pipeline.estimates.pending = MAX_PENDING
+    asked.answer(UNTOLD)
+    assert 700 < asked.estimated[0] < 50_000  # half a million by its length
 
 
 @pytest.mark.parametrize(("size", "parsed"), [(MAX_WHOLE_BYTES, True), (MAX_WHOLE_BYTES + 1, False)])
