@@ -93,13 +93,13 @@ class CopiedChannel:
         self._channel.unregister()
 
     def _begin(self, status: int, headers: RawHeaders) -> None:
-        self._is_copied = status < _FIRST_ERROR_STATUS
+        self._is_copied = self._untold.writes_text and status < _FIRST_ERROR_STATUS
         if self._is_copied:
             coding = value_of(headers, b"content-encoding") or b""
             self._copy.begin(value_of(headers, b"content-type") or b"", coding)
 
     def _begin_relayed(self, head: RelayedHead, lines: bytes) -> None:
-        self._is_copied = head.status < _FIRST_ERROR_STATUS
+        self._is_copied = self._untold.writes_text and head.status < _FIRST_ERROR_STATUS
         if self._is_copied:
             kind, coding = _TYPE.search(lines), _CODING.search(lines)
             self._copy.begin(b"" if kind is None else kind[1], b"" if coding is None else coding[1])

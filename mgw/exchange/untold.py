@@ -24,6 +24,7 @@ from mgw.dialects.dialect import RequestContext
 from mgw.exchange.answer_copy import AnswerCopy
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
+from mgw.nouns.vocabulary import Modality
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
 from mgw.tokens.estimate import estimate_tokens
@@ -48,6 +49,11 @@ Tokens = tuple[int | None, int | None]
 
 
 def may_be_estimated(route: Route) -> bool:
+    """Whether a model reads text for a route: to write an answer, or to embed it."""
+    return writes_text(route) or (route.metered and route.modality is Modality.EMBEDDING)
+
+
+def writes_text(route: Route) -> bool:
     """Whether a model writes the answers of a route, as it does where a host may choose among models."""
     return route.has_known_end and (route.treatment is Treatment.CHAT or bool(route.models.others))
 
@@ -124,7 +130,7 @@ class UntoldUsage:
 
     __slots__ = (
         *("_body", "_estimates", "_guess", "_request", "_reserve", "_route", "answer", "is_answered"),
-        "max_body_bytes",
+        *("max_body_bytes", "writes_text"),
     )
 
     def __init__(self, estimates: Estimates, route: Route, seed: str, max_body_bytes: int) -> None:
@@ -140,6 +146,8 @@ class UntoldUsage:
         self.answer = AnswerCopy(dialect, seed, in_pieces=route.in_pieces)
         self.is_answered = False
         """Whether the provider has answered, and not with a refusal."""
+        self.writes_text = writes_text(route)
+        """Whether the answer has tokens."""
 
     def __repr__(self) -> str:  # it holds the request
         return "UntoldUsage()"
@@ -181,7 +189,7 @@ class UntoldUsage:
             return False
         broke_off = settled.outcome is not Outcome.OK
         needs_in = usage.tokens_in is None or broke_off
-        needs_out = usage.tokens_out is None or broke_off
+        needs_out = self.writes_text and (usage.tokens_out is None or broke_off)
         if not (needs_in or needs_out):
             return False
         body = body if needs_in else None

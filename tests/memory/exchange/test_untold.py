@@ -317,6 +317,35 @@ def test_every_dialect_is_estimated(case: str) -> None:
     assert asked.estimated == (pytest.approx(IN, abs=9), pytest.approx(OUT, abs=12))
 
 
+VECTORS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5] * 99}]}
+EMBEDDINGS: Any = {
+    "openai": ("/v1/embeddings", {"model": "fast", "input": [TEXT, TEXT]}, VECTORS),
+    "gemini": (
+        "/v1beta/models/gem-x:batchEmbedContents",
+        {"requests": [{"model": "models/gem-x", "content": {"parts": [{"text": TEXT}]}}] * 2},
+        {"embeddings": [{"values": [0.5] * 99}] * 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", EMBEDDINGS)
+def test_what_is_embedded_is_estimated(case: str) -> None:
+    path, body, answer = EMBEDDINGS[case]
+    asked = Asked(body=json.dumps(body).encode(), path=path)
+    asked.answer(json.dumps(answer).encode(), b"application/json")
+    assert asked.channel.status == 200
+    assert asked.estimated == (pytest.approx(2 * OUT, abs=60), None)
+
+
+def test_embeddings_whose_tokens_are_told_are_not_estimated() -> None:
+    path, body, answer = EMBEDDINGS["openai"]
+    asked = Asked(body=json.dumps(body).encode(), path=path)
+    told = {**answer, "usage": {"prompt_tokens": 7, "total_tokens": 7}}
+    asked.answer(json.dumps(told).encode(), b"application/json")
+    assert asked.event.tokens_in == 7
+    assert asked.estimated == (None, None)
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_a_compressed_answer_is_read(path: str) -> None:
     name = "chat whole" if path == "/v1/chat/completions" else "messages"
