@@ -28,6 +28,7 @@ _UNREADABLE: Final = (DecodeError, UnicodeDecodeError, RecursionError)
 _NO_CHOICES: Final = re.compile(rb'"choices"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*\]')
 _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 """Two line ends (WHATWG HTML 9.2.6); atomic, since CR LF is one."""
+_LINE_ENDS: Final = (b"\n", b"\r", b"\r\n")
 _END_BYTES: Final = 3
 """How many bytes of an end may have come before its last one."""
 
@@ -139,6 +140,9 @@ class ExtraChunk:
         del held[:start]
         if len(held) > MAX_HELD or (self._is_passing and held):
             out.append(self._pass_beginning())
+        elif bytes(held[:_END_BYTES]) in _LINE_ENDS:  # the rest of an end: nothing has begun
+            out.append(bytes(held))
+            held.clear()
         return b"".join(out)
 
     def finish(self) -> bytes:

@@ -166,6 +166,16 @@ def test_what_has_nothing_to_look_at_is_the_same_object() -> None:
     assert not cut.is_open
 
 
+@pytest.mark.parametrize("rest", [b"\n", b"\r\n", b"\r"])
+def test_the_rest_of_an_end_does_not_wait_for_the_next_event(rest: bytes) -> None:
+    remover = ExtraChunk()
+    event = WORD.replace(b"\n", b"\r\n").removesuffix(b"\n")
+    assert remover.feed(event) == event
+    assert remover.feed(rest) == rest
+    assert not remover.is_open
+    assert remover.feed(EXTRA) == b""
+
+
 def test_a_long_event_is_not_held() -> None:
     cut = ExtraChunk()
     long = b'data: {"choices":[],"usage":{},"x":"' + b"y" * MAX_HELD
