@@ -14,6 +14,7 @@ from mgw.clients.limit_report import configured_rows, report_rows
 from mgw.clients.limits import Allowance, Counts, RowState
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.key_settings import NamedKeySettings
+from mgw.reactor.shield import shielded
 
 ANSWER_SECONDS: Final = 1.0
 """How long a file or another host may take to answer; after that, the answer before has to do."""
@@ -44,7 +45,7 @@ class LimitStates:
         else:
             assert isinstance(asked, Deferred), "what counts elsewhere answers with one"
             try:
-                found = await asked.addTimeout(ANSWER_SECONDS, self.reactor)
+                found = await shielded(asked).addTimeout(ANSWER_SECONDS, self.reactor)
             except NoAnswerError:
                 found = self.latest
         self.latest = report_rows(rows, found, self.wall())

@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 
 from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Warnings, share_of_limits
 from mgw.clients.local_counts import LocalPermit
+from mgw.reactor.shield import shielded
 from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
     AcquirePermit,
@@ -86,8 +87,8 @@ class SupervisorCounts:
         """Count the end of it, and answer with its warnings; nothing happens where it was not counted."""
         held = self._held.get(worker, {}).pop(message.permit, None)
         warnings = () if held is None else self._leave(held, message.taken)
-        if isinstance(warnings, Deferred):
-            return warnings.addCallback(LimitWarnings)
+        if isinstance(warnings, Deferred):  # the channel cancels its answer where it is lost
+            return shielded(warnings.addCallback(LimitWarnings))
         assert isinstance(warnings, tuple), "counts of other processes answer with a Deferred"
         return LimitWarnings(warnings)
 
@@ -133,14 +134,12 @@ class SupervisorCounts:
         return PermitGranted(held.number)
 
     def _answer_later(self, held: _Held, found: Deferred[Permit | LimitReached]) -> Deferred[ChannelMessage]:
-        answer: Deferred[ChannelMessage] = Deferred()  # of its own: the channel cancels it where it is lost
-
-        def on_failure(failure: Failure) -> None:
+        def on_failure(failure: Failure) -> Failure:
             self._drop(held)
-            answer.errback(failure)
+            return failure
 
-        _ = found.addCallback(self._on_found, held).addCallbacks(answer.callback, on_failure)
-        return answer
+        answer = found.addCallback(self._on_found, held).addErrback(on_failure)
+        return shielded(answer)  # the channel cancels it where it is lost
 
 
 # A worker

@@ -68,3 +68,15 @@ def test_rows_of_keys_that_come_and_go_are_there() -> None:
     assert holders() == ["gateway", "bob"]
     keys.clear()
     assert holders() == ["gateway"]
+
+
+def test_whoever_waits_no_more_does_not_cancel_what_counts() -> None:
+    counts = LateCounts()
+    states = LimitStates(Clock(), counts, lambda: SETTINGS, lambda: (), lambda: 0.0)
+    asked = Deferred.fromCoroutine(states.read())
+    left: list[object] = []
+    _ = asked.addErrback(left.append)
+    asked.cancel()
+    assert left
+    assert not counts.answers[0].called
+    counts.answers[0].callback([USED])

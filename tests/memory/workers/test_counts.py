@@ -9,7 +9,17 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from mgw.clients.limits import NOTHING, ONE_REQUEST, Allowance, LimitReached, Limits, Permit, Taken, limits_of
+from mgw.clients.limits import (
+    NOTHING,
+    ONE_REQUEST,
+    Allowance,
+    LimitReached,
+    Limits,
+    Permit,
+    Taken,
+    Warnings,
+    limits_of,
+)
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
 from mgw.realtime.sessions import SESSIONS
@@ -408,3 +418,25 @@ def test_counts_that_fail_hold_nothing(late: Late) -> None:
     assert len(failure) == 1
     supervisor.forget("a")
     assert not counts.ended
+
+
+def test_the_end_of_a_request_is_counted_though_its_worker_is_gone() -> None:
+    ends: list[Deferred[Warnings]] = []
+
+    class Elsewhere(LateCounts):
+        def end(self, permit: Permit, taken: Taken) -> Any:  # Any: as counts of other processes answer
+            super().end(permit, taken)
+            ends.append(Deferred())
+            return ends[-1]
+
+    supervisor = SupervisorCounts(Elsewhere(ready=Permit()))
+    _ = asked(supervisor.acquire_permit("a", AcquirePermit(LIMITS, ONE_REQUEST, 1)))
+    answer = supervisor.release_permit("a", ReleasePermit(1, DONE))
+    left = asked(answer)
+    assert isinstance(answer, Deferred)
+    answer.cancel()  # as the channel does
+    assert len(left) == 1
+    counted: list[object] = []
+    _ = ends[0].addBoth(counted.append)
+    assert not counted, "what counts has not been cancelled"
+    ends[0].callback(())
