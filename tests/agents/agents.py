@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tests.agents.running import Desk, Finished, node, run
+from tests.agents.running import SECONDS, Desk, Finished, node, run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,22 @@ class Agent:
     answer: Callable[[str], str]
     reading: Callable[[Path], Sequence[tuple[str, Mapping[str, str]]]]
 
-    def ask(self, installation: Path, at: Desk, access: Access, model: str | None, prompt: str) -> Finished:
-        """Run it for one answer; without a model it takes its own default."""
+    def ask(
+        self,
+        installation: Path,
+        at: Desk,
+        access: Access,
+        model: str | None,
+        prompt: str,
+        seconds: float = SECONDS,
+    ) -> Finished:
+        """Run it for one answer; without a model it takes its own default.
+
+        Raises: AssertionError when it takes longer than ``seconds``.
+        """
         program = installation / "node_modules" / self.program
-        return run([node(), str(program), *self.arguments(model, prompt)], at, self.prepare(at, access))
+        command = [node(), str(program), *self.arguments(model, prompt)]
+        return run(command, at, self.prepare(at, access), seconds)
 
     def please_read(self, note: Path, tools: int = 1) -> str:
         """Return the words that make the simulator call so many of the agent's tools, all at once."""
@@ -76,7 +88,12 @@ def _answer_of_claude_code(stdout: str) -> str:
     return str(result["result"])
 
 
-def _prepare_codex(at: Desk, access: Access, settings: str = "", tables: str = "") -> Mapping[str, str]:
+_NO_RETRIES: Final = "request_max_retries = 0\nstream_max_retries = 0"
+
+
+def _prepare_codex(
+    at: Desk, access: Access, settings: str = "", tables: str = "", retries: str = _NO_RETRIES
+) -> Mapping[str, str]:
     folder = at.home / ".codex"
     folder.mkdir(exist_ok=True)
     (folder / "config.toml").write_text(f"""
@@ -92,8 +109,7 @@ name = "mgw"
 base_url = "{access.url}/v1"
 env_key = "MGW_KEY"
 wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = 0
+{retries}
 {tables}
 """)
     return {"MGW_KEY": access.key}
@@ -157,6 +173,11 @@ CLAUDE_CODE = Agent(
         ("Bash", {"command": f"cat {note}", "description": "Show the note"}),
     ],
 )
+CLAUDE_CODE_RETRYING = replace(
+    CLAUDE_CODE,
+    prepare=lambda at, access: {**_prepare_claude_code(at, access), "CLAUDE_CODE_MAX_RETRIES": ""},
+)
+"""Claude Code, with its own default of retries."""
 CLAUDE_CODE_AGAIN = replace(CLAUDE_CODE, arguments=_ask_claude_code_again)
 """Claude Code, going on with the last conversation of its desk."""
 CODEX = Agent(
@@ -167,6 +188,8 @@ CODEX = Agent(
     _answer_of_codex,
     lambda note: [("exec_command", {"cmd": f"cat {note}"}), ("exec_command", {"cmd": f"cat < {note}"})],
 )
+CODEX_RETRYING = replace(CODEX, prepare=partial(_prepare_codex, retries=""))
+"""Codex, with its own default of retries."""
 CODEX_AGAIN = replace(CODEX, arguments=_ask_codex_again)
 """Codex, going on with the last conversation of its desk."""
 
