@@ -22,7 +22,7 @@ from mgw.identity.keys_dir import KeyChange, KeysDirectory
 from mgw.nouns.key_state import KeyState
 from mgw.reactor.daemon_threads import DaemonThreads
 
-SLICE_KEYS: Final = 250
+SLICE_KEYS: Final = 100
 """How many keys are taken over without letting anybody else go on."""
 T = TypeVar("T")
 _log: Final = Logger()
