@@ -35,6 +35,8 @@ class KeyWatch:
     """The keys that were published, by name."""
     _next: IDelayedCall | None = None
     _is_looking: bool = False
+    _is_new: bool = False
+    """Whether nothing was published of the directory yet."""
     _is_running: bool = False
 
     @property
@@ -55,12 +57,16 @@ class KeyWatch:
         self.threads.stop()
 
     def use(self, directory: KeysDirectory | None) -> None:
-        """Watch another directory, or the same one under other rules, which was read already."""
-        self.directory = directory
-        after = {} if directory is None else directory.keys
-        faults = () if directory is None else tuple(directory.faults.values())
-        self._publish(change_between(self.keys, after, faults))
-        self._wait()
+        """Watch another directory, or the same one under other rules, which was read already.
+
+        A key may have been revoked since then: what was read counts only after one more look.
+        """
+        self.directory, self._is_new = directory, True
+        if directory is None or not self._is_running:
+            self._publish_all(directory)
+            self._wait()
+        else:
+            self._look()
 
     def _wait(self) -> None:
         is_waiting = self._next is not None and self._next.active()
@@ -81,9 +87,19 @@ class KeyWatch:
         self._is_looking = False
         if isinstance(found, Exception):
             _log.failure("internal error: the key files could not be looked at", Failure(found))
-        elif found and directory is self.directory and self._is_running:
-            self._publish(found)
+        elif directory is self.directory and self._is_running:
+            if self._is_new:
+                self._publish_all(directory)
+            else:
+                self._publish(found)
         self._wait()
+
+    def _publish_all(self, directory: KeysDirectory | None) -> None:
+        """Say in what a directory differs from the one before."""
+        self._is_new = False
+        after = {} if directory is None else directory.keys
+        faults = () if directory is None else tuple(directory.faults.values())
+        self._publish(change_between(self.keys, after, faults))
 
     def _publish(self, change: KeyChange) -> None:
         if not change:

@@ -90,6 +90,7 @@ def test_a_look_at_a_directory_that_was_replaced_meanwhile_tells_nothing(tmp_pat
     watch = KeyWatch(clock, threads, seen.append)
     watch.begin()
     watch.use(directory_of(tmp_path / "one"))
+    threads.work()
     (tmp_path / "one" / "bob.yaml").write_text(text_of("b"))
     clock.advance(1)
     (tmp_path / "other" / "carol.yaml").write_text(text_of("c"))
@@ -213,3 +214,45 @@ def test_a_key_that_is_read_anew_stays_the_same_object(tmp_path: Path) -> None:
     again = KeysDirectory(before.path, before.rules, before.keys)
     again.read_all()
     assert again.keys["alice"] is before.keys["alice"]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_reload_revives_no_key_that_was_revoked_while_it_was_read(tmp_path: Path, is_deleted: bool) -> None:
+    clock, threads, seen = Clock(), Threads(), list[KeyChange]()
+    alice = tmp_path / "alice.yaml"
+    alice.write_text(text_of("a"))
+    watch = KeyWatch(clock, threads, seen.append)
+    watch.begin()
+    watch.use(directory_of(tmp_path))
+    threads.work()
+    read_by_reload = directory_of(tmp_path)
+    if is_deleted:
+        alice.unlink()
+    else:
+        alice.write_text(text_of("a") + "disabled: true\n")
+    clock.advance(1)
+    threads.work()
+    revoked = list(seen)
+    assert len(revoked) == 2
+    watch.use(read_by_reload)
+    threads.work()
+    assert seen == revoked
+    clock.advance(1)
+    threads.work()
+    assert seen == revoked
+
+
+def test_a_directory_of_another_configuration_counts_although_nothing_changes_in_it(tmp_path: Path) -> None:
+    clock, threads, seen = Clock(), Threads(), list[KeyChange]()
+    (tmp_path / "alice.yaml").write_text(text_of("a"))
+    (tmp_path / "broken.yaml").write_text("")
+    watch = KeyWatch(clock, threads, seen.append)
+    watch.begin()
+    watch.use(directory_of(tmp_path))
+    assert not seen
+    threads.work()
+    assert [key.name for key in seen[0].changed] == ["alice"]
+    assert len(seen[0].faults) == 1
+    clock.advance(1)
+    threads.work()
+    assert len(seen) == 1
