@@ -16,6 +16,8 @@ from mgw.identity.keys_dir import KeyChange, KeysDirectory, change_between
 from mgw.reactor.daemon_threads import SerialRunner
 
 LOOK_SECONDS: Final = 1.0
+LATEST_SECONDS: Final = 5.0
+"""How long what was read of another directory waits for a look."""
 _log: Final = Logger()
 
 
@@ -67,6 +69,7 @@ class KeyWatch:
             self._wait()
         else:
             self._look()
+            self.clock.callLater(LATEST_SECONDS, self._on_late, directory)
 
     def _wait(self) -> None:
         is_waiting = self._next is not None and self._next.active()
@@ -93,6 +96,11 @@ class KeyWatch:
             else:
                 self._publish(found)
         self._wait()
+
+    def _on_late(self, directory: KeysDirectory) -> None:
+        """The disk hangs, maybe that of the directory before: what was read counts as it is."""
+        if self._is_new and directory is self.directory and self._is_running:
+            self._publish_all(directory)
 
     def _publish_all(self, directory: KeysDirectory | None) -> None:
         """Say in what a directory differs from the one before."""

@@ -16,7 +16,7 @@ from mgw.app.key_files import SLICE_KEYS, KeyFiles
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.load import parse
 from mgw.identity.key_rules import read_keys
-from mgw.identity.key_watch import KeyWatch
+from mgw.identity.key_watch import LATEST_SECONDS, KeyWatch
 from mgw.identity.keys_dir import KeyChange, KeysDirectory
 from mgw.reactor.daemon_threads import DaemonThreads
 
@@ -255,4 +255,17 @@ def test_a_directory_of_another_configuration_counts_although_nothing_changes_in
     assert len(seen[0].faults) == 1
     clock.advance(1)
     threads.work()
+    assert len(seen) == 1
+
+
+def test_another_directory_counts_although_the_disk_of_the_one_before_hangs(tmp_path: Path) -> None:
+    clock, threads, seen = Clock(), Threads(), list[KeyChange]()
+    (tmp_path / "alice.yaml").write_text(text_of("a"))
+    watch = KeyWatch(clock, threads, seen.append)
+    watch.begin()
+    watch.use(directory_of(tmp_path))
+    clock.advance(LATEST_SECONDS)
+    assert [key.name for key in seen[0].changed] == ["alice"]
+    threads.work()
+    clock.advance(LATEST_SECONDS)
     assert len(seen) == 1
