@@ -52,8 +52,10 @@ def unusable_folder(path: str) -> str | None:
 
 
 def shown_path(path: str | Path) -> str:
-    """Return a path without what may be a key in it, and not too long."""
+    """Return a path on one line, without what may be a key in it, and not too long."""
     text = redact(str(path))
+    if not text.isprintable():
+        text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -40,7 +40,7 @@ def check_key_file(key: NamedKeySettings, config: Config | None, report: Report)
     if key.sha256 is None:
         if not report.has_problem_below(("sha256",)) and not report.has_problem_at(("key",)):
             report.add(("sha256",), "missing, expected the 64 hex digits of the key's SHA-256")
-    elif Secret(digest_of(Secret(key.name))) == key.sha256:
+    elif key.name.isascii() and Secret(digest_of(Secret(key.name))) == key.sha256:
         report.add((), "the file's name is the key itself, and names are logged")
     if key.previous is not None and key.sha256 is not None and key.previous.sha256 == key.sha256:
         report.add(("previous", "sha256"), "the same key as sha256: leave previous out")

@@ -280,6 +280,8 @@ class KeysDirectory:
             key, places = self.rules.parse(data.decode("utf-8", "surrogateescape"), name, file)
         except ConfigError as error:
             return _Reading(content, fault=str(error))
+        except Exception as error:
+            return _Reading(content, fault=f"{file}:1: internal error: {type(error).__name__}")
         return _Reading(content, key, places)
 
     def _judge(self, fresh: Set[str], of_directory: str | None) -> KeyChange:

@@ -439,3 +439,34 @@ def test_a_directory_that_is_none_keeps_the_gateway_from_starting(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"^edge_auth\.keys_dir: not a directory: "):
         read_keys(parse(config_text(tmp_path / "file"), "mgw.yaml", {}))
+
+
+@pytest.mark.parametrize(
+    "name", [b"\xd0\xba\xd0\xbb\xd1\x8e\xd1\x87", b"\xff\xfe", b"a\nb\x1b[31m", b"-x", b"a b"]
+)
+def test_a_file_with_a_strange_name_keeps_no_other_from_being_revoked(files: Files, name: bytes) -> None:
+    files.write("alice", text_of("alice"))
+    files.keys_dir.read_all()
+    Path(os.fsdecode(os.path.join(os.fsencode(files.path), name + b".yaml"))).write_text(text_of("strange"))
+    files.write("alice", text_of("alice", "disabled: true"))
+    found = files.keys_dir.look()
+    assert [(key.name, key.disabled) for key in found.changed] == [("alice", True)]
+    (fault,) = found.faults
+    assert "expected a name of at most 64 letters" in fault
+    assert fault.isprintable()
+
+
+def test_a_bug_over_one_file_keeps_no_other_from_being_revoked(files: Files) -> None:
+    parse = files.keys_dir.rules.parse
+
+    def parse_with_bug(text: str, name: str, file: str) -> tuple[NamedKeySettings, Places]:
+        if name == "bob":
+            raise KeyError("sk-canary-0002")
+        return parse(text, name, file)
+
+    files.keys_dir.rules = KeyRules(parse_with_bug)
+    files.write("alice", text_of("alice"))
+    files.write("bob", text_of("bob"))
+    assert list(files.keys_dir.read_all().faults) == [f"{files.path}/bob.yaml:1: internal error: KeyError"]
+    files.write("alice", text_of("alice", "disabled: true"))
+    assert files.keys_dir.look().changed[0].disabled
