@@ -153,7 +153,7 @@ def list_keys(said: argparse.Namespace) -> int:
         if "" in found.faults:
             raise FailedError(found.faults[""])
         keys = [_cells(key_row(key, now, zone, IN_DIRECTORY)) for key in found.keys.values()]
-        keys += [_cells(KeyRow(name, KeyState.INVALID, IN_DIRECTORY)) for name in found.faults]
+        keys += [_cells(KeyRow(shown_path(name), KeyState.INVALID, IN_DIRECTORY)) for name in found.faults]
         rows += sorted(keys, key=lambda row: str(row[0]))
     print_rows(said.format, COLUMNS, rows, "no keys with names")
     return 0

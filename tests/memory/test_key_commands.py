@@ -430,3 +430,12 @@ def test_where_directories_cannot_be_locked_keys_are_still_changed(
     monkeypatch.setattr("mgw.cli.key_file.flock", refuse)
     desk.add("alice")
     assert desk.key("revoke", "alice").status == 0
+
+
+def test_list_shows_a_strange_name_of_a_file_on_one_line(desk: Desk) -> None:
+    strange = os.fsencode(desk.directory) + b"/a\n\x1b[31m\xff.yaml"
+    Path(os.fsdecode(strange)).write_text("")
+    said = desk.key("list")
+    assert said.status == 0
+    assert r"a\n\x1b[31m\udcff" in said.out
+    assert "\x1b" not in said.out
