@@ -28,6 +28,8 @@ _MOMENT_PATTERN: Final = f"{_DATE_PATTERN}[Tt ]{_TIME_PATTERN}"
 _DATE: Final = re.compile(_DATE_PATTERN)
 _MOMENT: Final = re.compile(_MOMENT_PATTERN)
 _FRACTION: Final = re.compile(r"\.[0-9]+")
+_FIRST_YEAR: Final = 2
+"""An earlier moment, at an offset, has none in UTC that Python knows."""
 _LAST_YEAR: Final = 9998
 """A later date has no next day that Python knows."""
 _EXPECTED: Final = (
@@ -98,12 +100,12 @@ def parse_expiry(text: str) -> Expiry:
     try:
         if _DATE.fullmatch(text):
             day = date.fromisoformat(text)
-            if day.year <= _LAST_YEAR:
+            if _FIRST_YEAR <= day.year <= _LAST_YEAR:
                 return Expiry(text, day=day)
         elif _MOMENT.fullmatch(text):
             whole = _FRACTION.sub("", text.upper().replace(" ", "T"))
             moment = datetime.fromisoformat(whole)
-            if moment.year <= _LAST_YEAR:
+            if _FIRST_YEAR <= moment.year <= _LAST_YEAR:
                 return Expiry(text, moment)
     except ValueError:
         pass
