@@ -19,7 +19,7 @@ from twisted.internet.protocol import Protocol as StreamProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.reactor.twisted_fast.eager_writer import count_held_bytes
+from mgw.reactor.twisted_fast.eager_writer import EagerWriter, count_held_bytes
 from mgw.workers.messages import AnyMessage, ChannelMessage, Done, Failed, Ping
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -90,6 +90,8 @@ class Channel(StreamProtocol):
         self._handler = handler
         self._clock = clock
         self._is_open = True
+        self._out: EagerWriter | None = None
+        """Sends at once: a place that is free must be known before its client's next request is."""
         self._held = bytearray()
         """What has come of frames that are not whole yet."""
         self._asked = 0
@@ -176,7 +178,10 @@ class Channel(StreamProtocol):
                 count=len(frame),
             )
             return False
-        self.transport.write(_LENGTH.pack(len(frame)) + frame)  # type: ignore[union-attr]  # there is one
+        if self._out is None:
+            assert self.transport is not None, "it is connected"
+            self._out = EagerWriter(self.transport)
+        self._out.write(_LENGTH.pack(len(frame)) + frame)
         return True
 
     def _cut(self) -> tuple[list[_Envelope], bool]:

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
+from twisted.internet.tcp import Connection
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import Taken
 from mgw.workers import channel as channel_module
-from mgw.workers.channel import ChannelError
+from mgw.workers.channel import Channel, ChannelError
 from mgw.workers.messages import (
     ChannelMessage,
     Done,
@@ -296,3 +297,32 @@ def test_what_the_transport_has_not_taken_is_counted(pair: ChannelPair) -> None:
     transport = pair.near_transport
     transport.dataBuffer, transport.offset, transport._tempDataLen = b"x" * 10, 4, 5
     assert pair.near.waiting_bytes == 11
+
+
+class Kernel:
+    """A socket that takes everything."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send(self, data: bytes) -> int:
+        self.sent.append(data)
+        return len(data)
+
+
+class Transport(Connection):
+    """A transport over such a socket."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def getHandle(self) -> Any:  # Any: half a socket
+        return self.kernel
+
+
+def test_what_is_told_is_sent_at_once(clock: Clock) -> None:
+    kernel = Kernel()
+    channel = Channel(RecordingHandler(), clock)
+    channel.makeConnection(Transport(kernel))  # type: ignore[no-untyped-call]  # Twisted's
+    channel.tell(ReleasePermit(7, Taken(1)))
+    assert len(kernel.sent) == 1
