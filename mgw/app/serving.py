@@ -31,7 +31,7 @@ from mgw.ops.metrics import Metrics
 from mgw.ops.process import collect_rarely
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.state_metrics import StateMetrics
-from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads, NextTurnRunner
 from mgw.reactor.twisted_fast.event_loop import EventLoop
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
@@ -84,7 +84,7 @@ class Serving:
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
-        self._estimates = Estimates(DaemonThreads(reactor, "mgw-estimates"))
+        self._estimates = Estimates(NextTurnRunner(reactor, DaemonThreads(reactor, "mgw-estimates")))
         self._heap_trimmer = HeapTrimmer(reactor, lambda: self.server.budget.held > LARGE_BYTES)
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False

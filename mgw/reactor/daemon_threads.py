@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 
 T = TypeVar("T")
 
@@ -37,6 +37,31 @@ class SerialRunner(Protocol):
     def stop(self) -> None:
         """End when the work given so far is done."""
         ...
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class NextTurnRunner:
+    """Starts work when the reactor has sent what was written before: a busy thread would delay that.
+
+    A turn of the reactor calls what is due, then sends; hence the second call.
+    """
+
+    clock: IReactorTime
+    threads: SerialRunner
+
+    def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        """Run ``work`` as :meth:`DaemonThreads.run` does; ``then`` gets an :class:`OSError`, too."""
+        self.clock.callLater(0, self.clock.callLater, 0, self._start, work, then)
+
+    def stop(self) -> None:
+        """End when the work that has started is done; that of the last turn must have started."""
+        self.threads.stop()
+
+    def _start(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        try:
+            self.threads.run(work, then)
+        except OSError as error:
+            then(error)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads, NextTurnRunner
 from mgw.usage.line_writer import INTERVAL, LineWriter
 from mgw.usage.output import DescriptorOutput
 from tests.support.waiting import WAIT_SECONDS
@@ -142,3 +142,48 @@ def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
     assert len(found) + lines.dropped == len(recorded)
     assert lines.dropped > 0
     assert found[-1] == recorded[-1]
+
+
+class Started:
+    """A thread that only notes what it is to do, or cannot be started."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.error = error
+        self.works: list[Callable[[], Any]] = []
+        self.is_stopped = False
+
+    def run(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.works.append(work)
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def turn(clock: Clock) -> None:
+    """Call what is due, as a turn of a reactor does: what that wants to have called waits for the next."""
+    calls, clock.calls = clock.calls, []
+    for call in calls:
+        call.func(*call.args, **call.kw)
+
+
+def test_work_for_the_next_turn_starts_when_the_reactor_has_sent() -> None:
+    clock, thread = Clock(), Started()
+    runner, work = NextTurnRunner(clock, thread), list[int]
+    runner.run(work, lambda _: None)
+    assert thread.works == []
+    turn(clock)  # what is due is called before anything is sent
+    assert thread.works == []
+    turn(clock)
+    assert thread.works == [work]
+    runner.stop()
+    assert thread.is_stopped
+
+
+def test_work_for_the_next_turn_fails_where_no_thread_starts() -> None:
+    clock, results = Clock(), list[Any]()
+    trouble = OSError("none left")
+    NextTurnRunner(clock, Started(trouble)).run(list[int], results.append)
+    clock.advance(0)
+    assert results == [trouble]
