@@ -125,7 +125,7 @@ local function fall(list, hash, shares, now)
   local reached = minute_share(list, hash, shares, now)
   if reached < warned then redis.call('HSET', hash, 'w', reached) end
 end
-local function find_total(hosts, key, resets, used, now)
+local function find_total(hosts, key, resets, used, now, only_looks)
   local found = fields_of(key)
   local total = {u = tonumber(found.u or 0), n = tonumber(found.n or 0), w = tonumber(found.w or 0), h = 0}
   total.lost = 0
@@ -138,6 +138,8 @@ local function find_total(hosts, key, resets, used, now)
       local host = string.sub(name, 3)
       if is_alive(hosts, host, now) then
         total.h = total.h + tonumber(amount)
+      elseif only_looks then
+        total.u = total.u + tonumber(amount)
       else
         redis.call('HDEL', key, name)
         if tonumber(amount) > 0 then
@@ -329,7 +331,7 @@ _STATE: Final = """
 local now, found = now_ms(), {}
 local after = '(' .. string.format('%.0f', now)
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], after, '+inf', 'LIMIT', 0, 10000)) do
-  local total = find_total(KEYS[1], key, 0, 0, now)
+  local total = find_total(KEYS[1], key, 0, 0, now, true)
   local more = redis.call('HMGET', key, 'd', 'm')
   if more[1] then found[#found + 1] = {more[1], tonumber(more[2] or 0), total.u, total.h} end
 end
@@ -410,7 +412,8 @@ RETURN: Final = Script(_RETURN, read_executed)
 of these ids, and totals.  Arguments: id, how many ids, these, and for each total what is held, the end of the
 period, and what the total is.  Answers the numbers."""
 STATE: Final = Script(_STATE, read_state)
-"""Return all totals of periods that are not over.  Keys: hosts, totals."""
+"""Return all totals of periods that are not over.  Keys: hosts, totals.  What a host held that is not alive
+is shown as used; the next request or end takes it over, which the log then says."""
 RESET: Final = Script(_RESET, read_count)
 """Set what is used.  Keys: hosts, totals, and totals that may be new.  Arguments: holder, name of the row or
 empty, the amount, and for each of these totals the end of its period and what it is.  Answers how many."""

@@ -268,7 +268,8 @@ def test_what_a_host_held_that_is_gone_is_said_once(fleet: Fleet) -> None:
     now.milliseconds += HOST_MS
     second.link.lose()
     second.link.connect()
-    with capturedLogs() as events:
+    assert second.sums() == (4, 0)
+    with capturedLogs() as events:  # whoever has looked before
         for _ in range(2):
             assert second.admits(BUDGET)
     (said,) = events
