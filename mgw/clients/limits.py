@@ -210,7 +210,8 @@ class Counts(Protocol):
         """Count a request that begins, or say what stands against it: then nothing is counted.
 
         Where the answer has to come from elsewhere, this is the Deferred that will fire with it.  Nobody
-        cancels it; it should not fail, and fires within a few seconds, since the request waits for it.  For
+        cancels it, and it fires within a few seconds, since the request waits for it.  It fails with
+        :class:`~mgw.nouns.errors.GatewayError` where nobody would ever count the request.  For
         each :class:`Permit` there is one call of :meth:`end`, also where its request did not wait.
 
         :param limits: those that hold for this request.  Whatever counts needs to know no others: it counts a

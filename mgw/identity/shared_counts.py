@@ -43,7 +43,8 @@ class SharedTallies(Protocol[T]):
     def begin(self, limits: Limits, held: Taken) -> Deferred[T | LimitReached | None] | None:
         """Ask whether a request may begin; the answer is its ticket, or what stands against it.
 
-        ``None``, at once or later: it does not answer.  Never fails.
+        ``None``, at once or later: it does not answer.  Fails with :class:`~mgw.nouns.errors.GatewayError`
+        where nobody would ever count the request.
         """
         ...
 

@@ -4,7 +4,8 @@ A worker numbers what it asks for.  The channel keeps the order of what is said,
 long enough says that it wants it no more, and nothing stays counted of which nobody will ever say the end.
 From then on it counts by itself, each limit divided by the number of workers, until the other side answers
 again (:mod:`mgw.identity.shared_counts`).  It says what the requests that it has admitted by itself came to
-when they end: what was spent counts, whoever has admitted it.
+when they end: what was spent counts, whoever has admitted it.  Once the channel is lost, nobody can be told
+any more, and nothing begins.
 
 With each question come the limits that it is about.  So it does not matter whether the supervisor knows the
 holder: in the middle of a reload it may know other clients than the worker that asks.
@@ -16,12 +17,13 @@ from collections.abc import Awaitable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.clients.limits import NOTHING, Counts, LimitReached, Limits, Permit, Taken, Warnings, share_of_limits
 from mgw.clients.local_counts import LocalPermit
+from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor.shield import shielded
 from mgw.workers.channel import ChannelError, RequestSender
 from mgw.workers.messages import (
@@ -148,6 +150,11 @@ class SupervisorCounts:
 class SupervisorChannel(RequestSender, Protocol):
     """The channel to the supervisor."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything that is said now may still arrive."""
+        ...
+
     def tell(self, message: ChannelMessage) -> None:
         """Say something that has no answer."""
         ...
@@ -174,7 +181,9 @@ class SupervisorTallies:
         return share_of_limits(limits, self.parts)
 
     def begin(self, limits: Limits, held: Taken) -> Deferred[int | LimitReached | None] | None:
-        """Ask whether something may begin."""
+        """Ask whether something may begin; fails with :class:`GatewayError` where the supervisor is gone."""
+        if not self.channel.is_open:
+            return fail(_supervisor_gone())
         if not self.answers:
             self._try_again()
             return None
@@ -206,6 +215,8 @@ class SupervisorTallies:
         try:
             answer = await self.channel.ask(question, ANSWER_SECONDS)
         except ChannelError:
+            if not self.channel.is_open:
+                raise _supervisor_gone() from None
             self.answers = False
             self.channel.tell(ReleasePermit(question.permit, NOTHING))  # nobody wants it any more
             return None
@@ -234,3 +245,9 @@ class SupervisorTallies:
     def _on_no_pong(self, failure: Failure) -> None:
         failure.trap(ChannelError)
         self._is_tried = False
+
+
+def _supervisor_gone() -> GatewayError:
+    """Return the refusal of what nobody would ever count: this worker is about to end."""
+    message = "the gateway is shutting down; try another instance"
+    return GatewayError(Reason.DRAINING, message, retry_after=1.0)

@@ -40,6 +40,8 @@ def sent(message: ChannelMessage) -> ChannelMessage:
 class Channel:
     """The channel of one worker."""
 
+    is_open = True
+
     def __init__(self, supervisor: SupervisorCounts, worker: int) -> None:
         self.supervisor, self.worker = supervisor, worker
 

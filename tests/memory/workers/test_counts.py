@@ -22,6 +22,7 @@ from mgw.clients.limits import (
 )
 from mgw.clients.local_counts import LocalCounts
 from mgw.identity.shared_counts import SharedCounts
+from mgw.nouns.errors import Reason
 from mgw.realtime.sessions import SESSIONS
 from mgw.workers.channel import ChannelError
 from mgw.workers.counts import ANSWER_SECONDS, SupervisorCounts, SupervisorTallies
@@ -38,6 +39,7 @@ from mgw.workers.messages import (
 )
 from tests.support.counting import HOLDER, LateCounts, limits, reached
 from tests.support.counting_law import BUDGET
+from tests.support.deferreds import refusal_of
 
 DONE = Taken()
 LIMITS = limits(requests_per_minute=4, tokens_per_minute=100, max_in_flight=2)
@@ -52,6 +54,10 @@ class Wire:
         self.held: list[ChannelMessage] = []
         """What has come while it hung."""
         self.said: list[ChannelMessage] = []
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_lost
 
     def tell(self, message: ChannelMessage) -> None:
         self.said.append(message)
@@ -302,15 +308,28 @@ def test_while_there_is_no_answer_one_question_is_open_at_most() -> None:
     assert wire.said.count(Ping()) == 2
 
 
-def test_without_a_channel_each_worker_has_its_share() -> None:
+def test_without_an_answer_each_worker_has_its_share() -> None:
     fleet = Fleet(limits(requests_per_minute=5, tokens_per_minute=1))
-    fleet.wires[0].is_lost = True
+    fleet.wires[0].hangs, fleet.tallies[0].answers = True, False
     assert [isinstance(fleet.acquire(), Permit) for _ in range(3)] == [True, True, False]
     fleet.use(limits(requests_per_minute=6))
     assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
     fleet.tallies[0].parts = 3
     fleet.use(limits(requests_per_minute=12))
     assert [isinstance(fleet.acquire(), Permit) for _ in range(2)] == [True, False]
+
+
+def test_nothing_begins_that_nobody_would_ever_count() -> None:
+    fleet = Fleet()
+    wire = fleet.wires[0]
+    wire.hangs = True
+    waiting = fleet.begin()
+    assert isinstance(waiting, Deferred)
+    wire.is_lost = True
+    fleet.clock.advance(ANSWER_SECONDS)
+    later = fleet.begin()
+    assert isinstance(later, Deferred)
+    assert [refusal_of(one).reason for one in (waiting, later)] == [Reason.DRAINING] * 2
 
 
 def test_without_an_answer_a_worker_keeps_to_its_share_with_what_it_has_under_way() -> None:
