@@ -37,7 +37,7 @@ providers:
   google: {{kind: gemini, base_url: "http://127.0.0.1:4003/v1beta", api_key: bench-upstream-key}}
   tok: {{kind: openai_compat, base_url: "http://127.0.0.1:4004/v1", auth: bearer, api_key: bench-key}}
   aws: {{kind: openai_compat, base_url: "http://127.0.0.1:4005/v1", auth: bearer, api_key: bench-key}}
-edge_auth: {{enabled: true, keys: ["{edge_key}"]}}
+edge_auth: {{enabled: true, keys: [{key}]}}
 hooks:
   jsonl: {{output: "{events}"}}
 """
@@ -56,12 +56,13 @@ class MemoryGateway:
     :param folder: where its process log and its events go, as ``mgw.log`` and ``usage.jsonl``; nowhere if
         none is given.
     :param settings: more of its configuration.
+    :param key: the key of its client, as the configuration has it.
     """
 
-    def __init__(self, folder: Path | None = None, settings: str = "") -> None:
+    def __init__(self, folder: Path | None = None, settings: str = "", key: str = f'"{EDGE_KEY}"') -> None:
         events = os.devnull if folder is None else str(folder / "usage.jsonl")
         log = os.devnull if folder is None else str(folder / "mgw.log")
-        config = parse(_CONFIG.format(edge_key=EDGE_KEY, events=events) + settings, "mgw.yaml", {})
+        config = parse(_CONFIG.format(key=key, events=events) + settings, "mgw.yaml", {})
         self.reactor = MemoryReactor()
         self._service = GatewayService(config, lambda: config, self.reactor, LogFile(log), LinesAtOnce)
         before = signal.getsignal(signal.SIGHUP)
