@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 
-from tests.memory.web.test_admission import serve
 from tests.memory.web.test_used_up_limits import ask, error_of, header
 from tests.support.configs import THREE_FAMILIES
 from tests.support.translation import said
@@ -53,7 +52,9 @@ class Day:
 
     def refused(self) -> tuple[str | None, str]:
         """Return what a refusal says of when to come again: for programs, and for people."""
-        response = serve(self.harness, ask("edge"))
+        self.harness.connect()
+        self.harness.send(ask("edge"))
+        response = self.harness.received()
         assert response.startswith(b"HTTP/1.1 429 ")
         return header(response, b"Retry-After"), error_of(response)["message"].partition("; it resets at ")[2]
 
@@ -93,6 +94,7 @@ def test_a_request_counts_in_the_period_in_which_it_has_begun(
     harness = day.harness
     harness.send(ask("edge"))
     first, connection = harness.transport, harness.connection
+    assert not first.value()
     assert day.refused() == (str(BEFORE_END), ends)
     harness.clock.advance(BEFORE_END - 1)
     assert day.refused() == ("1", ends)
