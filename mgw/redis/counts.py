@@ -200,6 +200,7 @@ class RedisTallies:
         if away and self.local.clock() - self._away_since < _MAX_AWAY_SECONDS:
             _ = self._tell([RowChange(keys, "minute", amount) for keys, amount in away.items()])
         self._return()
+        self._push()  # before anything else can begin; what is unsure follows with the answer
 
     def kept_keys(self) -> Iterator[str]:
         """Yield the keys of what is under way here."""

@@ -18,7 +18,7 @@ from mgw.redis.host_totals import HostTotals
 from mgw.redis.limit_rows import Ticket
 from mgw.redis.link import RedisLink
 from mgw.redis.protocol import RedisError
-from mgw.redis.scripts import BEGIN, END, HEARTBEAT, HOST_MS, Script
+from mgw.redis.scripts import BEGIN, END, HEARTBEAT, HOST_MS, RETURN, Script
 from tests.support.counting import answer_of, decision_of
 from tests.support.counting_law import Now, row_of
 from tests.support.limit_stores import MortalStore
@@ -45,6 +45,9 @@ class Link:
         self.is_up = False
         self.loses: tuple[Script[Any], bool] | None = None
         """The script with which it is lost, and whether that is executed."""
+        self.answers_late: Script[Any] | None = None
+        """The script whose answers come when the test says."""
+        self.late: list[tuple[Deferred[Any], Any]] = []  # Any: what scripts answer
 
     def beat(self, before: str = "") -> None:
         new = "new" if before or not self.is_up else ""
@@ -68,7 +71,11 @@ class Link:
             return fail(RedisError("Redis is unavailable"))
         loses = self.loses
         if loses is None or loses[0] is not script:
-            return succeed(script.read(self._run(script, keys, *arguments)))
+            answer = script.read(self._run(script, keys, *arguments))
+            if script is not self.answers_late:
+                return succeed(answer)
+            self.late.append((Deferred(), answer))
+            return self.late[-1][0]
         self.loses = None
         if loses[1]:
             self._run(script, keys, *arguments)
@@ -164,6 +171,18 @@ def test_a_host_alone_goes_on_with_its_part_of_what_was_left(fleet: Fleet) -> No
     second.spend(5)
     first.link.connect()
     assert first.sums() == second.sums() == (12, 0)
+
+
+def test_what_was_used_meanwhile_is_counted_before_anything_else_can_begin(fleet: Fleet) -> None:
+    first, second, _ = fleet
+    first.link.lose()
+    first.spend(3)
+    first.link.answers_late = RETURN
+    first.link.connect()
+    assert second.sums() == (3, 0)
+    ((returned, answer),) = first.link.late
+    returned.callback(answer)
+    assert second.sums() == (3, 0)
 
 
 def test_what_redis_does_not_have_yet_is_not_forgotten_in_the_next_outage(fleet: Fleet) -> None:
