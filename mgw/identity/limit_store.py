@@ -49,7 +49,7 @@ T = TypeVar("T")
 _log: Final = Logger()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class _Asked:
     """A request that begins, whose totals the file decides."""
 

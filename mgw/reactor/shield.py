@@ -1,4 +1,4 @@
-"""Wait for what others need as well: whoever stops waiting does not cancel it."""
+"""Wait for what others need as well, without canceling it when this wait is canceled."""
 
 from __future__ import annotations
 

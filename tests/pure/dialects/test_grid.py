@@ -32,6 +32,7 @@ BESIDE: Final = {
 ALONE: Final = {
     ("anthropic", "cache_control"),
     ("gemini", "proto_json"),
+    ("openai", "extra_chunk"),
     ("responses", "stream_items"),
 }
 """Files that one dialect has; ``docs/architecture.rst`` says why."""

@@ -32,6 +32,7 @@ OTHER_FILES: Final = MappingProxyType(
         "cli/auth.py": "a file or pipe that somebody names at the command line",
         "cli/completion.py": "files of the package",
         "cli/example.py": "files of the package",
+        "cli/key_file.py": "a lock, a directory, and the new file that replaces a key file",
         "cli/running.py": "files of the kernel",
         "cli/tail.py": "/dev/null",
         "credentials/subscription/store.py": "a lock, a directory, and the new file that replaces the store",

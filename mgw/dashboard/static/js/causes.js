@@ -34,6 +34,7 @@ const CAUSES = {
   malformed: "The request is invalid: the message that the client received says what to change.",
   invalid_json: "The request's body is not valid JSON.",
   invalid_api_key: "The request has no valid gateway key.",
+  revoked: "The client's key expired, was disabled or was removed while the request was in progress.",
   no_provider_key: "The provider has no credential, neither configured nor sent by the client.",
   unsupported_modality: "The provider's capabilities do not include this kind of request.",
   unsupported_provider_capability: "Providers of this kind do not support this request.",
