@@ -1,4 +1,4 @@
-"""Wait for what others need as well, without canceling it when this wait is canceled."""
+"""Wait for a result that others need as well: cancelling the wait does not cancel the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completed requests that wait for the rest of their usage events."""
+"""Completed requests with usage events that are not complete yet."""
 
 from __future__ import annotations
 
