@@ -1,4 +1,4 @@
-"""What ``mgw check`` says of gateway keys with names: files that cannot be used, and keys that end soon."""
+"""What ``mgw check`` says of gateway keys with names: files, patterns of models, and keys that end soon."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 from datetime import UTC, datetime
 from typing import Final
 
+from mgw.config.advice import key_file_patterns
 from mgw.config.problems import dotted_path
 from mgw.config.quoting import shown
 from mgw.config.settings import Config
@@ -37,7 +38,7 @@ def read_key_files(config: Config) -> KeysDirectory | None:
 
 
 def key_warnings(config: Config, files: KeysDirectory | None, now: float) -> list[str]:
-    """Return a sentence for keys that end soon, and for a directory that others may write to.
+    """Return warnings about keys that end soon, patterns that match no model, and a directory open to others.
 
     :param now: Unix seconds.
     """
@@ -56,7 +57,18 @@ def key_warnings(config: Config, files: KeysDirectory | None, now: float) -> lis
         found.append(f"{where}: the key {shown(name)} expires at {moment}")
     if len(soon) > MOST_NAMED:
         found.append(f"edge_auth: {len(soon) - MOST_NAMED} more keys expire within 14 days")
-    return found + _writable_by_others(config)
+    return found + _unmatched_patterns(config, files) + _writable_by_others(config)
+
+
+def _unmatched_patterns(config: Config, files: KeysDirectory | None) -> list[str]:
+    """Return a warning for each of a few patterns in key files, and one for the number of the rest."""
+    if files is None:
+        return []
+    found = list(key_file_patterns(config, files.keys.values()))
+    if len(found) <= MOST_NAMED:
+        return found
+    rest = len(found) - MOST_NAMED
+    return [*found[:MOST_NAMED], f"edge_auth.keys_dir: {rest} more patterns of key files match no model"]
 
 
 def _writable_by_others(config: Config) -> list[str]:

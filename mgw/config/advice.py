@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +19,7 @@ from mgw.config.limit_advice import limit_advice
 from mgw.config.near_names import near_name
 from mgw.config.problems import Path, dotted_path
 from mgw.config.provider import Provider
-from mgw.config.quoting import listed, quote, redact
+from mgw.config.quoting import listed, quote, redact, shown
 from mgw.config.removed_settings import REMOVED
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS
@@ -114,10 +114,23 @@ def _patterns_without_models(config: Config) -> Iterator[str]:
         (("edge_auth", "groups", name), group.models) for name, group in config.edge_auth.groups.items()
     ]
     for place, models in (*groups, *keys):
-        for pattern in models or ():
-            reason = reach.why_nothing(pattern)
-            if reason is not None:
-                yield f"{dotted_path((*place, 'models'))}: {quote(pattern)} matches no model: {reason}"
+        for sentence in _unmatched(models, reach):
+            yield f"{dotted_path((*place, 'models'))}: {sentence}"
+
+
+def key_file_patterns(config: Config, keys: Iterable[NamedKeySettings]) -> Iterator[str]:
+    """Say which patterns of keys that have files of their own fit no model that can be asked for."""
+    reach = _Reach(config)
+    for key in keys:
+        for sentence in _unmatched(key.models, reach):
+            yield f"edge_auth.keys_dir: models of the key {shown(key.name)}: {sentence}"
+
+
+def _unmatched(models: tuple[str, ...] | None, reach: _Reach) -> Iterator[str]:
+    for pattern in models or ():
+        reason = reach.why_nothing(pattern)
+        if reason is not None:
+            yield f"{quote(pattern)} matches no model: {reason}"
 
 
 class _Reach:

@@ -105,6 +105,26 @@ def test_a_directory_that_others_may_write_to_is_warned_of(tmp_path: Path, mode:
     )
 
 
+NO_PROVIDER = "'mian/*' matches no model: no provider is named 'mian', did you mean main?"
+
+
+def test_patterns_of_key_files_that_match_no_model_are_named(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    (tmp_path / "keys.d" / "alice.yaml").write_text(f"sha256: {digest('a')}\nmodels: [mian/*, main/*]\n")
+    found = key_warnings(config, read_key_files(config), 0.0)
+    assert found == [f"edge_auth.keys_dir: models of the key alice: {NO_PROVIDER}"]
+
+
+def test_only_a_few_of_many_unmatched_patterns_are_named(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    for number in range(MOST_NAMED + 2):
+        text = f"sha256: {digest(str(number))}\nmodels: [mian/*]\n"
+        (tmp_path / "keys.d" / f"k{number}.yaml").write_text(text)
+    found = key_warnings(config, read_key_files(config), 0.0)
+    assert len(found) == MOST_NAMED + 1
+    assert found[-1] == "edge_auth.keys_dir: 2 more patterns of key files match no model"
+
+
 def test_models_of_a_key_in_a_file_can_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = configured(tmp_path)
     (tmp_path / "keys.d" / "alice.yaml").write_text(f'sha256: {digest("a")}\nmodels: ["*gpt-a"]\n')
