@@ -34,6 +34,7 @@ from mgw.config.groups import checked_holder_name
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.load import parse_key_file
 from mgw.config.problems import ConfigError
+from mgw.config.quoting import quote
 from mgw.config.settings import Config
 from mgw.config.time_zones import parse_expiry, zone_of
 from mgw.identity.key_rules import key_rules
@@ -125,7 +126,17 @@ def rotate_key(said: argparse.Namespace) -> int:
             previous = {Plain("sha256"): before.sha256.reveal(), Plain("expires"): ends}
         _write_changes(setup, name, text, {"sha256": _digest_of(key), "previous": previous})
     sys.stdout.write(f"{key}\n")
+    _warn_if_rejected(said, setup, before)
     return 0
+
+
+def _warn_if_rejected(said: argparse.Namespace, setup: Setup, key: NamedKeySettings) -> None:
+    """Say so where a key that was rotated is still rejected."""
+    path = shown_path(setup.file_of(key.name))
+    if key.disabled:
+        _tell(said, f"warning: the key is disabled: to enable it, remove disabled from {path}", 0)
+    elif key.expires is not None and key.expires.ends(_zone(setup)) <= time():
+        _tell(said, f"warning: the key has expired: to renew it, change expires in {path}", 0)
 
 
 def revoke_key(said: argparse.Namespace) -> int:
@@ -217,7 +228,8 @@ def _row_of(text: str) -> dict[str, object]:
     """Return a row of limits as a file states it."""
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise CallError("--limit: expected a limit such as usd=50/month, tokens=200000/minute or in_flight=4")
+        expected = "usd=50/month, tokens=200000/minute or in_flight=4"
+        raise CallError(f"--limit: expected a limit such as {expected}, found {quote(text)}")
     kind, amount, per = match.groups()
     row: dict[str, object] = {Plain(kind): Plain(amount)}
     return row if per is None else {**row, Plain("per"): Plain(per)}

@@ -170,7 +170,7 @@ def test_who_may_not_set_the_group_is_told_so(desk: Desk, monkeypatch: pytest.Mo
         (("add", "none"), "metrics use none"),
         (("add", "alice", "--group", "nobody"), "groups.0: no group has this name"),
         (("add", "alice", "--limit", "usd=50"), "per"),
-        (("add", "alice", "--limit", "usd=5e1/month"), "--limit: expected"),
+        (("add", "alice", "--limit", "usd=5e1/month"), "in_flight=4, found 'usd=5e1/month'"),
         (("add", "alice", "--limit", "usd=5/minute"), "limits.0"),
         (("add", "alice", "--limit", "tokens=5/day", "--limit", "tokens=6/day"), "limits.1"),
         (("add", "alice", "--limit", "in_flight=4/day"), "limits.0"),
@@ -230,6 +230,27 @@ def test_rotate_keeps_the_old_key_for_a_while(desk: Desk) -> None:
     previous = desk.settings("alice").previous
     assert previous is not None
     assert previous.sha256 == digest_of(newest)
+
+
+def test_rotate_says_that_a_disabled_key_is_still_rejected(desk: Desk) -> None:
+    desk.add("alice")
+    desk.key("revoke", "alice")
+    said = desk.key("rotate", "alice")
+    path = desk.directory / "alice.yaml"
+    assert (said.status, desk.settings("alice").disabled) == (0, True)
+    assert A_KEY.fullmatch(said.out)
+    warning = f"warning: the key is disabled: to enable it, remove disabled from {path}"
+    assert said.err == f"mgw key rotate: {warning}\n"
+
+
+def test_rotate_says_that_an_expired_key_is_still_rejected(desk: Desk) -> None:
+    desk.add("alice")
+    path = desk.directory / "alice.yaml"
+    path.write_text(desk.text("alice") + "expires: 2020-01-01\n")
+    said = desk.key("rotate", "alice")
+    assert A_KEY.fullmatch(said.out)
+    warning = f"warning: the key has expired: to renew it, change expires in {path}"
+    assert said.err == f"mgw key rotate: {warning}\n"
 
 
 def test_revoke_disables_a_key_or_removes_its_file(desk: Desk) -> None:
