@@ -71,7 +71,8 @@ def show_budgets(said: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
     else:
         cells = [[row.get(name) for name in COLUMNS] for row in shown]
-        print_rows(said.format, COLUMNS, cells, "no limits that last longer than a minute")
+        of_whom = "" if pattern is None else f" of holders such as {quote(pattern)}"
+        print_rows(said.format, COLUMNS, cells, f"no limits{of_whom} that last longer than a minute")
     return 0
 
 
@@ -84,16 +85,21 @@ def reset_budget(said: argparse.Namespace) -> int:
     config = _configuration(said)
     rows, now = _rows_of(config), time()
 
+    holders = {row.holder for row in rows if row.limit.window.is_calendar}
+
     async def reset(access: LimitAccess) -> list[str]:
+        states = await access.states()
+        holders.update(row.holder for row in states)
         known = {row.limit.name: row.limit for row in rows if row.holder == holder}
-        known |= {row.limit.name: row.limit for row in await access.states() if row.holder == holder}
+        known |= {row.limit.name: row.limit for row in states if row.holder == holder}
         amounts = {one.name: _amount_of(said.to, one) for one in known.values() if name in (None, one.name)}
         return [limit for limit, amount in amounts.items() if await access.reset(holder, limit, amount)]
 
     done = use_limits(config, rows, now, reset)
     if not done:
         which = "no limit longer than a minute" if name is None else f"no limit {name}"
-        raise FailedError(f"{quote(holder)} has {which}, or has not used it yet: see `mgw budget show`")
+        guess = suggestion(holder, holders - {holder}) or ": see `mgw budget show`"
+        raise FailedError(f"{quote(holder)} has {which}, or has not used it yet{guess}")
     for limit in done:
         sys.stdout.write(f"{holder} {limit}: {said.to} used\n")
     return 0

@@ -168,6 +168,7 @@ def test_what_cannot_be_done_says_why(simulator: SimulatorProcess, tmp_path: Pat
         file = ["-c", str(gateway.config_file)]
         for arguments, status, words in [
             (["reset", "alice"], 1, "has no limit longer than a minute"),
+            (["reset", "research"], 1, "or has not used it yet, did you mean group:research?"),
             (["reset", "group:research", "--limit", "usd_per_moth"], 2, "did you mean usd_per_month?"),
             (
                 ["reset", "group:research", "--limit", "usd_per_month", "--to", "x"],
@@ -184,6 +185,7 @@ def test_what_cannot_be_done_says_why(simulator: SimulatorProcess, tmp_path: Pat
             assert words in done.stderr.decode()
         nothing = run_mgw(["budget", "show", "--holder", "nobody", *file])
         assert (nothing.returncode, nothing.stdout) == (0, b"")
+        assert nothing.stderr == b"no limits of holders such as 'nobody' that last longer than a minute\n"
         assert run_mgw(["budget"]).returncode == 2
         missing = run_mgw(["budget", "show", "-c", str(tmp_path / "none.yaml")])
         assert missing.returncode == 1
