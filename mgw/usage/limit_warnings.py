@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -34,11 +35,14 @@ class WarningLog:
     def report(self, warnings: Warnings, request_id: str, clock: IReactorTime) -> None:
         """Log what a request has caused."""
         for warning in warnings:
-            limit = LIMITS_BY_NAME.get(warning.split(" ")[-2])
+            holder, name, share = warning.rsplit(" ", 2)
+            limit = LIMITS_BY_NAME.get(name)
             if limit is None or limit.window.is_calendar or self._is_due(warning, clock):
                 _log.warn(
-                    "limit warning: {warning} (request_id={request_id})",
-                    warning=warning,
+                    "limit warning: {holder} has reached {percent}% of {name} (request_id={request_id})",
+                    holder=holder,
+                    percent=f"{(Decimal(share) * 100).normalize():f}",
+                    name=name,
                     request_id=request_id,
                 )
 

@@ -121,7 +121,7 @@ def test_the_command_the_dashboard_metrics_and_events_agree(
         settled(gateway, COST)
         budget(gateway, "reset", "group:research", "--to", "0.1")
         assert ask(gateway) == 429
-        assert gateway.log(b"limit warning: group:research usd_per_month 0.5 (request_id=")
+        assert gateway.log(b"limit warning: group:research has reached 50% of usd_per_month (request_id=")
     assert not [file for file in os.listdir(tmp_path) if file.endswith(".lock")]
 
 
