@@ -36,6 +36,7 @@ _RETRIES: Final = {
 }
 
 _ROW: Final = {
+    **_all(": money is counted in US dollars, with usd", "eur", "euro", "euros", "gbp", "chf", "currency"),
     **_all("usd", "cost", "dollars", "budget", "max_budget", "money"),
     **_all("per", "window", "period", "interval", "duration", "budget_duration"),
     **_all("in_flight", "concurrency", "max_in_flight", "max_parallel_requests"),
@@ -102,6 +103,11 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
             **_all("groups", "group", "teams"),
             **_all(_BUDGET, "max_budget", "budget", "budgets"),
             **_all("timezone", "tz", "time_zone"),
+        },
+        ("edge_auth", "groups", ANY): {
+            **_all("models", "allowed_models"),
+            **_all("tags", "metadata", "labels"),
+            **_all(_BUDGET, "max_budget", "budget", "budgets", "budget_duration"),
         },
         ("edge_auth", "limits", ANY): _ROW,
         ("edge_auth", "groups", ANY, "limits", ANY): _ROW,

@@ -105,6 +105,19 @@ def test_so_has_the_api_of_a_provider(word: str, meant: str) -> None:
     assert found == [f"providers.main.{word}: unknown key, did you mean {meant}?"]
 
 
+@pytest.mark.parametrize("word", ["budget", "max_budget"])
+def test_a_budget_of_a_group_is_a_limit(word: str) -> None:
+    (said,) = said_of(f"{ONE}edge_auth: {{groups: {{research: {{{word}: 50}}}}}}\n")
+    where = f"edge_auth.groups.research.{word}"
+    assert said.startswith(f"{where}: unknown key: write limits: [{{usd: 50, per: month}}] (allowed: ")
+
+
+def test_a_limit_in_another_currency_is_in_us_dollars() -> None:
+    (said,) = said_of(f"{ONE}edge_auth: {{limits: [{{eur: 50, per: month}}]}}\n")
+    meant = "money is counted in US dollars, with usd"
+    assert said.startswith(f"edge_auth.limits.0.eur: unknown key: {meant} (allowed: ")
+
+
 def test_a_provider_that_is_turned_off_is_a_comment() -> None:
     assert said_of("providers: {main: {kind: openai, enabled: false}}") == [
         "providers.main.enabled: unknown key: to turn a provider off, remove it or put # before its lines"
