@@ -42,7 +42,7 @@ from mgw.identity.keys_dir import ENDING, MAX_FILE_BYTES, KeysDirectory
 from mgw.nouns.key_state import KeyState
 from mgw.reactor.regular_file import read_regular_file
 
-COLUMNS: Final = ("name", "state", "groups", "expires", "where")
+COLUMNS: Final = ("name", "state", "groups", "expires", "previous_expires", "where")
 _WRONG_CALL: Final = 2
 _FAILED: Final = 1
 _KEY_BYTES: Final = 32
@@ -327,7 +327,7 @@ def _write_changes(setup: Setup, name: str, text: str, changes: Mapping[str, obj
 
 
 def _cells(row: KeyRow) -> list[Cell]:
-    return [row.name, row.state, " ".join(row.groups) or None, row.expires, row.where]
+    return [row.name, row.state, " ".join(row.groups) or None, row.expires, row.previous_expires, row.where]
 
 
 def _without_places(error: ConfigError) -> str:

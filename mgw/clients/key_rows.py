@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ class KeyRow(Struct, frozen=True, omit_defaults=True):
     groups: tuple[str, ...] = ()
     expires: str | None = None
     """RFC 3339."""
+    previous_expires: str | None = None
+    """Until when the key from before a rotation is valid too, in RFC 3339; ``None``: it is not."""
 
 
 def key_row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> KeyRow:
@@ -33,7 +36,11 @@ def key_row(key: NamedKeySettings, now: float, zone: tzinfo, where: str) -> KeyR
     """
     ends = None if key.expires is None else key.expires.ends(zone)
     state = key_state(is_disabled=key.disabled, expires=ends, now=now)
-    return KeyRow(key.name, state, where, key.groups, None if ends is None else rfc3339(ends))
+    expires, previous = None if ends is None else rfc3339(ends), None
+    if key.previous is not None and state is KeyState.ACTIVE:
+        both_end = min(key.previous.expires.ends(zone), inf if ends is None else ends)
+        previous = rfc3339(both_end) if both_end > now else None
+    return KeyRow(key.name, state, where, key.groups, expires, previous)
 
 
 def rfc3339(unix_seconds: float) -> str:

@@ -216,6 +216,7 @@ SCHEMAS: Final[Json] = {
                 where=_one_of(IN_CONFIG, IN_DIRECTORY),
                 groups=_list(_TEXT),
                 expires=_TIME,
+                previous_expires=_TIME,
             )
         ),
     ),

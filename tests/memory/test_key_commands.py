@@ -305,25 +305,15 @@ def test_list_shows_states_groups_ends_and_places_but_no_digest(desk: Desk) -> N
     desk.key("revoke", "bob")
     (desk.directory / "carol.yaml").write_text("sha256: 12\n")
     rows = desk.rows()
-    assert rows == [
-        {"name": "fixed", "state": "active", "groups": "ops", "expires": None, "where": "config"},
-        {
-            "name": "over",
-            "state": "expired",
-            "groups": None,
-            "expires": "2020-01-01T23:00:00Z",
-            "where": "config",
-        },
-        {
-            "name": "alice",
-            "state": "active",
-            "groups": "ops research",
-            "expires": "2037-03-31T22:00:00Z",
-            "where": "keys_dir",
-        },
-        {"name": "bob", "state": "disabled", "groups": None, "expires": None, "where": "keys_dir"},
-        {"name": "carol", "state": "invalid", "groups": None, "expires": None, "where": "keys_dir"},
+    ends = ("2020-01-01T23:00:00Z", "2037-03-31T22:00:00Z")
+    assert [tuple(row.values()) for row in rows] == [
+        ("fixed", "active", "ops", None, None, "config"),
+        ("over", "expired", None, ends[0], None, "config"),
+        ("alice", "active", "ops research", ends[1], None, "keys_dir"),
+        ("bob", "disabled", None, None, None, "keys_dir"),
+        ("carol", "invalid", None, None, None, "keys_dir"),
     ]
+    assert list(rows[0]) == ["name", "state", "groups", "expires", "previous_expires", "where"]
     table = desk.key("list")
     assert [line.split()[:2] for line in table.out.splitlines()[1:]] == [
         [row["name"], row["state"]] for row in rows
@@ -336,11 +326,26 @@ def test_list_shows_states_groups_ends_and_places_but_no_digest(desk: Desk) -> N
         assert digest.reveal() not in table.out + json.dumps(rows)
 
 
+def test_list_shows_until_when_the_key_before_a_rotation_is_valid(desk: Desk) -> None:
+    desk.add("alice")
+    desk.key("rotate", "alice", "--overlap", "7d")
+    previous = desk.settings("alice").previous
+    assert previous is not None
+    alice = desk.rows()[2]
+    assert alice["previous_expires"] == previous.expires.text
+    desk.key("revoke", "alice")
+    assert desk.rows()[2]["previous_expires"] is None, "it is disabled as well"
+    past = desk.text("alice").replace(previous.expires.text, "2020-01-01").replace("disabled: true\n", "")
+    (desk.directory / "alice.yaml").write_text(past)
+    alice = desk.rows()[2]
+    assert (alice["state"], alice["previous_expires"]) == ("active", None)
+
+
 def test_a_directory_may_be_named_in_place_of_a_configuration(desk: Desk) -> None:
     said = desk.key("add", "alice", "--group", "any", dir_only=True)
     assert said.status == 0
     listed = desk.key("list", dir_only=True)
-    assert listed.out.splitlines()[1].split() == ["alice", "active", "any", "-", "keys_dir"]
+    assert listed.out.splitlines()[1].split() == ["alice", "active", "any", "-", "-", "keys_dir"]
     both = desk.key("list", "--dir", str(desk.directory))
     assert both.status == 2
     assert "name only one" in both.err

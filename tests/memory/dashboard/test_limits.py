@@ -57,7 +57,10 @@ def test_limits_are_told_as_the_command_shows_them() -> None:
 def test_keys_are_told_without_anything_secret() -> None:
     harness = DashboardHarness(TEXT)
     harness.keys = [
-        KeyRow("alice", KeyState.ACTIVE, IN_CONFIG, ("research",), "2027-03-31T22:00:00Z"),
+        KeyRow(
+            *("alice", KeyState.ACTIVE, IN_CONFIG, ("research",), "2027-03-31T22:00:00Z"),
+            previous_expires="2026-12-01T00:00:00Z",
+        ),
         KeyRow("bob", KeyState.INVALID, IN_DIRECTORY),
     ]
     assert read(harness, "keys")["keys"] == [
@@ -67,6 +70,7 @@ def test_keys_are_told_without_anything_secret() -> None:
             "where": "config",
             "groups": ["research"],
             "expires": "2027-03-31T22:00:00Z",
+            "previous_expires": "2026-12-01T00:00:00Z",
         },
         {"name": "bob", "state": "invalid", "where": "keys_dir"},
     ]

@@ -7,10 +7,11 @@ from typing import Final
 from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, key_row
 from mgw.clients.limit_report import configured_rows, report_rows, show_state
 from mgw.clients.limits import LIMITS_BY_NAME, RowState
-from mgw.config.key_settings import NamedKeySettings
+from mgw.config.key_settings import NamedKeySettings, PreviousKeySettings
 from mgw.config.settings import Config
 from mgw.config.time_zones import parse_expiry, zone_of
 from mgw.nouns.key_state import KeyState
+from mgw.nouns.secret import Secret
 from tests.support.configs import THREE_FAMILIES, config
 
 NOW: Final = 1_795_867_200.0
@@ -120,3 +121,15 @@ def test_a_key_is_listed_with_its_state_and_end() -> None:
     late = parse_expiry("2026-11-28T12:00:00Z")
     expired = key.model_copy(update={"expires": late, "disabled": False})
     assert key_row(expired, NOW, zone_of("UTC"), IN_DIRECTORY).state is KeyState.EXPIRED
+
+
+def test_the_key_before_a_rotation_is_listed_with_its_end_or_that_of_both() -> None:
+    (key,) = LIMITED.edge_auth.named
+    for stated, expected in [
+        ("2026-12-24", "2026-12-24T23:00:00Z"),
+        ("2030-01-01", "2027-03-31T22:00:00Z"),
+        ("2020-01-01", None),
+    ]:
+        previous = PreviousKeySettings(sha256=Secret("a" * 64), expires=parse_expiry(stated))
+        rotated = key.model_copy(update={"previous": previous})
+        assert key_row(rotated, NOW, zone_of("Europe/Berlin"), IN_CONFIG).previous_expires == expected

@@ -73,6 +73,7 @@ const KEYS = [
   { key: "state", label: "State", sort: (row) => row.state, cell: (row) => h("span", { class: row.state === "active" ? "" : "bad" }, row.state) },
   { key: "groups", label: "Groups", sort: (row) => (row.groups ?? []).join(), cell: (row) => row.groups?.join(", ") ?? UNKNOWN },
   { key: "expires", label: "Expires", sort: (row) => row.expires, cell: (row) => time(row.expires) },
+  { key: "previous_expires", label: "Previous key until", priority: 1, sort: (row) => row.previous_expires, cell: (row) => time(row.previous_expires) },
   { key: "where", label: "Defined in", priority: 1, sort: (row) => row.where, cell: (row) => (row.where === "config" ? "configuration" : "key file") },
 ];
 
