@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from datetime import UTC, datetime
 from typing import Final
@@ -13,11 +14,12 @@ from mgw.config.quoting import shown
 from mgw.config.settings import Config
 from mgw.config.time_zones import zone_of
 from mgw.identity.key_rules import key_rules
-from mgw.identity.keys_dir import KeysDirectory, unreadable_directory
+from mgw.identity.keys_dir import ENDING, KeysDirectory, unreadable_directory
 
 SOON_SECONDS: Final = 14 * 86_400
 """A key that expires sooner is named."""
 MOST_NAMED: Final = 5
+_LIKE_A_KEY_FILE: Final = re.compile(r"[^.].*\.ya?ml", re.IGNORECASE)
 
 
 def directory_problem(config: Config) -> list[str]:
@@ -57,7 +59,26 @@ def key_warnings(config: Config, files: KeysDirectory | None, now: float) -> lis
         found.append(f"{where}: the key {shown(name)} expires at {moment}")
     if len(soon) > MOST_NAMED:
         found.append(f"edge_auth: {len(soon) - MOST_NAMED} more keys expire within 14 days")
-    return found + _unmatched_patterns(config, files) + _writable_by_others(config)
+    return [
+        *found,
+        *_unmatched_patterns(config, files),
+        *_other_endings(config),
+        *_writable_by_others(config),
+    ]
+
+
+def _other_endings(config: Config) -> list[str]:
+    """Return a warning for each of a few files that look like key files, but have another ending."""
+    path = config.edge_auth.keys_dir
+    try:
+        names = [] if path is None else sorted(os.listdir(path))
+    except OSError:
+        return []
+    ignored = [name for name in names if _LIKE_A_KEY_FILE.fullmatch(name) and not name.endswith(ENDING)]
+    return [
+        f"edge_auth.keys_dir: {shown(name)} is ignored: key files end with {ENDING}"
+        for name in ignored[:MOST_NAMED]
+    ]
 
 
 def _unmatched_patterns(config: Config, files: KeysDirectory | None) -> list[str]:

@@ -105,6 +105,16 @@ def test_a_directory_that_others_may_write_to_is_warned_of(tmp_path: Path, mode:
     )
 
 
+def test_files_that_only_look_like_key_files_are_named(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    for name in ("alice.yml", "bob.YAML", "carol.yaml", ".dave.yml", "README.txt", "yml"):
+        (tmp_path / "keys.d" / name).write_text(f"sha256: {digest(name)}\n")
+    assert key_warnings(config, read_key_files(config), 0.0) == [
+        "edge_auth.keys_dir: alice.yml is ignored: key files end with .yaml",
+        "edge_auth.keys_dir: bob.YAML is ignored: key files end with .yaml",
+    ]
+
+
 NO_PROVIDER = "'mian/*' matches no model: no provider is named 'mian', did you mean main?"
 
 
