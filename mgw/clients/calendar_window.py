@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from mgw.clients.limits import Allowance, RowState
+from mgw.clients.limits import Allowance, RowState, Unit
 from mgw.clients.period import Period, period_of
 
 T = TypeVar("T")
@@ -32,6 +32,10 @@ class Total(Struct, eq=False, weakref=True):
     """The largest share at which a warning was given, in billionths."""
     resets: int = 0
     """How often somebody has set what is used."""
+
+    def is_used_up(self, used: int, most: int) -> bool:
+        """Whether this is so if it is full: what requests hold is an estimate, except where they count."""
+        return used >= most or self.row.limit.unit is Unit.REQUEST
 
 
 class Change(Struct, frozen=True, eq=False):
@@ -67,8 +71,8 @@ class TotalStore(Protocol):
     def begin(self, changes: Changes, then: Callable[[Total | None], T]) -> T | Awaitable[T]:
         """Count a request that begins, if all totals have room.
 
-        :param then: what to do with the total that has no room, of several the one whose period ends last;
-            ``None``: the request is counted.
+        :param then: what to do with the total that has no room: of several that are used up, the one whose
+            period ends last; ``None``: the request is counted.
         :returns: what that has returned, or the Deferred that will fire with it.
         """
         ...
@@ -120,13 +124,14 @@ class NoStore:
 
 
 def total_without_room(changes: Changes) -> Total | None:
-    """Return the total that has no room, of several the one whose period ends last."""
-    found: Total | None = None
+    """Return the total that has no room: of several that are used up, the one whose period ends last."""
+    found, longest = None, -1.0
     for change in changes:
         total, most = change.total, change.most
-        is_full = most is not None and total.used + total.held >= most
-        if is_full and (found is None or total.period.ends > found.period.ends):
-            found = total
+        if most is not None and total.used + total.held >= most:
+            ends = total.period.ends if total.is_used_up(total.used, most) else 0.0
+            if ends > longest:
+                found, longest = total, ends
     return found
 
 

@@ -1,7 +1,8 @@
 """What is said to clients that may not go on: a limit is used up, or nobody can know what a request costs.
 
-A row of a day and longer is worth no retry: its refusal says so in a header that the vendors' SDKs obey, and
-names the moment at which the row resets.
+A used-up row of a day and longer is worth no retry: its refusal says so in a header that the vendors' SDKs
+obey, and names the moment at which the row resets.  Where requests in progress hold what is left of it, a
+retry may succeed soon.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ def limit_refusal(reached: LimitReached, zone: str = "UTC") -> GatewayError:
     """
     limit, holder = reached.limit, reached.holder
     is_money = limit.unit is Unit.NANODOLLAR
-    is_long = limit.window.is_calendar
-    who = "this key" if is_own(holder) and not is_long else holder
+    is_long = limit.window.is_calendar and not reached.is_only_held
+    who = "this key" if is_own(holder) and not limit.window.is_calendar else holder
     most = _dollars(reached.most) if is_money else str(reached.most)
     message = f"{who} has reached its limit: {limit.name} is {most}"
     if is_long:
         message += _when(reached.resets, zone)
+    elif reached.is_only_held:
+        message += "; requests in progress hold the rest of it: try again soon"
     seconds = None if isinf(reached.seconds) else float(max(1, ceil(reached.seconds)))
-    reason = Reason.CLIENT_BUDGET if is_money else Reason.CLIENT_LIMIT
+    reason = Reason.CLIENT_BUDGET if is_money and is_long else Reason.CLIENT_LIMIT
     refusal = GatewayError(reason, message, retry_after=seconds)
     return refusal.finally_refused() if is_long else refusal
 

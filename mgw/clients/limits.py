@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum, auto
+from math import isinf
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -173,7 +174,13 @@ class LimitReached(Struct, frozen=True, array_like=True):
     seconds: float
     """How long until the request would be admitted, if nothing else happens until then; infinite: never."""
     resets: float | None = None
-    """Unix seconds at which the row begins anew; ``None``: it has no periods, or one that never ends."""
+    """Unix seconds at which the row begins anew; ``None``: it has no periods, one that never ends, or is not
+    used up."""
+
+    @property
+    def is_only_held(self) -> bool:
+        """Whether a row of a period is full of what requests in progress hold, which may soon be free."""
+        return self.resets is None and self.limit.window.is_calendar and not isinf(self.seconds)
 
 
 class RowState(Struct, frozen=True, array_like=True):

@@ -210,15 +210,16 @@ class LocalCounts:
 
         What an earlier process has left in the store is not known here before a request asks for it.
         """
-        resets = None
+        reached = None if found is None else LimitReached(found.holder, found.limit, found.most, longest)
         for row in plan.periods:
             total = row.window.current(now)
-            seconds = max(total.period.ends - now, _SOON)
-            if row.most is not None and total.used + total.held >= row.most and seconds > longest:
-                found, longest, resets = row.allowance, seconds, end_of(total.period)
-        assert found is not None, "something stands against it"
-        self.count_refusal(found)
-        return LimitReached(found.holder, found.limit, found.most, longest, resets)
+            if row.most is not None and total.used + total.held >= row.most:
+                other = reached_of(total, total.used, now)
+                if reached is None or other.seconds > reached.seconds:
+                    reached = other
+        assert reached is not None, "something stands against it"
+        self.count_refusal(reached)
+        return reached
 
     def _hold(self, plan: Plan, held: Taken, now: float) -> LocalPermit:
         """Count a request that begins, but for rows of the calendar."""
@@ -243,9 +244,8 @@ class LocalCounts:
             if full is None:
                 return permit
             self._take_back(permit)
-            seconds = max(full.period.ends - now, _SOON)
             self.count_refusal(full.row)
-            return LimitReached(full.row.holder, full.row.limit, full.row.most, seconds, end_of(full.period))
+            return reached_of(full, full.used, now)
 
         return self._store.begin(_beginning(permit, now), on_decision)
 
@@ -306,6 +306,15 @@ class LocalCounts:
         if tally is None:
             self._tallies[holder] = self._idle[holder] = tally = Tally(holder)
         return tally
+
+
+def reached_of(total: Total, used: int, now: float) -> LimitReached:
+    """Return what a total without room says to a request."""
+    row = total.row
+    if not total.is_used_up(used, row.most):  # what requests in progress hold may soon be free
+        return LimitReached(row.holder, row.limit, row.most, BUSY_SECONDS)
+    seconds = max(total.period.ends - now, _SOON)
+    return LimitReached(row.holder, row.limit, row.most, seconds, end_of(total.period))
 
 
 def _beginning(permit: LocalPermit, now: float) -> list[Change]:

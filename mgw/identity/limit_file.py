@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from secrets import token_hex
 from typing import Final
 
@@ -276,9 +277,13 @@ class LimitFile:
         """Count a request, unless a total has no room: then return that one."""
         rows = [(change, _find(connection, found, change.total)) for change in changes]
         limited = [(change, row) for change, row in rows if change.most is not None]
-        full = [change.total for change, row in limited if row.used + row.held >= (change.most or 0)]
+        full = list[tuple[float, Total]]()
+        for change, row in limited:
+            total, most = change.total, change.most or 0
+            if row.used + row.held >= most:
+                full.append((_end_of(total) if total.is_used_up(row.used, most) else 0.0, total))
         if full:
-            return max(full, key=_end_of)
+            return max(full, key=itemgetter(0))[1]
         for change, row in rows:
             self._add(row, change.total, change.used, change.held)
         return None

@@ -18,18 +18,18 @@ from typing import Final
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from mgw.clients.calendar_window import end_of
 from mgw.clients.limits import (
     LIMITS_BY_NAME,
     LimitReached,
     Limits,
     RowState,
     Taken,
+    Unit,
     Warnings,
     share_of_limits,
     warnings_of,
 )
-from mgw.clients.local_counts import LocalCounts, LocalPermit
+from mgw.clients.local_counts import LocalCounts, LocalPermit, reached_of
 from mgw.clients.tally import MinuteRow, PeriodRow, Plan
 from mgw.redis.host_totals import HostTotal, HostTotals, state_of_host
 from mgw.redis.limit_rows import (
@@ -53,7 +53,6 @@ from mgw.redis.scripts import BEGIN, END, FLIGHT_MS, RESET, RETURN, STATE
 
 _MAX_AWAY_SECONDS: Final = 60.0
 """What was used longer ago counts in no minute."""
-_SOON: Final = 0.001
 
 
 @dataclass(slots=True, eq=False)
@@ -244,7 +243,8 @@ class RedisTallies:
         assert isinstance(total, HostTotal), "they are those of this host"
         amount = row.amount_of(held) if row.holds else 0
         keys = row_keys(self.link.prefix, row.allowance, total.period)
-        return AskedRow(keys, "total", row.most or 0, amount, end_in_ms(total.period), row.allowance, total)
+        kind = "total" if row.allowance.limit.unit is Unit.REQUEST else "budget"
+        return AskedRow(keys, kind, row.most or 0, amount, end_in_ms(total.period), row.allowance, total)
 
     def _on_begun(self, answer: Begun, rows: Sequence[AskedRow], host: str) -> Ticket | LimitReached | None:
         if not self.link.is_up or self.link.host != host:
@@ -275,12 +275,11 @@ class RedisTallies:
         self._registered.update(row.total for row in rows if row.total is not None)
 
     def _reached(self, asked: AskedRow, seconds: float) -> LimitReached:
-        row, resets = asked.row, None
+        row = asked.row
         assert row is not None, "it limits something"
         if asked.total is not None:
-            seconds = max(asked.total.period.ends - self.local.clock(), _SOON)
-            resets = end_of(asked.total.period)
-        return LimitReached(row.holder, row.limit, asked.most, seconds, resets)
+            return reached_of(asked.total, asked.total.known.used, self.local.clock())
+        return LimitReached(row.holder, row.limit, asked.most, seconds)
 
     # What ends
 

@@ -203,10 +203,11 @@ if not is_alive(KEYS[1], ARGV[1], now) then return {-1, 0, 0, {}, {}} end
 local rows, totals = (#KEYS - 2) / 2, {}
 local function ms_until_room(row, i, a)
   local kind, most, size = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 3])
-  if kind == 'total' then
+  if kind == 'total' or kind == 'budget' then
     local total = find_total(KEYS[1], KEYS[i], tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), now)
     totals[row] = total
     if most == 0 or total.u + total.h < most then return 0 end
+    if kind == 'budget' and total.u < most then return 1000 end
     return math.max(1, size - now)
   end
   if most == 0 then return 0 end
@@ -235,8 +236,8 @@ for row = 0, rows - 1 do
   elseif kind == 'minute' and held > 0 then
     if ARGV[a + 6] ~= '' then fall(KEYS[i], KEYS[i + 1], ARGV[a + 6], now) end
     buckets[row + 1] = add(KEYS[i], KEYS[i + 1], size, held, now)
-  elseif kind == 'total' then
-    if held > 0 then redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], ARGV[a + 2]) end
+  elseif held > 0 then
+    redis.call('HINCRBY', KEYS[i], 'h:' .. ARGV[1], ARGV[a + 2])
   end
   if totals[row] then
     keep_total(KEYS[2], KEYS[i], size, ARGV[a + 6], now)

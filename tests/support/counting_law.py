@@ -308,7 +308,8 @@ class Run:
             moments = (Window.NONE, Window.MINUTE)
             reached = model.all_reached(step.client, now)
             expected += [each for each in reached if each.limit.window in moments]
-        assert (found if isinstance(found, LimitReached) else None) in expected
+        shown = found if isinstance(found, LimitReached) else None
+        assert shown in expected, (shown, expected)
         if isinstance(found, Permit):
             model.begin(step.client, step.held, now)
             self.permits.append((step.by, found))

@@ -87,7 +87,7 @@ class Model:
             seconds = self._wait(row, now) if row.refuses else 0
             if seconds > 0:
                 resets = None
-                if row.limit.window not in (Window.NONE, Window.MINUTE, Window.TOTAL):
+                if self._is_used_up(row, now) and row.limit.window is not Window.TOTAL:
                     resets = self._period(row, now).ends
                 found.append(LimitReached(row.holder, row.limit, row.most, seconds, resets))
         return found
@@ -224,13 +224,21 @@ class Model:
     def _sums(self, row: Allowance, now: int) -> _Sums:
         return self.totals.setdefault((row.key, self._period(row, now)), _Sums())
 
+    def _is_used_up(self, row: Allowance, now: int) -> bool:
+        """Whether a full row of the calendar is so of more than estimates."""
+        if not row.limit.window.is_calendar:
+            return False
+        return row.limit.unit is Unit.REQUEST or self._sums(row, now).used >= row.most
+
     def _wait(self, row: Allowance, now: int) -> float:
         """Return how many seconds pass until a row has room."""
         if row.limit.window is Window.NONE:
             return 1.0 if self.in_flight[row.holder] >= row.most else 0
         if row.limit.window.is_calendar:
             sums = self._sums(row, now)
-            return self._period(row, now).ends - now / 1000 if sums.used + sums.held >= row.most else 0
+            if sums.used + sums.held >= row.most and self._is_used_up(row, now):
+                return self._period(row, now).ends - now / 1000
+            return 1.0 if sums.used + sums.held >= row.most else 0
         left = self._left(row, now)
         total = sum(amount for _, amount in left) + self.minutes_held[row.key]
         for ends, amount in sorted([(now, 0), *left]):

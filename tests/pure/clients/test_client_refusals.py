@@ -116,7 +116,17 @@ def test_google_clients_are_told_the_delay_of_a_longer_row_alone() -> None:
     ],
 )
 def test_events_say_money_in_a_word_of_its_own(name: str, word: str) -> None:
-    assert word_of(limit_refusal(reached("a", name, 1, 1.0))) == word
+    resets = None if name == "max_in_flight" else MIDNIGHT
+    assert word_of(limit_refusal(reached("a", name, 1, 1.0, resets))) == word
+
+
+@pytest.mark.parametrize("name", ["usd_per_day", "usd_total", "tokens_per_month", "requests_per_week"])
+def test_a_row_that_requests_in_progress_fill_is_worth_a_retry(name: str) -> None:
+    refusal = limit_refusal(reached("group:a", name, 10**9, 1.0))
+    assert (word_of(refusal), refusal.retry_after) == ("rate_limit_exceeded", 1.0)
+    assert refusal.message.startswith(f"group:a has reached its limit: {name} is 1")
+    assert refusal.message.endswith("; requests in progress hold the rest of it: try again soon")
+    assert not refusal.is_final
 
 
 def test_what_has_no_price_is_named() -> None:
