@@ -15,6 +15,7 @@ from math import inf
 from msgspec.structs import replace
 
 from mgw.clients.client import Client
+from mgw.clients.key_hints import KeyHints
 from mgw.clients.key_memory import KeyMemory
 from mgw.config.key_settings import NamedKeySettings
 from mgw.nouns.key_state import KeyState
@@ -33,6 +34,8 @@ class KeyTable:
     """The names of keys of the configuration, which give up no digest."""
     clients: dict[bytes, Client] = field(default_factory=dict)
     """Those that open the gate.  Nobody can steer a digest: the time of a search tells nothing of a key."""
+    hints: KeyHints = field(default_factory=KeyHints)
+    """The digests of these."""
     ended: dict[bytes, KeyState] = field(default_factory=dict)
     """Those that are configured and open nothing."""
     _expiring: dict[bytes, Client] = field(default_factory=dict)
@@ -123,7 +126,8 @@ class KeyTable:
 
     def _release(self, digest: bytes) -> None:
         del self._owners[digest]
-        self.clients.pop(digest, None)
+        if self.clients.pop(digest, None) is not None:
+            self.hints.remove(digest)
         self.ended.pop(digest, None)
         self._expiring.pop(digest, None)
 
@@ -140,12 +144,14 @@ class KeyTable:
 
     def _open(self, client: Client) -> None:
         self.clients[client.digest] = client
+        self.hints.add(client.digest)
         if client.expires is not None:
             self._expiring[client.digest] = client
             self._next_expiry = min(self._next_expiry, client.expires)
 
     def _end(self, client: Client) -> None:
         del self.clients[client.digest]
+        self.hints.remove(client.digest)
         self._expiring.pop(client.digest, None)
         self.ended[client.digest] = KeyState.EXPIRED
 

@@ -8,20 +8,21 @@ Google's SDK sends the chunks of an upload to the URL that the start of it gave,
 that the gateway hands out carries a token: an HMAC over the provider, the path and the query with its upload
 id, valid for a day.  Its key is derived from the digest of the client's edge key, of which the configuration
 may hold no more: so all workers and hosts agree, the token stands for exactly that key with its limits, and
-it dies with it (contract 4.24).
+it dies with it (contract 4.24).  A hint says which key that is, so that a token which somebody has made up is
+not compared with each of them.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 from msgspec.json import encode
 
+from mgw.clients.key_hints import KeyHints, key_hint
 from mgw.exchange.exchange import Exchange
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
@@ -37,8 +38,7 @@ from mgw.wire.target import with_parameter, without_parameter
 PARAMETER: Final = "mgw"
 """Where the token of an upload stands in its URL."""
 LIFETIME_SECONDS: Final = 24 * 60 * 60
-_TOKEN: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{64})")
-_MAX_SIGNED_BYTES: Final = 2048
+_TOKEN: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{8})-([0-9a-f]{64})")
 _PURPOSE: Final = b"mgw upload address"
 UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
 _RESULTS_URLS: Final = (("results_url",), ("data", None, "results_url"))
@@ -136,26 +136,20 @@ def upload_token(digest: bytes, address: bytes, now: float) -> str:
     :param now: unix seconds.
     """
     expires = int(now) + LIFETIME_SECONDS
-    return f"{expires}-{_token_mac(digest, _signed_part(address), expires)}"
+    return f"{expires}-{key_hint(digest)}-{_token_mac(digest, address, expires)}"
 
 
-def key_of_token(digests: Iterable[bytes], address: bytes, token: str, now: float) -> bytes | None:
+def key_of_token(keys: KeyHints, address: bytes, token: str, now: float) -> bytes | None:
     """Return the digest of the key that a token stands for on this address; compared in constant time."""
     match = _TOKEN.fullmatch(token)
     if match is None or int(match[1]) < now:
         return None
-    found, signed = None, _signed_part(address)
-    for digest in digests:
-        if hmac.compare_digest(_token_mac(digest, signed, int(match[1])), match[2]):
-            found = digest
-    return found
+    for digest in keys.find(match[2]):
+        if hmac.compare_digest(_token_mac(digest, address, int(match[1])), match[3]):
+            return digest
+    return None
 
 
-def _signed_part(address: bytes) -> bytes:
-    """Return what is signed of an address: a long one's digest, since a stranger's is tried with each key."""
-    return address if len(address) <= _MAX_SIGNED_BYTES else sha256(address).digest()
-
-
-def _token_mac(digest: bytes, signed: bytes, expires: int) -> str:
+def _token_mac(digest: bytes, address: bytes, expires: int) -> str:
     derived = hmac.digest(digest, _PURPOSE, "sha256")
-    return hmac.new(derived, b"%d\n%b" % (expires, signed), sha256).hexdigest()
+    return hmac.new(derived, b"%d\n%b" % (expires, address), sha256).hexdigest()

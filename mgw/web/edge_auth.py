@@ -213,7 +213,7 @@ class EdgeGate:
             return raw_query, None
         rest = without_parameter(raw_query, _TOKEN)
         address = upload.raw_path + b"?" + (rest or b"")
-        digest = key_of_token(self._clients, address, token, upload.now)
+        digest = key_of_token(self.keys.hints, address, token, upload.now)
         return rest, None if digest is None else self.keys.find(digest, self._wall())
 
     def _find_client(self, carriers: list[Carrier]) -> tuple[Client | None, list[Carrier], KeyState | None]:

@@ -56,7 +56,6 @@ from mgw.dialects.speech import add_wave_header
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.exchange.attempts import Attempts, Step, Trouble
 from mgw.exchange.response_translation import format_dropped_fields
-from mgw.exchange.rewritten_urls import _signed_part
 from mgw.http.body import ChunkedRequestBody
 from mgw.http.connect_head import ConnectReader
 from mgw.http.upstream_connection import UpstreamConnection
@@ -566,7 +565,6 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
     "mgw.dialects.speech.MAX_SAMPLES_BYTES": gets_wave_header,
     "mgw.exchange.attempts.MAX_PAUSE": repeats_after,
     "mgw.exchange.response_translation.MAX_ERROR_BYTES": tells_refusal,
-    "mgw.exchange.rewritten_urls._MAX_SIGNED_BYTES": lambda size: _signed_part(b"x" * size) == b"x" * size,
     "mgw.usage.journal._MAX_STOP_LENGTH": tells_stops_apart,
     "mgw.usage.journal._MAX_UNKNOWN_STOPS": notes_stops,
     "mgw.http.body.MAX_CHUNK_EXTRAS": takes_line,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
-from time import process_time
 
 import pytest
 
+from mgw.clients import key_hints
+from mgw.clients.key_hints import KeyHints, key_hint
 from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.exchange import rewritten_urls
 from mgw.exchange.rewritten_urls import key_of_token, upload_token
 from mgw.memo.known_head import Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
 from mgw.nouns.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate, Upload
+from tests.support.configs import THREE_FAMILIES, config
 
 KEYS = (Secret("edge-1"), Secret("edge-2"))
 PATH = b"/upload/v1beta/files"
@@ -90,32 +94,67 @@ def test_a_token_lives_and_dies_with_its_key() -> None:
     assert is_shut(query, keys=(Secret("new"), KEYS[1]))
 
 
+def hints_of(digests: Iterable[bytes]) -> KeyHints:
+    hints = KeyHints()
+    for digest in digests:
+        hints.add(digest)
+    return hints
+
+
 def test_a_token_tells_nothing_of_its_key() -> None:
     assert b"edge" not in TOKEN
-    assert key_of_token(DIGESTS, PATH + b"?" + QUERY, TOKEN.decode(), NOW) == DIGESTS[0]
+    assert not any(DIGESTS[0].hex()[at : at + 8].encode() in TOKEN for at in range(57))
+    assert key_of_token(hints_of(DIGESTS), PATH + b"?" + QUERY, TOKEN.decode(), NOW) == DIGESTS[0]
 
 
 def test_an_expiry_without_end_is_no_token() -> None:
-    assert key_of_token(DIGESTS, PATH, "9" * 400 + "-" + "0" * 64, NOW) is None
+    hint = key_hint(DIGESTS[0])
+    assert key_of_token(hints_of(DIGESTS), PATH, f"{'9' * 400}-{hint}-{'0' * 64}", NOW) is None
 
 
-def test_a_long_address_is_not_hashed_for_each_key() -> None:
-    digests = [sha256(b"%d" % number).digest() for number in range(500)]
+@pytest.mark.parametrize(("number", "tried"), [(7, 1), (None, 0)], ids=["one's hint", "no one's"])
+def test_few_keys_are_tried_however_many_there_are(
+    number: int | None, tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = [sha256(b"%d" % number).digest() for number in range(1_000)]
+    keys, hint = hints_of(digests), key_hint(digests[number] if number is not None else b"")
+    with_keys = list[bytes]()
 
-    def seconds(size: int) -> float:
-        address, times = b"/upload/v1beta/files?" + b"a" * size, []
-        for _ in range(3):
-            begun = process_time()
-            assert key_of_token(digests, address, "9999999999-" + "0" * 64, 0) is None
-            times.append(process_time() - begun)
-        return min(times)
+    def token_mac(digest: bytes, address: bytes, expires: int) -> str:
+        with_keys.append(digest)
+        return ""
 
-    assert seconds(60_000) < 3 * seconds(500) + 0.002
+    monkeypatch.setattr(rewritten_urls, "_token_mac", token_mac)
+    assert key_of_token(keys, PATH, f"9999999999-{hint}-{'0' * 64}", 0) is None
+    assert len(with_keys) == tried
+
+
+def test_keys_of_one_hint_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (key_hints, rewritten_urls):
+        monkeypatch.setattr(module, "key_hint", lambda _: "0" * 8)
+    keys = hints_of(DIGESTS)
+    for digest in DIGESTS:
+        assert key_of_token(keys, PATH, upload_token(digest, PATH, NOW), NOW) == digest
+    token = upload_token(DIGESTS[0], PATH, NOW)
+    keys.remove(DIGESTS[0])
+    assert key_of_token(keys, PATH, token, NOW) is None
+    assert key_of_token(keys, PATH, upload_token(DIGESTS[1], PATH, NOW), NOW) == DIGESTS[1]
 
 
 @pytest.mark.parametrize("size", [1, 60_000])
 def test_a_token_opens_its_own_address_alone_however_long_that_is(size: int) -> None:
     digest, address = sha256(b"key").digest(), b"/upload/v1beta/files?" + b"a" * size
-    token = upload_token(digest, address, 0)
-    assert key_of_token([digest], address, token, 0) == digest
-    assert key_of_token([digest], address + b"a", token, 0) is None
+    token, keys = upload_token(digest, address, 0), hints_of([digest])
+    assert key_of_token(keys, address, token, 0) == digest
+    assert key_of_token(keys, address + b"a", token, 0) is None
+
+
+def test_no_token_is_compared_with_a_key_that_opens_nothing() -> None:
+    named = "[{name: alice, key: edge-1, expires: 2027-03-31}, {name: bob, key: edge-2}]"
+    settings = config(f"{THREE_FAMILIES}edge_auth: {{enabled: true, keys: {named}}}").edge_auth
+    keys = EdgeGate(settings, wall=lambda: NOW).keys
+    hints = [key_hint(digest) for digest in DIGESTS]
+    assert [list(keys.hints.find(hint)) for hint in hints] == [[digest] for digest in DIGESTS]
+    assert [client.name for client in keys.expire(NOW + 400 * DAY_SECONDS)] == ["alice"]
+    keys.remove("bob")
+    assert [list(keys.hints.find(hint)) for hint in hints] == [[], []]
