@@ -1,4 +1,4 @@
-"""Where the JSON of a request states how long its answers may be, and how many there are to be."""
+"""Where the JSON of a request states how long its answers may be, how many there are to be, and when."""
 
 from __future__ import annotations
 
@@ -14,3 +14,5 @@ class AnswerPlaces(Struct, frozen=True):
     """How many answers, or images, are asked for."""
     objects: tuple[str, ...] = ()
     """The objects in which both stand; empty: they stand at the top."""
+    background: str | None = None
+    """The member that is true where the provider goes on once the request has ended."""

@@ -16,8 +16,9 @@ from typing import Final
 from msgspec import MsgspecError
 from msgspec.json import Decoder
 
-from mgw.dialects import provider_side_of
+from mgw.dialects import dialect_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
+from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream import StreamReader
 from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import DialectName
@@ -45,6 +46,8 @@ _BESIDE: Final = re.compile(rb'"(?:transcript|input)"' + _STRING)
 """What the reader of chats does not know: what is spoken, and calls of custom tools."""
 _SPOKEN: Final = b'"audio"'
 _SOUND: Final = re.compile(rb'"data"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z0-9+/=]*+)')
+_BACKGROUND: Final = re.compile(rb'"background"[ \t\r\n]*:[ \t\r\n]*true')
+"""Says in a response that it goes on when the client has its answer; within a string, quotes are escaped."""
 _decode_words: Final = Decoder(list[str]).decode
 _decode_text: Final = Decoder(str).decode
 _FEW_OBJECTS: Final = 4_000
@@ -64,6 +67,7 @@ class AnswerCopy:
     __slots__ = (
         *("_content_type", "_dialect", "_gunzip", "_in_pieces", "_is_coded", "_is_stream", "_pieces"),
         *("_beside", "_reader", "_seed", "_size", "_sound", "_tokens", "_total", "_unread", "_words"),
+        *("_may_go_on", "has_ended", "is_background"),
     )
 
     def __init__(self, dialect: DialectName | None, seed: str, *, in_pieces: bool) -> None:
@@ -87,6 +91,11 @@ class AnswerCopy:
         """What no reader looks for."""
         self._sound = 0
         """How many characters of base64 are sound."""
+        self._may_go_on = dialect is not None and dialect_of(dialect).answer_places.background is not None
+        self.is_background = False
+        """Whether it says that the provider goes on with it when the client has it."""
+        self.has_ended = False
+        """Whether it was read to its end, be that an error; known once it is estimated."""
 
     def begin(self, content_type: bytes, content_encoding: bytes) -> None:
         """Know what comes."""
@@ -169,10 +178,13 @@ class AnswerCopy:
             self._tokens.add_events(reader.finish())
         except _UNREADABLE:  # broken off
             return False
+        self.has_ended = True
         return reader.complete
 
     def _find_beside(self, text: bytes) -> None:
-        """Find what the reader of chats leaves out."""
+        """Find what the readers leave out."""
+        if self._may_go_on and not self.is_background:
+            self.is_background = _BACKGROUND.search(text) is not None
         if self._dialect is not DialectName.OPENAI_CHAT:
             return
         if any(mark in text for mark in _MARKS_BESIDE):
@@ -187,7 +199,10 @@ class AnswerCopy:
             if self._dialect is not None and not has_more_values(body, _FEW_OBJECTS, len(body)):
                 parse = provider_side_of(self._dialect).text.parse_reply
                 self._tokens.add_reply(parse(body, ReplySource(self._seed, self._content_type)))
+                self.has_ended = True
                 return True
+        except AnswerError:
+            self.has_ended = True
         except _UNREADABLE:
             pass
         _find_words(body, self._words)

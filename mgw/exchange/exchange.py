@@ -158,7 +158,7 @@ class Exchange(Struct, eq=False):
         if self.estimates is not None and counts_tokens(client.limits) and may_be_estimated(self.route):
             config = self.generation.config
             if config.edge_auth.estimate_untold:
-                self.untold = UntoldUsage(self.estimates, self.route, self.request_id, config.max_body_bytes)
+                self.untold = UntoldUsage(self.estimates, self.route, self.request_id, config)
 
     def acquire_held(self, held: Taken) -> None:
         """Count the request now, which holds an estimate; :attr:`place` says whether to wait for that.

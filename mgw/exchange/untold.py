@@ -7,6 +7,9 @@ thread: the request as a count of tokens is estimated, the answer by its text.  
 for that, the client does not.
 
 Of a request that broke off or was left, what was told counts, or the estimate if that is larger.
+
+Where a provider goes on with an answer in the background, the request ends as soon as it is accepted, and
+nobody tells what the answer comes to: its output counts as what it may come to (:mod:`mgw.tokens.hold`).
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.bodies.source import BodySource, body_size
-from mgw.dialects import client_side_of
+from mgw.config.settings import Config
+from mgw.dialects import client_side_of, dialect_of
 from mgw.dialects.dialect import RequestContext
 from mgw.exchange.answer_copy import AnswerCopy
 from mgw.memo.client_request import ClientRequest
@@ -28,6 +32,7 @@ from mgw.nouns.vocabulary import Modality
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
 from mgw.tokens.estimate import estimate_tokens
+from mgw.tokens.hold import output_hold, runs_in_background
 from mgw.tokens.unparsed import BYTES_A_TOKEN, estimate_unparsed, guess_unparsed
 from mgw.usage.event import Outcome, SettledExchange
 from mgw.wire.encodings import decode_content
@@ -130,10 +135,10 @@ class UntoldUsage:
 
     __slots__ = (
         *("_body", "_estimates", "_guess", "_request", "_reserve", "_route", "answer", "is_answered"),
-        *("max_body_bytes", "writes_text"),
+        *("_config", "writes_text"),
     )
 
-    def __init__(self, estimates: Estimates, route: Route, seed: str, max_body_bytes: int) -> None:
+    def __init__(self, estimates: Estimates, route: Route, seed: str, config: Config) -> None:
         self._estimates = estimates
         self._route = route
         self._request: ClientRequest | None = None
@@ -141,7 +146,7 @@ class UntoldUsage:
         self._guess: int | None = None
         """The tokens of a body that could not be kept."""
         self._reserve: Callable[[int], None] = lambda _: None
-        self.max_body_bytes = max_body_bytes
+        self._config = config
         dialect = route.dialect if route.treatment is Treatment.CHAT else None
         self.answer = AnswerCopy(dialect, seed, in_pieces=route.in_pieces)
         self.is_answered = False
@@ -192,23 +197,24 @@ class UntoldUsage:
         needs_out = self.writes_text and (usage.tokens_out is None or broke_off)
         if not (needs_in or needs_out):
             return False
-        body = body if needs_in else None
         context = RequestContext(model, self._route.in_pieces, request.raw_query, drop_hosted_tools=True)
-        codings, route, most = request.content_codings, self._route, self.max_body_bytes
-
-        def count() -> int:
-            if not isinstance(body, bytes):
-                return _guess_request(body, guess)
-            return _count_request(route, body, codings, most, context, factor)
+        codings, route, config = request.content_codings, self._route, self._config
+        usual, told = config.edge_auth.reserve_output_tokens, (usage.tokens_in, usage.tokens_out)
 
         def work() -> Tokens:
-            return count() if needs_in else None, answer.estimate(factor) if needs_out else None
+            text = _decoded(body, codings, config.max_body_bytes) if isinstance(body, bytes) else None
+            if not needs_in:
+                tokens_in = None
+            elif text is None:
+                tokens_in = _guess_request(body, guess)
+            else:
+                tokens_in = _count_request(route, text, context, factor)
+            return tokens_in, _count_answer(route, text or b"", answer, usual, factor) if needs_out else None
 
         def rough() -> Tokens:
             tokens_in = _guess_request(body, guess) if needs_in else None
-            return tokens_in, answer.estimate_roughly() if needs_out else None
+            return tokens_in, _guess_answer(route, body, answer, usual) if needs_out else None
 
-        told = usage.tokens_in, usage.tokens_out
         size = len(body) if isinstance(body, bytes) else 0
         self._estimates.run(work, rough, lambda found: then(_larger(found, told)), size)
         return True
@@ -233,18 +239,41 @@ def _guess_request(body: bytes | BodySource | None, guess: int | None) -> int:
     return guess_unparsed(body) if isinstance(body, bytes) else body_size(body) // BYTES_A_TOKEN
 
 
+def _decoded(body: bytes, codings: Sequence[bytes], max_bytes: int) -> bytes:
+    """Return a request's body without its content codings; as it is where they cannot be undone."""
+    try:
+        return decode_content(body, b",".join(codings), max_bytes) if codings else body
+    except GatewayError:
+        return body
+
+
+def _count_answer(route: Route, body: bytes, answer: AnswerCopy, usual: int, factor: float) -> int:
+    """Return about how many tokens an answer has, or may come to where it goes on in the background.
+
+    :param body: of the request; empty where that could not be kept.
+    """
+    tokens, places = answer.estimate(factor), dialect_of(route.dialect).answer_places
+    if answer.has_ended or not (answer.is_background or runs_in_background(body, places)):
+        return tokens
+    return max(tokens, output_hold(body, places, usual))
+
+
+def _guess_answer(route: Route, body: bytes | BodySource | None, answer: AnswerCopy, usual: int) -> int:
+    """Return the same at hardly any cost."""
+    tokens, name = answer.estimate_roughly(), dialect_of(route.dialect).answer_places.background
+    if name is None or not isinstance(body, bytes) or b'"%b"' % name.encode() not in body:
+        return tokens
+    return max(tokens, usual)
+
+
 def _count_request(
     route: Route,
     body: bytes,
-    codings: Sequence[bytes],
-    max_bytes: int,
     context: RequestContext,
     factor: float,
 ) -> int:
     """Return about how many tokens a request has, as a count of tokens is estimated."""
     try:
-        if codings:
-            body = decode_content(body, b",".join(codings), max_bytes)
         if route.treatment is Treatment.CHAT and not has_more_values(body, MAX_OBJECTS, MAX_VALUES):
             parsed = client_side_of(route.dialect).text.parse_request(body, context)
             return estimate_tokens(parsed.request, factor)

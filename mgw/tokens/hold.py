@@ -61,6 +61,13 @@ def output_hold(body: bytes, places: AnswerPlaces, usual: int) -> int:
     return min(limit, usual) * _answers(stated, places)
 
 
+def runs_in_background(body: bytes, places: AnswerPlaces) -> bool:
+    """Return whether a request asks for an answer that goes on once the request has ended."""
+    if places.background is None:
+        return False
+    return any(bytes(raw).strip() == b"true" for raw in _members(body, (places.background,)))
+
+
 def answers_asked(body: bytes, places: AnswerPlaces) -> int:
     """Return how many answers, such as images, a request asks for; 1 where it does not say so in JSON."""
     return _answers(_stated(body, places), places)

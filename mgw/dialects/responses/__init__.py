@@ -62,6 +62,6 @@ DIALECT: Final[Dialect] = replace(
     asked_usage=None,
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
-    answer_places=AnswerPlaces(("max_output_tokens",)),
+    answer_places=AnswerPlaces(("max_output_tokens",), background="background"),
 )
 """Responses."""

@@ -97,9 +97,7 @@ def test_no_request_holds_others_up_for_long(name: str) -> None:
     body = b'{"model":"m","prompt":"%b"}' % (unit * (mib * MIB // len(unit)))
     context = RequestContext("m", False, None)
     found: list[int] = []
-    thread = Thread(
-        target=lambda: found.append(_count_request(COMPLETIONS, body, (), len(body), context, 1.0))
-    )
+    thread = Thread(target=lambda: found.append(_count_request(COMPLETIONS, body, context, 1.0)))
     longest, last = 0.0, process_time()
     thread.start()
     while thread.is_alive():
