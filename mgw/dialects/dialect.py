@@ -23,6 +23,7 @@ from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
 from mgw.dialects.foreign_history import FindTagged
+from mgw.dialects.hosted_calls import HostedCalls
 from mgw.dialects.metering import UsageReader
 from mgw.dialects.renamed_tools import ToolPlaces
 from mgw.dialects.stream import StreamReader, StreamWriter
@@ -394,3 +395,5 @@ class Dialect(Struct, frozen=True):
     """Where its requests state how long answers may be."""
     image_places: AnswerPlaces = AnswerPlaces()
     """Where its requests for images state how many."""
+    hosted_calls: HostedCalls | None = None
+    """Where its answers have calls of tools that the provider runs; ``None``: they have none."""

@@ -18,6 +18,7 @@ from msgspec.json import Decoder
 
 from mgw.dialects import dialect_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
+from mgw.dialects.hosted_calls import HostedCallReader
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream import StreamReader
 from mgw.nouns.errors import GatewayError
@@ -67,7 +68,7 @@ class AnswerCopy:
     __slots__ = (
         *("_content_type", "_dialect", "_gunzip", "_in_pieces", "_is_coded", "_is_stream", "_pieces"),
         *("_beside", "_reader", "_seed", "_size", "_sound", "_tokens", "_total", "_unread", "_words"),
-        *("_may_go_on", "has_ended", "is_background"),
+        *("_hosted", "_hosted_calls", "_may_go_on", "has_ended", "is_background"),
     )
 
     def __init__(self, dialect: DialectName | None, seed: str, *, in_pieces: bool) -> None:
@@ -89,6 +90,10 @@ class AnswerCopy:
         """What the reader has found, and what was found without it, for as long as that has found nothing."""
         self._beside = AnswerTokens()
         """What no reader looks for."""
+        self._hosted = AnswerTokens()
+        """What is written to tools that the provider runs."""
+        calls = None if dialect is None else dialect_of(dialect).hosted_calls
+        self._hosted_calls = None if calls is None else HostedCallReader(calls)
         self._sound = 0
         """How many characters of base64 are sound."""
         self._may_go_on = dialect is not None and dialect_of(dialect).answer_places.background is not None
@@ -128,9 +133,13 @@ class AnswerCopy:
             is_complete = self._finish_reader()
         else:
             is_complete = self._read_whole(self._take())
-        found = self._tokens if is_complete or self._has_found else self._words
+        hosted = self._hosted.estimate(factor)
+        if is_complete or self._has_found:
+            found = self._tokens.estimate(factor) + hosted
+        else:
+            found = max(self._words.estimate(factor), hosted)  # which are partly the same
         rest = self._beside.estimate(factor) + estimate_sound(self._sound)
-        return found.estimate(factor) + rest + self._unread // _BYTES_A_TOKEN
+        return found + rest + self._unread // _BYTES_A_TOKEN
 
     def estimate_roughly(self) -> int:
         """Return the same at no cost, by what is known of its length."""
@@ -168,10 +177,18 @@ class AnswerCopy:
         elif not self._has_found:
             _find_words(kept, self._words)
         self._find_beside(kept)
+        if self._hosted_calls is not None:
+            self._add_hosted(self._hosted_calls.read_stream(kept))
+
+    def _add_hosted(self, texts: list[str]) -> None:
+        for text in texts:
+            self._hosted.add(text)
 
     def _finish_reader(self) -> bool:
         """Return whether the stream was read to its end."""
         reader = self._reader
+        if self._hosted_calls is not None:
+            self._add_hosted(self._hosted_calls.finish_stream())
         if reader is None:
             return False
         try:
@@ -195,8 +212,10 @@ class AnswerCopy:
     def _read_whole(self, body: bytes) -> bool:
         """Return whether a body is an answer of the dialect."""
         self._find_beside(body)
+        calls = self._hosted_calls
         try:
             if self._dialect is not None and not has_more_values(body, _FEW_OBJECTS, len(body)):
+                self._add_hosted([] if calls is None else calls.read_whole(body))
                 parse = provider_side_of(self._dialect).text.parse_reply
                 self._tokens.add_reply(parse(body, ReplySource(self._seed, self._content_type)))
                 self.has_ended = True

@@ -24,6 +24,7 @@ from mgw.dialects.dialect import (
     ProviderSide,
     Rewriting,
 )
+from mgw.dialects.hosted_calls import HostedCalls
 from mgw.nouns.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -60,5 +61,13 @@ DIALECT: Final = Dialect(
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
     answer_places=AnswerPlaces(("max_tokens",)),
+    hosted_calls=HostedCalls(
+        {"server_tool_use": "input", "mcp_tool_use": "input"},
+        items="content",
+        item="content_block",
+        index="index",
+        item_events=frozenset({"content_block_start"}),
+        open_deltas=frozenset({"content_block_delta"}),
+    ),
 )
 """The registry entry of this dialect."""

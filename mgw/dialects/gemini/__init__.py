@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from mgw.canonical.answer_places import AnswerPlaces
@@ -23,6 +24,7 @@ from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
 from mgw.dialects.gemini.thoughts import find_tagged
 from mgw.dialects.gemini.usage import meter, read_usage, update_session_usage
+from mgw.dialects.hosted_calls import HostedCalls
 from mgw.dialects.speech import GEMINI_VOICES
 from mgw.nouns.vocabulary import DialectName
 
@@ -55,6 +57,10 @@ _MODEL_PLACES: Final = (
     ("events", None, "interaction", "model"),
 )
 """The models in the messages of Gemini Live, and of interactions over a WebSocket."""
+_CODE: Final = re.compile(
+    rb'"executable_?[cC]ode"[ \t\r\n]*:[ \t\r\n]*\{[^{}]*?"code"[ \t\r\n]*:[ \t\r\n]*"((?:[^"\\]|\\.)*+)'
+)
+"""Each part with code occurs once in a stream, whose lines need not be events."""
 DIALECT: Final = Dialect(
     DialectName.GEMINI,
     render_refusal,
@@ -75,5 +81,6 @@ DIALECT: Final = Dialect(
         ("generationConfig", "generation_config"),
     ),
     image_places=AnswerPlaces(answers=("sampleCount", "sample_count"), objects=("parameters",)),
+    hosted_calls=HostedCalls(strings=_CODE),
 )
 """What this dialect brings."""

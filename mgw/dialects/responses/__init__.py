@@ -15,6 +15,7 @@ from mgw.dialects.dialect import (
     ProviderSide,
     Rewriting,
 )
+from mgw.dialects.hosted_calls import HostedCalls
 from mgw.dialects.openai import CHAT, SESSION
 from mgw.dialects.openai.errors import parse_error, render_error, render_session_error
 from mgw.dialects.openai.usage import asks_response, ends_response
@@ -63,5 +64,25 @@ DIALECT: Final[Dialect] = replace(
     find_tagged=find_tagged,
     rewriting=Rewriting(TOOL_PLACES, prepend_system),
     answer_places=AnswerPlaces(("max_output_tokens",), background="background"),
+    hosted_calls=HostedCalls(
+        {
+            "code_interpreter_call": "code",
+            "mcp_call": "arguments",
+            "shell_call": "action",
+            "local_shell_call": "action",
+            "apply_patch_call": "operation",
+        },
+        items="output",
+        item="item",
+        index="output_index",
+        item_events=frozenset({"response.output_item.done"}),
+        deltas=frozenset(
+            {
+                "response.code_interpreter_call_code.delta",
+                "response.mcp_call_arguments.delta",
+                "response.shell_call_command.delta",
+            }
+        ),
+    ),
 )
 """Responses."""
