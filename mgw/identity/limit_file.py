@@ -4,6 +4,9 @@ Each transaction reads the totals that it changes, so what another process has a
 seen.  A request is counted only if all of its totals have room then.  What requests in progress hold stands
 in the file by the process that they belong to.  A process keeps a lock on a file of its own for as long as it
 lives, however it ends: whoever finds that lock free counts what it held in full.
+
+If somebody deletes or replaces the file, SQLite goes on with the old one, which nobody sees any more.  So the
+path is looked at once a second, and a new file gets what this process knows of the old one.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from secrets import token_hex
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -29,6 +33,8 @@ KEPT_SECONDS: Final = 40 * 86_400.0
 """How long a total is kept after the end of its period."""
 CARE_SECONDS: Final = 3600.0
 """How often old totals are deleted, and processes looked for that are gone."""
+LOOK_SECONDS: Final = 1.0
+"""How often the path is looked at at most."""
 _VERSION: Final = 1
 
 _SCHEMA: Final = (
@@ -126,6 +132,8 @@ class Written(Struct, frozen=True):
     full: Sequence[Total | None]
     """For each request that was asked for, the total that has no room; ``None``: it is counted."""
     left: Left | None
+    is_replaced: bool = False
+    """Whether somebody has deleted or replaced the file before."""
 
 
 def place_of(total: Total) -> _Place:
@@ -171,13 +179,22 @@ class LimitFile:
     _cared: float = float("-inf")
     _requests: int = -1
     """What the file says of this process."""
+    _known: WeakKeyDictionary[Total, Found] = field(default_factory=WeakKeyDictionary)
+    """The totals as they were in the file; ``added`` is what this process holds of them."""
+    _identity: tuple[int, int] | None = None
+    """Device and inode of the file."""
+    _looked: float = float("-inf")
+    _is_lost: bool = False
+    """Whether that was another one, of which the next one has to know; it may get the same inode."""
+    _is_replaced: bool = False
+    """Whether nobody knows yet that the file was replaced."""
 
     def write(self, batch: Batch, now: float) -> Written:
         """Write all of it, or nothing.
 
         :raises OSError: the file cannot be used; so does :class:`sqlite3.Error`.
         """
-        connection = self._open()
+        connection = self._open(now)
         connection.execute("BEGIN IMMEDIATE")
         try:
             left = self._care(connection, now) if not 0 <= now - self._cared < CARE_SECONDS else None
@@ -196,7 +213,9 @@ class LimitFile:
                 connection.execute("ROLLBACK")
             self._requests = -1
             raise
-        return Written(found, full, left)
+        self._remember(found)
+        is_replaced, self._is_replaced = self._is_replaced, False
+        return Written(found, full, left, is_replaced)
 
     def state(self, totals: Iterable[Total], now: float) -> list[RowState]:
         """Return the state of these totals, and of others of periods that are not over.
@@ -206,7 +225,7 @@ class LimitFile:
         states = dict[_Place, _Known]()
         for total in totals:
             states[place_of(total)] = total.row.limit, total.period.ends, total.row.most, 0, 0
-        for *place, ends, most, used, held in self._open().execute(_STATE, (now,)):
+        for *place, ends, most, used, held in self._open(now).execute(_STATE, (now,)):
             holder, name, refuses, period = place
             limit = LIMITS_BY_NAME.get(name)
             if limit is not None:
@@ -224,7 +243,7 @@ class LimitFile:
         :param totals: those that are known to be current, whether or not the file has them.
         :raises OSError: the file cannot be used; so does :class:`sqlite3.Error`.
         """
-        connection = self._open()
+        connection = self._open(reset.now)
         connection.execute("BEGIN IMMEDIATE")
         try:
             found: dict[Total, Found] = {}
@@ -240,6 +259,10 @@ class LimitFile:
             with suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             raise
+        for total in known:
+            if total in self._known:
+                before = self._known[total]
+                self._known[total] = Found(reset.amount, 0, 0, before.resets + 1, before.added)
         return changed > 0
 
     def close(self) -> None:
@@ -259,14 +282,51 @@ class LimitFile:
             os.close(self._lock)
             self._lock = -1
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, now: float) -> sqlite3.Connection:
+        if self._connection is not None and not 0 <= now - self._looked < LOOK_SECONDS:
+            self._looked = now
+            if _identity_of(self.path) != self._identity:
+                self._is_lost = True
+                connection, self._connection = self._connection, None
+                connection.close()
+                self.release_lock()  # that may be deleted as well
         if self._lock < 0:
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             self._lock = os.open(self._lock_path(self.process), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if self._connection is None:
-            self._connection = self.connect(self.path)
+            connection = self.connect(self.path)
+            self._identity = _identity_of(self.path)
+            if self._is_lost:
+                self._restore(connection)
+            self._connection, self._is_lost = connection, False
         return self._connection
+
+    def _restore(self, connection: sqlite3.Connection) -> None:
+        """Write what is known of a file into the one in its place, which may know more."""
+        found: dict[Total, Found] = {}
+        requests, self._requests = max(0, self._requests), -1
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM holds WHERE process = ?", (self.process,))  # the old file is back
+            for total, known in self._known.items():
+                row = _find(connection, found, total)
+                row.used, row.warned = max(row.used, known.used), max(row.warned, known.warned)
+                row.resets, row.added, row.is_changed = max(row.resets, known.resets), known.added, True
+            self._store(connection, found, requests)
+            connection.execute("COMMIT")
+        except BaseException:
+            self._requests = requests
+            connection.close()
+            raise
+        self._is_replaced = True
+
+    def _remember(self, found: Mapping[Total, Found]) -> None:
+        """Know totals as they are in the file now."""
+        for total, row in found.items():
+            before = self._known.get(total)
+            held = row.added + (0 if before is None else before.added)
+            self._known[total] = Found(row.used, 0, row.warned, row.resets, held)
 
     def _lock_path(self, process: str) -> str:
         return f"{self.path}-{process}.lock"
@@ -356,6 +416,15 @@ def _find(connection: sqlite3.Connection, found: dict[Total, Found], total: Tota
         held = connection.execute(_READ_HELD, place).fetchone()[0]
         found[total] = row = Found(used, held, warned, resets)
     return row
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return which file is there; ``None``: none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _end_of(total: Total) -> float:

@@ -302,6 +302,11 @@ class LimitStore:
             is_reset = found.resets != total.resets
             total.warned = found.warned if is_reset else max(total.warned, found.warned)
             total.resets = found.resets
+        if written.is_replaced:
+            _log.warn(
+                "{path} was deleted or replaced: what this process has counted is in the new file",
+                path=shown_path(self.path),
+            )
         left = written.left
         if left is not None:
             amounts = [f"{holder} {name} {amount}" for holder, name, amount in left.amounts[:_SHOWN]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
@@ -13,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, capturedLogs
 
-from mgw.clients.calendar_window import Change
+from mgw.clients.calendar_window import Change, Reset
 from mgw.clients.limits import (
     LIMITS_BY_NAME,
     NOTHING,
@@ -26,7 +27,7 @@ from mgw.clients.limits import (
 )
 from mgw.clients.local_counts import LocalCounts
 from mgw.clients.period import Period, Window, period_of
-from mgw.identity.limit_file import CARE_SECONDS, KEPT_SECONDS
+from mgw.identity.limit_file import CARE_SECONDS, KEPT_SECONDS, LOOK_SECONDS
 from mgw.identity.limit_store import (
     CLOSE_SECONDS,
     COMMIT_SECONDS,
@@ -443,3 +444,98 @@ def test_nothing_is_left_behind_where_the_file_cannot_be_written(blocked: str, c
     assert runner.stopped
     assert not clock.getDelayedCalls()
     assert [event["count"] for event in events if "count" in event] == [1]
+
+
+LARGE = (row_of("usd_per_month", 10_000, "gateway", is_reserved=True),)
+
+
+def sums_in(path: str) -> list[tuple[int, int]]:
+    """Return what is used and held in the file."""
+    with closing(sqlite3.connect(path)) as file:
+        holds = "(SELECT coalesce(sum(held), 0) FROM holds WHERE holds.holder = totals.holder)"
+        found: list[tuple[int, int]] = file.execute(f"SELECT used, {holds} FROM totals").fetchall()
+        return found
+
+
+def remove(path: str) -> None:
+    for name in os.listdir(os.path.dirname(path)):
+        os.unlink(os.path.join(os.path.dirname(path), name))
+
+
+@pytest.mark.parametrize("delete", [remove, os.unlink], ids=["all", "without its journal"])
+def test_a_new_file_gets_what_is_known_when_the_old_one_was_deleted(
+    path: str, clock: Clock, delete: Callable[[str], None]
+) -> None:
+    process = Process(path, clock)
+    held = process.permit(LARGE, Taken(1, 0, 30))
+    process.end(process.permit(LARGE, Taken(1, 0, 50)), Taken(1, 0, 400))
+    assert sums_in(path) == [(400, 30)]
+    delete(path)
+    clock.advance(LOOK_SECONDS)
+    with capturedLogs() as logs:
+        process.end(process.permit(LARGE, Taken(1, 0, 5)), Taken(1, 0, 7))
+        assert sums_in(path) == [(407, 30)]
+        clock.advance(LOOK_SECONDS)
+        process.end(held, Taken(1, 0, 20))
+    assert sums_in(path) == [(427, 0)]
+    assert process.used(LARGE) == [(427, 0)]
+    assert [
+        log["log_format"].partition(" ")[2][:11] for log in logs if log["log_level"] is LogLevel.warn
+    ] == ["was deleted"]
+    assert process.store.is_up
+    assert Process(path, clock).used(LARGE) == [(427, 0)]
+
+
+def test_the_larger_counts_where_the_file_was_replaced(path: str, clock: Clock, tmp_path: Path) -> None:
+    other = Process(str(tmp_path / "other.db"), clock)
+    other.end(other.permit(LARGE), Taken(1, 0, 900))
+    assert other.store.close().called
+    process = Process(path, clock)
+    process.end(process.permit(LARGE), Taken(1, 0, 400))
+    remove(path)
+    os.replace(tmp_path / "other.db", path)
+    clock.advance(LOOK_SECONDS)
+    process.end(process.permit(LARGE), Taken(1, 0, 7))
+    assert sums_in(path) == [(907, 0)]
+
+
+def test_a_file_that_comes_back_holds_nothing_twice(path: str, clock: Clock) -> None:
+    process = Process(path, clock)
+    held = process.permit(LARGE, Taken(1, 0, 30))
+    os.rename(path, f"{path}.away")
+    clock.advance(LOOK_SECONDS)
+    process.end(process.permit(LARGE), Taken(1, 0, 7))
+    os.rename(f"{path}.away", path)
+    clock.advance(LOOK_SECONDS)
+    process.end(process.permit(LARGE), Taken(1, 0, 7))
+    assert sums_in(path) == [(14, 30)]
+    process.end(held, Taken(1, 0, 7))
+    assert sums_in(path) == [(21, 0)]
+
+
+def test_a_reset_outlives_the_file(path: str, clock: Clock) -> None:
+    process = Process(path, clock)
+    process.end(process.permit(LARGE), Taken(1, 0, 400))
+    total = process.store.find(LARGE[0], MONTH)
+    assert process.store.reset([total], Reset("gateway", None, 3, clock.seconds())).called
+    remove(path)
+    clock.advance(LOOK_SECONDS)
+    process.end(process.permit(LARGE), Taken(1, 0, 7))
+    assert sums_in(path) == [(10, 0)]
+
+
+def test_the_file_is_looked_for_once_a_second(
+    path: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, looked = Process(path, clock), list[str]()
+    process.end(process.permit(LARGE), Taken(1, 0, 1))
+    stat = os.stat
+
+    def look(path: str, *, follow_symlinks: bool = True) -> os.stat_result:
+        looked.append(path)
+        return stat(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(os, "stat", look)
+    for _ in range(9):
+        process.end(process.permit(LARGE), Taken(1, 0, 1))
+    assert len(looked) <= 1 + 9 * GATHER_SECONDS / LOOK_SECONDS
