@@ -211,10 +211,10 @@ def test_a_request_without_room_is_refused_and_goes_nowhere(gateway: Asked) -> N
     gateway.ask(asked("gpt-b"))
     _, done = gateway.ask(asked("gpt-b"))
     error = refusal_of(done)
-    assert (error.reason, error.status) == (Reason.CLIENT_BUDGET, 429)
+    assert (error.reason, error.status, error.is_final) == (Reason.CLIENT_LIMIT, 429, False)
     assert len(gateway.pipeline.endpoint.connections) == 1
     event = gateway.pipeline.event()
-    assert (event.status, event.error) == (Outcome.REJECTED, "insufficient_quota")
+    assert (event.status, event.error) == (Outcome.REJECTED, "rate_limit_exceeded")
 
 
 def test_all_rows_count_or_none() -> None:

@@ -166,7 +166,7 @@ def test_a_budget_holds_for_each_response_and_refuses_the_next_one() -> None:
     assert session.row("tokens_per_day") == (0, tokens_in + 100)
     assert session.row("usd_per_month") == (0, tokens_in * 4000 + 100 * 16_000)
     session.channel.dataReceived(LATER)
-    assert session.errors() == [(429, "insufficient_quota", "insufficient_quota")]
+    assert session.errors() == [(429, "rate_limit_error", "rate_limit_exceeded")]
     session.provider.send(told(7, 3, "response.completed"))
     assert session.row("usd_per_month") == (7 * 4000 + 3 * 16_000, 0)
     session.leave()

@@ -95,13 +95,13 @@ def test_a_request_counts_in_the_period_in_which_it_has_begun(
     harness.send(ask("edge"))
     first, connection = harness.transport, harness.connection
     assert not first.value()
-    assert day.refused() == (str(BEFORE_END), ends)
-    harness.clock.advance(BEFORE_END - 1)
-    assert day.refused() == ("1", ends)
-    harness.clock.advance(2)
+    assert day.refused() == ("1", ""), "what it holds may soon be free"
+    harness.clock.advance(BEFORE_END + 1)
     connection.send(said(COMPLETION))
     assert first.value().startswith(b"HTTP/1.1 200 ")
     assert day.is_admitted(), "what has ended counts in the period before"
     assert day.refused() == (str(int(next_end - end) - 1), next_ends)
-    harness.clock.advance(next_end - end - 1)
+    harness.clock.advance(next_end - end - 3)
+    assert day.refused() == ("2", next_ends)
+    harness.clock.advance(2)
     assert day.is_admitted()
