@@ -33,9 +33,14 @@ class Total(Struct, eq=False, weakref=True):
     resets: int = 0
     """How often somebody has set what is used."""
 
-    def is_used_up(self, used: int, most: int) -> bool:
-        """Whether this is so if it is full: what requests hold is an estimate, except where they count."""
-        return used >= most or self.row.limit.unit is Unit.REQUEST
+    def is_used_up(self, most: int, used: int | None = None) -> bool:
+        """Whether a full total has room no sooner than its period ends.
+
+        What requests in progress hold may be free again soon, except where requests are counted.
+
+        :param used: what is used as the store has it; ``None``: as it is known here.
+        """
+        return (self.used if used is None else used) >= most or self.row.limit.unit is Unit.REQUEST
 
 
 class Change(Struct, frozen=True, eq=False):
@@ -129,7 +134,7 @@ def total_without_room(changes: Changes) -> Total | None:
     for change in changes:
         total, most = change.total, change.most
         if most is not None and total.used + total.held >= most:
-            ends = total.period.ends if total.is_used_up(total.used, most) else 0.0
+            ends = total.period.ends if total.is_used_up(most) else 0.0
             if ends > longest:
                 found, longest = total, ends
     return found

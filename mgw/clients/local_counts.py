@@ -214,7 +214,7 @@ class LocalCounts:
         for row in plan.periods:
             total = row.window.current(now)
             if row.most is not None and total.used + total.held >= row.most:
-                other = reached_of(total, total.used, now)
+                other = reached_of(total, now)
                 if reached is None or other.seconds > reached.seconds:
                     reached = other
         assert reached is not None, "something stands against it"
@@ -245,7 +245,7 @@ class LocalCounts:
                 return permit
             self._take_back(permit)
             self.count_refusal(full.row)
-            return reached_of(full, full.used, now)
+            return reached_of(full, now)
 
         return self._store.begin(_beginning(permit, now), on_decision)
 
@@ -308,10 +308,13 @@ class LocalCounts:
         return tally
 
 
-def reached_of(total: Total, used: int, now: float) -> LimitReached:
-    """Return what a total without room says to a request."""
+def reached_of(total: Total, now: float, used: int | None = None) -> LimitReached:
+    """Return what a total without room says to a request.
+
+    :param used: as in :meth:`~mgw.clients.calendar_window.Total.is_used_up`.
+    """
     row = total.row
-    if not total.is_used_up(used, row.most):  # what requests in progress hold may soon be free
+    if not total.is_used_up(row.most, used):
         return LimitReached(row.holder, row.limit, row.most, BUSY_SECONDS)
     seconds = max(total.period.ends - now, _SOON)
     return LimitReached(row.holder, row.limit, row.most, seconds, end_of(total.period))

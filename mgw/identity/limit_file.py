@@ -341,7 +341,7 @@ class LimitFile:
         for change, row in limited:
             total, most = change.total, change.most or 0
             if row.used + row.held >= most:
-                full.append((_end_of(total) if total.is_used_up(row.used, most) else 0.0, total))
+                full.append((_end_of(total) if total.is_used_up(most, row.used) else 0.0, total))
         if full:
             return max(full, key=itemgetter(0))[1]
         for change, row in rows:

@@ -36,6 +36,10 @@ class HostTotal(Total, eq=False, weakref=True):
     in_file: Total | None = None
     """The total in this host's own store."""
 
+    def is_used_up(self, most: int, used: int | None = None) -> bool:
+        """Whether this is so; while Redis is away, nobody knows when this host's part has room again."""
+        return used is None or Total.is_used_up(self, most, used)
+
 
 @dataclass(slots=True, eq=False)
 class HostTotals:
