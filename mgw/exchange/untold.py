@@ -33,7 +33,8 @@ from mgw.reactor.daemon_threads import SerialRunner
 from mgw.routing.route import Route, Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.tokens.hold import output_hold, runs_in_background
-from mgw.tokens.unparsed import BYTES_A_TOKEN, estimate_unparsed, guess_unparsed
+from mgw.tokens.media_runs import BYTES_A_TOKEN
+from mgw.tokens.unparsed import estimate_unparsed, guess_unparsed
 from mgw.usage.event import Outcome, SettledExchange
 from mgw.wire.encodings import decode_content
 from mgw.wire.json_document import has_more_values

@@ -19,34 +19,26 @@ from msgspec.json import Decoder
 
 from mgw.canonical.answer_places import AnswerPlaces
 from mgw.nouns.errors import GatewayError
+from mgw.tokens.media_runs import BYTES_A_TOKEN, TOKENS_A_RUN, find_runs
 from mgw.wire.json_document import neutralize_surrogates
 
-RUN_BYTES: Final = 1024
-"""From this length on, a run of the characters of base64 is media."""
-TOKENS_A_RUN: Final = 1000
-_BYTES_A_TOKEN: Final = 4
 _NEUTRALIZED_BYTES: Final = 64 * 1024
 """A longer body with half of a surrogate pair alone holds the usual: to change it takes ten times as long."""
 _MOST_ANSWERS: Final = 128
 """No API gives more answers to one request."""
-_BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=-")
-_OTHER: Final = b"\x01"
-_MARKS: Final = bytes([0 if byte in _BASE64 else 1 for byte in range(256)])
-"""What stands for each byte: 0 for those of base64, 1 for the others."""
-
 _VALUES: Final = Decoder()
 _UNREADABLE: Final = (MsgspecError, GatewayError, RecursionError)
 
 
 def input_hold(body: bytes) -> int:
     """Return how many tokens a request of this body holds for its input."""
-    runs, media_bytes = _media(body)
-    return input_hold_of_size(len(body) - media_bytes) + TOKENS_A_RUN * runs
+    runs = [end - start for start, end in find_runs(body)]
+    return input_hold_of_size(len(body) - sum(runs)) + TOKENS_A_RUN * len(runs)
 
 
 def input_hold_of_size(size: int) -> int:
     """Return the same for so many bytes without media, which is the most that a body of any content holds."""
-    return -(-size // _BYTES_A_TOKEN)
+    return -(-size // BYTES_A_TOKEN)
 
 
 def output_hold(body: bytes, places: AnswerPlaces, usual: int) -> int:
@@ -76,27 +68,6 @@ def answers_asked(body: bytes, places: AnswerPlaces) -> int:
 def _answers(stated: Mapping[str, tuple[int, ...]], places: AnswerPlaces) -> int:
     answers = max((value for name in places.answers for value in stated.get(name, ())), default=1)
     return min(max(answers, 1), _MOST_ANSWERS)
-
-
-def _media(body: bytes) -> tuple[int, int]:
-    """Return how many runs of base64 a body has, and their bytes.
-
-    A window of a run's length ends a step further behind the last byte of it that is no base64.  Two steps
-    together go at least a window ahead.
-    """
-    marks = body.translate(_MARKS)
-    runs = media_bytes = start = 0
-    size = len(marks)
-    while start + RUN_BYTES <= size:
-        last = marks.rfind(_OTHER, start, start + RUN_BYTES)
-        if last >= 0:
-            start = last + 1
-            continue
-        end = marks.find(_OTHER, start + RUN_BYTES)
-        if end < 0:
-            end = size
-        runs, media_bytes, start = runs + 1, media_bytes + end - start, end + 1
-    return runs, media_bytes
 
 
 def _stated(body: bytes, places: AnswerPlaces) -> dict[str, tuple[int, ...]]:

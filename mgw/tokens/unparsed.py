@@ -10,24 +10,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from mgw.tokens.media_runs import BYTES_A_TOKEN, RUN_BYTES, TOKENS_A_RUN, find_runs
 from mgw.tokens.text import estimate_text_tokens
 
-TOKENS_A_RUN: Final = 1000
-"""What a run of base64 is taken for."""
-BYTES_A_TOKEN: Final = 4
-"""What is assumed of a text that is not looked at."""
 _PIECE_BYTES: Final = 2**20
 _READ_BYTES: Final = 128 * 1024
 """How much of the text of each piece is read."""
 _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 256
-_LONG: Final = b"a" * 1024
 _WORD: Final = re.compile(rb"[A-Za-z0-9+/_=-]*+")
-_SPELLED: Final = bytes(
-    ord("a" if chr(byte).isascii() and (chr(byte).isalnum() or chr(byte) in "+/_=-") else " ")
-    for byte in range(256)
-)
-"""An ``a`` for each character of base64, and a blank for all others."""
 
 
 def estimate_unparsed(text: bytes, factor: float = 1.0) -> int:
@@ -50,7 +41,7 @@ def guess_unparsed(text: bytes) -> int:
     """Return the same by some short pieces of the text, at hardly any cost."""
     step = max(1, len(text) // _SAMPLES)
     samples = [text[at : at + _SAMPLE_BYTES] for at in range(0, len(text), step)]
-    words = sum(1 for sample in samples if _WORD.fullmatch(sample) is None or len(text) < len(_LONG))
+    words = sum(1 for sample in samples if _WORD.fullmatch(sample) is None or len(text) < RUN_BYTES)
     size = len(text) * words // max(1, len(samples))
     return size // BYTES_A_TOKEN + (TOKENS_A_RUN if words < len(samples) else 0)
 
@@ -66,18 +57,9 @@ def _cut_between_words(text: bytes) -> Iterator[bytes]:
 
 def _take_runs_out(text: bytes) -> tuple[bytes, int]:
     """Return a text without its runs of base64, and how many there were."""
-    spelled = text.translate(_SPELLED)
-    at = spelled.find(_LONG)
-    if at < 0:
-        return text, 0
     kept: list[bytes] = []
     end = runs = 0
-    while at >= 0:
-        kept.append(text[end:at])
-        runs += 1
-        end = spelled.find(b" ", at)
-        if end < 0:
-            return b"".join(kept), runs
-        at = spelled.find(_LONG, end)
-    kept.append(text[end:])
-    return b"".join(kept), runs
+    for start, behind in find_runs(text):
+        kept.append(text[end:start])
+        runs, end = runs + 1, behind
+    return (b"".join([*kept, text[end:]]) if runs else text), runs

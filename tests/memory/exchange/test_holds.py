@@ -15,7 +15,8 @@ from mgw.clients.limits import LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts, LocalPermit
 from mgw.exchange.untold import Estimates
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.tokens.hold import TOKENS_A_RUN, input_hold
+from mgw.tokens.hold import input_hold
+from mgw.tokens.media_runs import TOKENS_A_RUN
 from mgw.usage.event import Outcome
 from tests.memory.exchange.test_prices import (
     ANSWERED,

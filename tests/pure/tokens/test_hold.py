@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from mgw.dialects import dialect_of
 from mgw.nouns.vocabulary import DialectName
 from mgw.tokens.hold import (
-    RUN_BYTES,
-    TOKENS_A_RUN,
     answers_asked,
     input_hold,
     input_hold_of_size,
     output_hold,
 )
+from mgw.tokens.media_runs import RUN_BYTES, TOKENS_A_RUN
 from tests.support.laws import examples
 
 USUAL: Final = 4096

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mgw.tokens.media_runs import TOKENS_A_RUN
 from mgw.tokens.text import estimate_text_tokens
-from mgw.tokens.unparsed import TOKENS_A_RUN, estimate_unparsed, guess_unparsed
+from mgw.tokens.unparsed import estimate_unparsed, guess_unparsed
 from tests.support.laws import examples
 
 MIB = 2**20
