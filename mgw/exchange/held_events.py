@@ -26,12 +26,11 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from mgw.canonical.reply import TokenUsage, UpstreamError
+from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.stream_end import StreamEvents
-from mgw.exchange.chunk_lane import EventLookers
-from mgw.exchange.received import Fault, stream_error
-from mgw.exchange.relay import BodyFilter
+from mgw.exchange.outer_filter import OuterFilter
+from mgw.exchange.received import stream_error
 from mgw.exchange.response import (
     OVERLOAD_RETRY_SECONDS,
     OVERLOAD_STATUSES,
@@ -79,13 +78,12 @@ class _Elements:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class HeldEventsFilter:
+class HeldEventsFilter(OuterFilter):
     """A filter before another, which gets nothing until an event says something that is no error."""
 
     statuses: Container[int]
     """Those of errors that count as a response."""
     events: StreamEvents
-    inner: BodyFilter
     is_array: bool = False
     is_answer: bool = True
     """Whether the events are those of an answer, so that some of them are known to say nothing."""
@@ -100,26 +98,6 @@ class HeldEventsFilter:
 
     def __post_init__(self) -> None:
         self._splitter = _Elements() if self.is_array else EventReader(bare=True)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the inner filter has ended."""
-        return self.inner.ended
-
-    @property
-    def finished(self) -> bool:
-        """Whether the inner filter is finished."""
-        return self.inner.finished
-
-    @property
-    def complete(self) -> bool:
-        """Whether the inner filter's stream is complete."""
-        return self.inner.complete
-
-    @property
-    def sent_last_event(self) -> bool:
-        """Whether the inner filter has sent its last event."""
-        return self.inner.sent_last_event
 
     def awaits_words(self) -> bool:
         """Whether nothing has passed."""
@@ -157,25 +135,9 @@ class HeldEventsFilter:
         self._held, self.body = held, passed  # nothing has passed
         raise fault.error
 
-    def fail(self, error: GatewayError) -> bytes | None:
-        """Let the inner filter render an error."""
-        return self.inner.fail(error)
-
-    def fault(self) -> Fault | None:
-        """Return the fault that the inner filter found."""
-        return self.inner.fault()
-
-    def usage(self) -> TokenUsage:
-        """Return the counts that the other has seen."""
-        return self.inner.usage()
-
     def keepalive(self) -> bytes:
         """Return what may stand between two events, or before all of them."""
         return self.inner.keepalive() if self._held is None else self.early_keepalive
-
-    def event_lookers(self) -> EventLookers | None:
-        """Nobody: they are held."""
-        return None
 
     def _says_nothing(self, data: bytes) -> bool:
         try:

@@ -12,12 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import ChunkRemover
-from mgw.exchange.chunk_lane import EventLookers
-from mgw.exchange.passing_filters import PassthroughFilter
-from mgw.exchange.received import Fault
-from mgw.nouns.errors import GatewayError
+from mgw.exchange.outer_filter import OuterFilter
 
 OF_BYTES: Final = frozenset({b"content-length", b"etag", b"digest", b"content-digest", b"content-md5"})
 """Headers that speak of the very bytes of a body."""
@@ -32,58 +28,26 @@ def without_lines_of_bytes(lines: bytes) -> bytes:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class MeteredStreamFilter:
+class MeteredStreamFilter(OuterFilter):
     """Hands a stream to the filter that it would have had, and takes out what was added."""
 
-    _inner: PassthroughFilter
     _remover: ChunkRemover
-
-    @property
-    def ended(self) -> bool:
-        """Whether the provider has sent its last event."""
-        return self._inner.ended
-
-    @property
-    def finished(self) -> bool:
-        """Whether the last word has been said."""
-        return self._inner.finished
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is missing if the provider's body breaks now."""
-        return self._inner.complete
 
     @property
     def sent_last_event(self) -> bool:
         """Whether what was returned ends with the last event."""
-        return self._inner.sent_last_event and not self._remover.is_open
+        return self.inner.sent_last_event and not self._remover.is_open
 
     def feed(self, data: bytes) -> bytes:
         """Return what passes; the same object where nothing has to be looked at."""
-        return self._remover.feed(self._inner.feed(data))
+        return self._remover.feed(self.inner.feed(data))
 
     def finish(self) -> bytes:
         """Return what is left."""
-        rest = self._inner.finish()
+        rest = self.inner.finish()
         before = self._remover.feed(rest) if rest else b""
         return before + self._remover.finish()
 
-    def fail(self, error: GatewayError) -> bytes | None:
-        """Let the inner filter have the last word; an event that has only begun is not sent."""
-        return self._inner.fail(error)
-
-    def fault(self) -> Fault | None:
-        """Return what the stream says went wrong."""
-        return self._inner.fault()
-
-    def usage(self) -> TokenUsage:
-        """Return the counts seen so far."""
-        return self._inner.usage()
-
     def keepalive(self) -> bytes:
         """Return what may stand between two events."""
-        return b"" if self._remover.is_open else self._inner.keepalive()
-
-    def event_lookers(self) -> EventLookers | None:
-        """Nobody: something is taken out."""
-        return None
+        return b"" if self._remover.is_open else self.inner.keepalive()

@@ -197,7 +197,7 @@ class Passthrough(Struct, eq=False):
         early = self.early_stream
         pings = b"" if early is None else early.keepalive
         is_answer = retries and self.route.has_known_end
-        held = HeldEventsFilter(statuses, events, inner, is_array(head), is_answer, early_keepalive=pings)
+        held = HeldEventsFilter(inner, statuses, events, is_array(head), is_answer, early_keepalive=pings)
         render = None
         if unframed and self.wired is not None:
             render = partial(_render_error, self.wired.client, self.wired.request_id)

@@ -14,16 +14,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.bodies.source import BodySource
-from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.credentials.signing import Signing
 from mgw.dialects.renamed_tools import RestoredStream, ToolPlaces, restore_answer
 from mgw.dialects.tool_name_map import ToolNameMap
-from mgw.exchange.chunk_lane import EventLookers
 from mgw.exchange.metered_stream import OF_BYTES, without_lines_of_bytes
+from mgw.exchange.outer_filter import OuterFilter
 from mgw.exchange.passthrough import Passthrough
-from mgw.exchange.received import Fault
-from mgw.exchange.relay import BodyFilter
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
@@ -34,7 +31,6 @@ from mgw.exchange.response import (
 )
 from mgw.exchange.wired import WiredRequest
 from mgw.http.response_head import ResponseHead, is_encoded
-from mgw.nouns.errors import GatewayError
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.wire.headers import response_headers
@@ -44,62 +40,21 @@ _FIRST_OTHER_STATUS: Final = 300
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class RestoredFilter:
+class RestoredFilter(OuterFilter):
     """Restores a stream, and hands it to the filter that it would have had."""
 
-    _inner: BodyFilter
     _stream: RestoredStream
-
-    @property
-    def ended(self) -> bool:
-        """Whether the provider has sent its last event."""
-        return self._inner.ended
-
-    @property
-    def finished(self) -> bool:
-        """Whether the last word has been said."""
-        return self._inner.finished
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is missing if the provider's body breaks now."""
-        return self._inner.complete
-
-    @property
-    def sent_last_event(self) -> bool:
-        """Whether what was returned ends with the last event."""
-        return self._inner.sent_last_event
 
     def feed(self, data: bytes) -> bytes:
         """Return the lines that are complete, as the inner filter hands them on."""
         restored = self._stream.feed(data)
-        return self._inner.feed(restored) if restored else b""
+        return self.inner.feed(restored) if restored else b""
 
     def finish(self) -> bytes:
         """Return what is left."""
         rest = self._stream.finish()
-        before = self._inner.feed(rest) if rest else b""
-        return before + self._inner.finish()
-
-    def fail(self, error: GatewayError) -> bytes | None:
-        """Let the inner filter have the last word."""
-        return self._inner.fail(error)
-
-    def fault(self) -> Fault | None:
-        """Return what the stream says went wrong."""
-        return self._inner.fault()
-
-    def usage(self) -> TokenUsage:
-        """Return the counts seen so far."""
-        return self._inner.usage()
-
-    def keepalive(self) -> bytes:
-        """Return what may stand between two events; what is held has not begun for the client."""
-        return self._inner.keepalive()
-
-    def event_lookers(self) -> EventLookers | None:
-        """Nobody: lines are rewritten."""
-        return None
+        before = self.inner.feed(rest) if rest else b""
+        return before + self.inner.finish()
 
 
 @dataclass(slots=True, eq=False, repr=False)
