@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mgw.app.check import read_or_tell, reader_of
-from mgw.cli.arguments import HelpFormatter, add_file_option, examples
+from mgw.cli.arguments import add_file_option
+from mgw.cli.subcommands import FAILED, WRONG_CALL, CallError, add_command, list_commands, tell
 from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
@@ -28,8 +29,6 @@ from mgw.credentials.subscription.store import CredentialStore, Entries, StoredC
 from mgw.credentials.subscription.token_exchange import header_text
 from mgw.nouns.secret import Secret
 
-_WRONG_CALL: Final = 2
-_FAILED: Final = 1
 _WAYS: Final = {
     Way.BROWSER: "a browser",
     Way.PASTE: "a pasted code",
@@ -39,10 +38,6 @@ _PROFILE_HELP: Final = "the profile; needed if the configuration leaves a choice
 _MAX_IMPORT_BYTES: Final = 1024 * 1024
 _MILLISECONDS: Final = 1e11
 """Numbers above are unix milliseconds; as seconds they would be in the year 5138."""
-
-
-class CallError(Exception):
-    """The command cannot do what it was told; the text says why."""
 
 
 class Setup:
@@ -89,18 +84,18 @@ def run_action(said: argparse.Namespace) -> int:
             checked_entry_name(said.name)
         config = read_or_tell(reader_of(said.config), "-c")
         if config is None:
-            return _FAILED
+            return FAILED
         problems: list[str] = []
         profiles = read_profiles(config, os.environ, problems)
         if problems:
             raise CallError("\n".join(problems))
         return action(Setup(config, profiles), said)
     except (CallError, ValueError) as error:
-        return _tell(str(error), _WRONG_CALL)
+        return tell(said, str(error), WRONG_CALL)
     except (StoreError, OSError) as error:
-        return _tell(str(error), _FAILED)
+        return tell(said, str(error), FAILED)
     except KeyboardInterrupt:
-        return _tell("interrupted", 130)
+        return tell(said, "interrupted", 130)
 
 
 def log_in(setup: Setup, said: argparse.Namespace) -> int:
@@ -113,7 +108,7 @@ def log_in(setup: Setup, said: argparse.Namespace) -> int:
     _check_way(name, profile, way)
     entry = run_login(name, profile, way, said.timeout, setup.proxy_for(said.name))
     if isinstance(entry, str):
-        return _tell(entry, _FAILED)
+        return tell(said, entry, FAILED)
     return _keep(setup, said.name, entry, "logged in")
 
 
@@ -173,7 +168,7 @@ def show_status(setup: Setup, said: argparse.Namespace) -> int:
         for what, value in details.items():
             if value:
                 sys.stdout.write(f"  {what}: {value}\n")
-    return 0 if good else _FAILED
+    return 0 if good else FAILED
 
 
 def _no_accounts(setup: Setup) -> str:
@@ -355,17 +350,7 @@ def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None: 
         sys.stdout.write(padded.rstrip() + "\n")
 
 
-def _tell(problem: str, status: int) -> int:
-    for line in problem.splitlines():
-        sys.stderr.write(f"mgw auth: {line}\n")
-    return status
-
-
-def run(said: argparse.Namespace) -> int:
-    """``mgw auth`` alone: print its commands; return the exit status."""
-    parser: argparse.ArgumentParser = said.parser
-    parser.print_help(sys.stderr)
-    return _WRONG_CALL
+run = list_commands
 
 
 def _add_command(
@@ -375,14 +360,8 @@ def _add_command(
     does: str,
     *shown: str,
 ) -> argparse.ArgumentParser:
-    below: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=does,
-        description=f"{does[0].upper()}{does[1:]}.",
-        epilog=examples(*shown),
-        formatter_class=HelpFormatter,
-    )
-    below.set_defaults(action=action, command=run_action, parser=below)
+    below = add_command(commands, name, does, *shown, command=run_action)
+    below.set_defaults(action=action)
     return below
 
 

@@ -6,22 +6,13 @@ Both work beside a running gateway.  Exit codes: 0, it worked; 1, it did not; 2,
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
 from functools import partial
-from typing import Final
 
-from mgw.cli.arguments import HelpFormatter, add_file_option, add_format, examples
+from mgw.cli.arguments import add_file_option, add_format
 from mgw.cli.output import FORMATS
+from mgw.cli.subcommands import add_command, list_commands, run_action
 
-_WRONG_CALL: Final = 2
-
-
-def run(said: argparse.Namespace) -> int:
-    """``mgw budget`` alone: print its commands; return the exit status."""
-    parser: argparse.ArgumentParser = said.parser
-    parser.print_help(sys.stderr)
-    return _WRONG_CALL
+run = list_commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,14 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def add(name: str, does: str, *shown: str) -> argparse.ArgumentParser:
-        below: argparse.ArgumentParser = commands.add_parser(
-            name,
-            help=does,
-            description=f"{does[0].upper()}{does[1:]}.",
-            epilog=examples(*shown),
-            formatter_class=HelpFormatter,
-        )
-        below.set_defaults(command=partial(_run_action, name), parser=below)
+        below = add_command(commands, name, does, *shown, command=partial(_run_action, name))
         add_file_option(below)
         return below
 
@@ -68,5 +52,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_action(name: str, said: argparse.Namespace) -> int:
     from mgw.cli import budget_actions  # with it come the settings, which `mgw budget --help` does without
 
-    action: Callable[[argparse.Namespace], int] = budget_actions.ACTIONS[name]
-    return budget_actions.run_action(action, said)
+    return run_action(budget_actions.ACTIONS[name], said)

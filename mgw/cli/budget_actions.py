@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from time import time
@@ -14,46 +13,19 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.app.check import read_or_tell, reader_of
-from mgw.cli.limit_access import LimitAccess, NoAccessError, use_limits
+from mgw.cli.limit_access import LimitAccess, use_limits
 from mgw.cli.output import print_rows
+from mgw.cli.subcommands import Action, CallError, FailedError
 from mgw.clients.limit_report import COLUMNS, configured_rows, report_rows, show_state
 from mgw.clients.limits import LIMITS_BY_NAME, Allowance, Limit, RowState, Unit
-from mgw.config.file_faults import shown_path
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import Config
 from mgw.identity.key_rules import key_rules
 from mgw.identity.keys_dir import KeysDirectory
 
-_WRONG_CALL: Final = 2
-_FAILED: Final = 1
 _NANODOLLARS: Final = 10**9
 _MOST: Final = 2**53
 """Larger amounts are no whole numbers everywhere."""
-
-
-class CallError(Exception):
-    """The command cannot do what it was told; the text says why."""
-
-
-class FailedError(Exception):
-    """The command did not work; the text says why."""
-
-
-def run_action(action: Callable[[argparse.Namespace], int], said: argparse.Namespace) -> int:
-    """Run one of the commands; return the exit status."""
-    try:
-        return action(said)
-    except CallError as error:
-        problem, status = str(error), _WRONG_CALL
-    except (FailedError, NoAccessError) as error:
-        problem, status = str(error), _FAILED
-    except sqlite3.Error as error:
-        problem, status = f"limit_store: {error}", _FAILED
-    except OSError as error:
-        where = "" if error.filename is None else f"{shown_path(str(error.filename))}: "
-        problem, status = f"{where}{error.strerror or error}", _FAILED
-    sys.stderr.write(f"{said.parser.prog}: {problem}\n")
-    return status
 
 
 def show_budgets(said: argparse.Namespace) -> int:
@@ -105,9 +77,7 @@ def reset_budget(said: argparse.Namespace) -> int:
     return 0
 
 
-ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = MappingProxyType(
-    {"show": show_budgets, "reset": reset_budget}
-)
+ACTIONS: Final[Mapping[str, Action]] = MappingProxyType({"show": show_budgets, "reset": reset_budget})
 
 
 def _configuration(said: argparse.Namespace) -> Config:

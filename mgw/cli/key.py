@@ -7,28 +7,22 @@ not; 2, it was called wrongly.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
 
-from mgw.cli.arguments import HelpFormatter, add_file_option, add_format, examples
+from mgw.cli.arguments import add_file_option, add_format
 from mgw.cli.output import FORMATS
+from mgw.cli.subcommands import add_command, list_commands, run_action
 
-_WRONG_CALL: Final = 2
-
-
-def run(said: argparse.Namespace) -> int:
-    """``mgw key`` alone: print its commands; return the exit status."""
-    parser: argparse.ArgumentParser = said.parser
-    parser.print_help(sys.stderr)
-    return _WRONG_CALL
+run = list_commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the commands below ``mgw key``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = partial(_add_command, commands)
+
+    def add(name: str, does: str, *shown: str) -> argparse.ArgumentParser:
+        return add_command(commands, name, does, *shown, command=partial(_run_action, name))
+
     _describe_add(
         add(
             *("add", "make a key and its file, and print the key"),
@@ -64,28 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def _add_command(
-    commands: Any,  # Any: argparse has no public name for it
-    name: str,
-    does: str,
-    *shown: str,
-) -> argparse.ArgumentParser:
-    below: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=does,
-        description=f"{does[0].upper()}{does[1:]}.",
-        epilog=examples(*shown),
-        formatter_class=HelpFormatter,
-    )
-    below.set_defaults(command=partial(_run_action, name), parser=below)
-    return below
-
-
 def _run_action(name: str, said: argparse.Namespace) -> int:
     from mgw.cli import key_actions  # with it come the settings, which `mgw key --help` does without
 
-    action: Callable[[argparse.Namespace], int] = key_actions.ACTIONS[name]
-    return key_actions.run_action(action, said)
+    return run_action(key_actions.ACTIONS[name], said)
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import tzinfo
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +28,7 @@ from mgw.cli.key_file import (
     write_settings,
 )
 from mgw.cli.output import Cell, print_rows
+from mgw.cli.subcommands import Action, CallError, FailedError, tell
 from mgw.clients.key_rows import IN_CONFIG, IN_DIRECTORY, KeyRow, key_row, rfc3339
 from mgw.config.file_faults import shown_path, unreadable
 from mgw.config.groups import checked_holder_name
@@ -43,8 +44,6 @@ from mgw.nouns.key_state import KeyState
 from mgw.reactor.regular_file import read_regular_file
 
 COLUMNS: Final = ("name", "state", "groups", "expires", "previous_expires", "where")
-_WRONG_CALL: Final = 2
-_FAILED: Final = 1
 _KEY_BYTES: Final = 32
 _KEY_BEGINS: Final = "mgw_"
 _DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
@@ -52,15 +51,7 @@ _LIMIT: Final = re.compile(r"(requests|tokens|usd|in_flight)=([0-9]+(?:\.[0-9]+)
 _SECONDS: Final = MappingProxyType({"h": 3600, "d": 86_400})
 
 
-class CallError(Exception):
-    """The command cannot do what it was told; the text says why."""
-
-
-class FailedError(Exception):
-    """The command did not work; the text says why."""
-
-
-class Setup(Struct, frozen=True):
+class KeyDirectory(Struct, frozen=True):
     """The directory that a command works in."""
 
     directory: str
@@ -77,19 +68,6 @@ class Setup(Struct, frozen=True):
         :raises ConfigError: it is no valid key.
         """
         return parse_key_file(text, name, str(self.file_of(name)), self.config)[0]
-
-
-def run_action(action: Callable[[argparse.Namespace], int], said: argparse.Namespace) -> int:
-    """Run one of the commands; return the exit status."""
-    try:
-        return action(said)
-    except CallError as error:
-        return _tell(said, str(error), _WRONG_CALL)
-    except FailedError as error:
-        return _tell(said, str(error), _FAILED)
-    except OSError as error:
-        where = "" if error.filename is None else f"{shown_path(str(error.filename))}: "
-        return _tell(said, f"{where}{error.strerror or error}", _FAILED)
 
 
 def add_key(said: argparse.Namespace) -> int:
@@ -130,13 +108,13 @@ def rotate_key(said: argparse.Namespace) -> int:
     return 0
 
 
-def _warn_if_rejected(said: argparse.Namespace, setup: Setup, key: NamedKeySettings) -> None:
+def _warn_if_rejected(said: argparse.Namespace, setup: KeyDirectory, key: NamedKeySettings) -> None:
     """Say so where a key that was rotated is still rejected."""
     path = shown_path(setup.file_of(key.name))
     if key.disabled:
-        _tell(said, f"warning: the key is disabled: to enable it, remove disabled from {path}", 0)
+        tell(said, f"warning: the key is disabled: to enable it, remove disabled from {path}", 0)
     elif key.expires is not None and key.expires.ends(_zone(setup)) <= time():
-        _tell(said, f"warning: the key has expired: to renew it, change expires in {path}", 0)
+        tell(said, f"warning: the key has expired: to renew it, change expires in {path}", 0)
 
 
 def revoke_key(said: argparse.Namespace) -> int:
@@ -170,12 +148,12 @@ def list_keys(said: argparse.Namespace) -> int:
     return 0
 
 
-ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = MappingProxyType(
+ACTIONS: Final[Mapping[str, Action]] = MappingProxyType(
     {"add": add_key, "rotate": rotate_key, "revoke": revoke_key, "list": list_keys}
 )
 
 
-def _set_up(said: argparse.Namespace, *, needs_directory: bool = True) -> Setup:
+def _set_up(said: argparse.Namespace, *, needs_directory: bool = True) -> KeyDirectory:
     """Find the directory of key files.
 
     :raises CallError: both it and the configuration are named.
@@ -196,13 +174,13 @@ def _set_up(said: argparse.Namespace, *, needs_directory: bool = True) -> Setup:
         raise FailedError(
             f"{said.config} has no edge_auth.keys_dir: set it, or name the directory with --dir"
         )
-    return Setup("", config)
+    return KeyDirectory("", config)
 
 
-def _checked_setup(directory: str, config: Config | None) -> Setup:
+def _checked_setup(directory: str, config: Config | None) -> KeyDirectory:
     if not Path(directory).is_dir():
         raise FailedError(f"not a directory: {shown_path(directory)}")
-    return Setup(directory, config)
+    return KeyDirectory(directory, config)
 
 
 def _checked_name(name: str) -> str:
@@ -269,12 +247,12 @@ def _digest_of(key: str) -> str:
     return sha256(key.encode()).hexdigest()
 
 
-def _zone(setup: Setup) -> tzinfo:
+def _zone(setup: KeyDirectory) -> tzinfo:
     """Return the time zone of dates; without a configuration nobody knows it."""
     return zone_of("UTC" if setup.config is None else setup.config.edge_auth.timezone)
 
 
-def _refuse_configured(setup: Setup, name: str) -> None:
+def _refuse_configured(setup: KeyDirectory, name: str) -> None:
     """Leave keys of the configuration alone.
 
     :raises FailedError: it has a key of this name.
@@ -283,7 +261,7 @@ def _refuse_configured(setup: Setup, name: str) -> None:
         raise FailedError(f"{name} is a key of the configuration: change it there")
 
 
-def _need_file(setup: Setup, name: str) -> None:
+def _need_file(setup: KeyDirectory, name: str) -> None:
     """See that there is a file that may be changed.
 
     :raises FailedError: there is none, or it is a link.
@@ -296,7 +274,7 @@ def _need_file(setup: Setup, name: str) -> None:
         raise FailedError(f"no key has this name: there is no file {shown_path(path)}")
 
 
-def _read_key(setup: Setup, name: str, advice: str = "") -> tuple[NamedKeySettings, str]:
+def _read_key(setup: KeyDirectory, name: str, advice: str = "") -> tuple[NamedKeySettings, str]:
     """Return the key of a file, and the text of the file.
 
     :param advice: what is said behind the problems of a file that is no valid key.
@@ -313,7 +291,7 @@ def _read_key(setup: Setup, name: str, advice: str = "") -> tuple[NamedKeySettin
         raise FailedError(f"{error}{advice}") from None
 
 
-def _write_changes(setup: Setup, name: str, text: str, changes: Mapping[str, object | None]) -> None:
+def _write_changes(setup: KeyDirectory, name: str, text: str, changes: Mapping[str, object | None]) -> None:
     """Write a file with other settings, if the gateway will understand it.
 
     :raises FailedError: it would not.
@@ -333,9 +311,3 @@ def _cells(row: KeyRow) -> list[Cell]:
 def _without_places(error: ConfigError) -> str:
     """Say what is wrong with a file that is not written yet."""
     return "\n".join(": ".join(filter(None, (one.path, one.message))) for one in error.problems)
-
-
-def _tell(said: argparse.Namespace, problem: str, status: int) -> int:
-    for line in problem.splitlines():
-        sys.stderr.write(f"{said.parser.prog}: {line}\n")
-    return status

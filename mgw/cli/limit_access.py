@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import random
@@ -12,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as NoAnswerError
 from twisted.python.failure import Failure
 
+from mgw.cli.subcommands import FailedError
 from mgw.clients.calendar_window import NoStore, Reset, Total
 from mgw.clients.limit_report import current_period
 from mgw.clients.limits import Allowance, Counts, RowState
@@ -24,7 +26,7 @@ _READER: Final = "mgw budget"
 T = TypeVar("T")
 
 
-class NoAccessError(Exception):
+class NoAccessError(FailedError):
     """What is counted cannot be reached; the text says why."""
 
 
@@ -48,13 +50,15 @@ def use_limits(config: Config, rows: Sequence[Allowance], now: float, work: Work
 
     :param rows: those of the configuration.
     :raises NoAccessError: they cannot be reached.
-    :raises OSError: the file cannot be used; so does :class:`sqlite3.Error`.
+    :raises OSError: the file cannot be used.
     """
     if config.fleet.redis is not None:
         return _use_redis(config, rows, work)
     file = _InFile(config.limit_store, rows, now)
     try:
         return _result_of(Deferred.fromCoroutine(work(file)))
+    except sqlite3.Error as error:
+        raise NoAccessError(f"limit_store: {error}") from None
     finally:
         file.close()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
-from mgw.cli.arguments import HelpFormatter, examples
+from mgw.cli.subcommands import FAILED, WRONG_CALL, CallError, add_command, list_commands, tell
 from mgw.config.checks import checked_provider_name
 from mgw.config.file_faults import unreadable
 from mgw.config.load import MAX_PRICE_FILE_BYTES, parse_prices, read_text
@@ -30,33 +30,32 @@ from mgw.usage.price_import.json_document import MAX_LIST_BYTES, PriceListError,
 from mgw.usage.price_import.price_file import is_row, write_price_file
 from mgw.usage.price_import.selection import ImportedRow, ProviderChoice, select, unknown_providers
 
-_FAILED: Final = 1
-_WRONG_CALL: Final = 2
 _STANDARD_INPUT: Final = "-"
 _STANDARD_INPUT_NAME: Final = "standard input"
 _READERS: Final = {"litellm": litellm, "models.dev": models_dev}
 
 
-class _CallError(Exception):
-    """The command line asks for what is not possible; the text says why."""
+run = list_commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the commands below ``mgw prices``."""
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = partial(_add_command, commands)
+    add = partial(add_command, commands)
     _add_import(
         add(
-            *("import", import_prices, "print a file of prices, made from a price list of others"),
+            *("import", "print a file of prices, made from a price list of others"),
             "mgw prices import --from litellm list.json --provider openai > new.yaml",
             "mgw prices import --from models.dev api.json --model claude-*",
             "mgw prices import --from models.dev - --provider xai=grok",
+            command=import_prices,
         )
     )
     comparing = add(
-        *("diff", print_diff, "print what changed in a file of prices; exit with 1 if something did"),
+        *("diff", "print what changed in a file of prices; exit with 1 if something did"),
         "mgw prices diff prices.yaml new.yaml",
         "mgw prices diff - prices.yaml    # the old file is standard input",
+        command=print_diff,
     )
     for name in ("old", "new"):
         comparing.add_argument(
@@ -90,30 +89,6 @@ def _add_import(importing: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_command(
-    commands: Any,  # Any: argparse has no public name for it
-    name: str,
-    action: Callable[[argparse.Namespace], int],
-    does: str,
-    *shown: str,
-) -> argparse.ArgumentParser:
-    below: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=does,
-        description=f"{does[0].upper()}{does[1:]}.",
-        epilog=examples(*shown),
-        formatter_class=HelpFormatter,
-    )
-    below.set_defaults(command=action, parser=below)
-    return below
-
-
-def run(said: argparse.Namespace) -> int:
-    """Say which commands there are below ``mgw prices``."""
-    said.parser.print_help(sys.stderr)
-    return _WRONG_CALL
-
-
 def _provider_choice(text: str) -> ProviderChoice:
     theirs, equals, ours = text.partition("=")
     try:
@@ -131,12 +106,12 @@ def import_prices(said: argparse.Namespace) -> int:
     try:
         content = _read(said.file, MAX_LIST_BYTES)
         rows = _chosen(reader.read_models(read_document(content)), said.provider, said.model)
-    except _CallError as error:
-        return _tell("import", str(error), _WRONG_CALL)
+    except CallError as error:
+        return tell(said, str(error), WRONG_CALL)
     except PriceListError as error:
-        return _tell("import", f"{name}: {error}", _FAILED)
+        return tell(said, f"{name}: {error}", FAILED)
     except OSError as error:
-        return _tell("import", unreadable(str(error.filename or name), error), _FAILED)
+        return tell(said, unreadable(str(error.filename or name), error), FAILED)
     lossy = [row for row in rows if row.entry.unplaced or not is_row(row)]
     head = [
         f"Prices from {reader.NAME}, imported by mgw prices import on {datetime.now(UTC).date()}",
@@ -148,7 +123,7 @@ def import_prices(said: argparse.Namespace) -> int:
             f"mgw prices import: {len(lossy)} of {len(rows)} models have prices without a place here; "
             "comments name them\n"
         )
-    return _FAILED if said.strict and lossy else 0
+    return FAILED if said.strict and lossy else 0
 
 
 def _chosen(
@@ -171,12 +146,12 @@ def print_diff(said: argparse.Namespace) -> int:
     """``mgw prices diff``."""
     try:
         if said.old == said.new == _STANDARD_INPUT:
-            raise _CallError("only one of the files can be standard input")
+            raise CallError("only one of the files can be standard input")
         lines = diff_prices(_read_rows(said.old), _read_rows(said.new))
-    except (_CallError, ConfigError) as error:
-        return _tell("diff", str(error), _WRONG_CALL)
+    except (CallError, ConfigError) as error:
+        return tell(said, str(error), WRONG_CALL)
     except OSError as error:
-        return _tell("diff", unreadable(str(error.filename), error), _WRONG_CALL)
+        return tell(said, unreadable(str(error.filename), error), WRONG_CALL)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 1 if lines else 0
 
@@ -192,13 +167,8 @@ def _read(file: str, max_bytes: int) -> bytes:
     if file != _STANDARD_INPUT:
         return read_regular_file(file, max_bytes)
     if sys.stdin.isatty():
-        raise _CallError("name a file, or send it to standard input")
+        raise CallError("name a file, or send it to standard input")
     content = sys.stdin.buffer.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"larger than {max_bytes} bytes", _STANDARD_INPUT_NAME)
     return content
-
-
-def _tell(command: str, text: str, status: int) -> int:
-    sys.stderr.write(f"mgw prices {command}: {text}\n")
-    return status

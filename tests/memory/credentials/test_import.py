@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mgw.cli.auth import CallError, parse_import
+from mgw.cli.auth import parse_import
+from mgw.cli.subcommands import CallError
 from mgw.credentials.subscription.store import StoredCredential
 from mgw.nouns.secret import Secret
 
