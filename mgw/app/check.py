@@ -25,7 +25,7 @@ from mgw.config.limit_advice import has_budgets
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse, read_text
 from mgw.config.location import describe_unreadable
-from mgw.config.prices import Unpriced
+from mgw.config.prices import UnpricedRule
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import redact, shown
@@ -354,7 +354,7 @@ def _of_token_url(provider: Provider) -> list[str]:
 def _of_prices(config: Config, prices: PriceTable, wall: float) -> list[str]:
     """Warn of models that the configuration names and that have no price, in one sentence per provider."""
     found, effect = [], "these requests have no cost_usd"
-    if config.prices is not None and config.prices.unpriced is Unpriced.REFUSE and has_budgets(config):
+    if config.prices is not None and config.prices.unpriced is UnpricedRule.REFUSE and has_budgets(config):
         effect += ", and clients under a limit on usd get 403"
     targets: dict[str, list[str]] = {}
     for several in config.aliases.values():

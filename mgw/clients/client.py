@@ -111,7 +111,7 @@ class Client(Struct, eq=False, frozen=True):
             raise limit_refusal(found, self.zone)
 
 
-class Prepared(Struct, frozen=True):
+class PreparedClients(Struct, frozen=True):
     """Clients that were made before their configuration is used."""
 
     settings: EdgeAuthSettings | None = None
@@ -138,7 +138,7 @@ class ClientRegistry:
         self.memory = KeyMemory()
         self.file_keys: dict[str, NamedKeySettings] = {}
         """The keys of key files by name, which come and go without another configuration."""
-        self._prepared = Prepared()
+        self._prepared = PreparedClients()
 
     def prepare(self, settings: EdgeAuthSettings, further: Iterable[NamedKeySettings] = ()) -> None:
         """Make the clients of the next configuration's key files: thousands of them take long.
@@ -152,7 +152,7 @@ class ClientRegistry:
         for key in (*settings.named, *further):
             if key.name not in made or made[key.name][0] is not key:
                 _matchers(key, settings)  # its patterns are kept
-        self._prepared = Prepared(settings, made)
+        self._prepared = PreparedClients(settings, made)
 
     def clients_of(
         self, settings: EdgeAuthSettings, further: Sequence[NamedKeySettings] = ()
@@ -163,7 +163,7 @@ class ClientRegistry:
         """
         before, self._limited = self._limited, {}
         clients: dict[bytes, Client] = {}
-        prepared, self._prepared = self._prepared, Prepared()
+        prepared, self._prepared = self._prepared, PreparedClients()
         of_files = (prepared.client_of(key, settings, self._counts) for key in further)
         for client in chain(clients_of(settings, self._counts), of_files):
             clients.setdefault(client.digest, client)

@@ -28,7 +28,7 @@ from mgw.clients.limits import (
     share_reached,
     warnings_of,
 )
-from mgw.clients.tally import PeriodRow, Plan, Tally, plan_of
+from mgw.clients.tally import CountingPlan, PeriodRow, Tally, plan_of
 from mgw.clients.window import BUSY_SECONDS
 
 MAX_IDLE_HOLDERS: Final = 10_000
@@ -40,7 +40,7 @@ _SOON: Final = 0.001
 class LocalPermit(Permit, eq=False):
     """A request that :class:`LocalCounts` has counted."""
 
-    plan: Plan
+    plan: CountingPlan
     held: Taken
     entries: list[Any]  # Any: each window has entries of its own, which it alone reads
     """What it holds in each row of a minute; ``None``: nothing."""
@@ -64,7 +64,7 @@ class LocalCounts:
         self._idle: dict[str, Tally] = {}
         """Those that nobody uses."""
         self._users: dict[str, Limits] = {}
-        self._plans: dict[Limits, Plan] = {}
+        self._plans: dict[Limits, CountingPlan] = {}
         self._number = 0
         self._refusals: Counter[tuple[str, str]] = Counter()
 
@@ -120,7 +120,7 @@ class LocalCounts:
         found, longest = self._stands_against(plan, now)
         return None if found is None else self._refuse(plan, now, found, longest)
 
-    def _stands_against(self, plan: Plan, now: float) -> tuple[Allowance | None, float]:
+    def _stands_against(self, plan: CountingPlan, now: float) -> tuple[Allowance | None, float]:
         """Return which row stands against a request longest, and how long, but for those of the calendar."""
         found: Allowance | None = None
         longest = 0.0
@@ -186,7 +186,7 @@ class LocalCounts:
         self._plan_all()
         return [total for tally in self._tallies.values() for total in tally.totals(now)]
 
-    def plan(self, limits: Limits) -> Plan:
+    def plan(self, limits: Limits) -> CountingPlan:
         """Return what counts for rows."""
         return self._plans.get(limits) or self._plan(limits)
 
@@ -205,7 +205,9 @@ class LocalCounts:
         """Count a request that was not admitted."""
         self._refusals[row.holder, row.limit.name] += 1
 
-    def _refuse(self, plan: Plan, now: float, found: Allowance | None, longest: float) -> LimitReached:
+    def _refuse(
+        self, plan: CountingPlan, now: float, found: Allowance | None, longest: float
+    ) -> LimitReached:
         """Name the row that stands longest against a request: this one, or one of the calendar.
 
         What an earlier process has left in the store is not known here before a request asks for it.
@@ -221,7 +223,7 @@ class LocalCounts:
         self.count_refusal(reached)
         return reached
 
-    def _hold(self, plan: Plan, held: Taken, now: float) -> LocalPermit:
+    def _hold(self, plan: CountingPlan, held: Taken, now: float) -> LocalPermit:
         """Count a request that begins, but for rows of the calendar."""
         entries: list[Any] = []  # Any: as above
         for row in plan.minutes:
@@ -278,7 +280,7 @@ class LocalCounts:
             if limits not in self._plans:
                 self._plan(limits)
 
-    def _plan(self, limits: Limits) -> Plan:
+    def _plan(self, limits: Limits) -> CountingPlan:
         """Look up the rows of a request, and remember where they are counted."""
         if len(self._idle) >= MAX_IDLE_HOLDERS or len(self._plans) >= 2 * MAX_IDLE_HOLDERS:
             self._forget()
@@ -335,7 +337,7 @@ def _ending(row: PeriodRow, total: Total, held: Taken, taken: Taken) -> Change:
     return Change(total, row.amount_of(taken), -row.amount_of(held) if row.holds else 0)
 
 
-def _warnings_of_moments(plan: Plan, now: float) -> Warnings:
+def _warnings_of_moments(plan: CountingPlan, now: float) -> Warnings:
     """Return the warnings of rows without periods.
 
     What is in flight includes the request that ends.  A share warns again only after the row was below it.

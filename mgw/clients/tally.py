@@ -80,7 +80,7 @@ class PeriodRow(Struct, frozen=True, eq=False):
     """The amount from which on there may be something to warn of."""
 
 
-class Plan(Struct, eq=False):
+class CountingPlan(Struct, eq=False):
     """The rows of a request, and where they are counted."""
 
     limits: Limits
@@ -102,7 +102,7 @@ class Plan(Struct, eq=False):
         return self.warns or bool(self.periods)
 
 
-def plan_of(limits: Limits, tally_of: Callable[[str], Tally], store: TotalStore) -> Plan:
+def plan_of(limits: Limits, tally_of: Callable[[str], Tally], store: TotalStore) -> CountingPlan:
     """Look up where the rows of a request are counted."""
     tallies = {row.holder: tally_of(row.holder) for row in limits}
     flights, minutes, periods = list[FlightRow](), list[MinuteRow](), list[PeriodRow]()
@@ -114,7 +114,7 @@ def plan_of(limits: Limits, tally_of: Callable[[str], Tally], store: TotalStore)
             minutes.append(_minute_row(row, tally, shares))
         else:
             periods.append(_period_row(row, tally, shares, store))
-    return Plan(
+    return CountingPlan(
         limits,
         tuple(tallies.values()),
         tuple(flights),

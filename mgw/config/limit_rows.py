@@ -49,7 +49,7 @@ class Per(StrEnum):
     TOTAL = "total"
 
 
-class Counted(StrEnum):
+class WhenCounted(StrEnum):
     """When tokens count: once they are known, or as an estimate before the request is sent, too."""
 
     AFTER = "after"
@@ -110,7 +110,7 @@ Share = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
 ]
 PerName = Annotated[Per, OneOf()]
-CountedName = Annotated[Counted, OneOf()]
+CountedName = Annotated[WhenCounted, OneOf()]
 LimitActionName = Annotated[LimitAction, OneOf()]
 
 
@@ -139,7 +139,7 @@ class LimitRowSettings(Settings):
         "Whether a request counts with an estimate of its tokens before it is sent to the provider",
         "Only for ``tokens``. ``before`` keeps many requests at once from exceeding the row; ``usd`` is "
         "always counted that way.",
-        default=Counted.AFTER,
+        default=WhenCounted.AFTER,
     )
     each: OnOff = setting(
         "Whether the row applies to each client separately instead of to all of them together",
@@ -181,7 +181,7 @@ class LimitRowSettings(Settings):
     @property
     def is_reserved(self) -> bool:
         """Whether an estimate is counted before a request is sent to the provider."""
-        return self.usd is not None or self.count is Counted.BEFORE
+        return self.usd is not None or self.count is WhenCounted.BEFORE
 
     @property
     def refuses(self) -> bool:

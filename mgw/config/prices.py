@@ -97,7 +97,7 @@ Day = Annotated[
 Threshold = Annotated[int, Field(ge=0, le=2**53), expect("a whole number of tokens, 0 or more")]
 
 
-class Prices(Settings):
+class PriceSettings(Settings):
     """Prices of requests, in US dollars."""
 
     input: Omittable[Price] = setting("Price per million input tokens")
@@ -145,7 +145,7 @@ class Prices(Settings):
     per_million_characters: Omittable[Price] = setting("Price per million characters of text that is spoken")
 
 
-class PriceTierSettings(Prices):
+class PriceTierSettings(PriceSettings):
     """Prices of requests with many input tokens."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["above"]})
@@ -155,7 +155,7 @@ class PriceTierSettings(Prices):
     )
 
 
-class ServiceTierSettings(Prices):
+class ServiceTierSettings(PriceSettings):
     """Prices of requests that a service tier serves."""
 
     tiers: ListOf[PriceTierSettings] = setting("Prices by the number of input tokens", default=())
@@ -178,7 +178,7 @@ class _PricedModels(Settings):
     provider: Omittable[Name] = setting("Provider that the row is for; any provider if absent")
 
 
-class PriceRowSettings(Prices, _PricedModels):
+class PriceRowSettings(PriceSettings, _PricedModels):
     """Prices of the models that match a pattern, in US dollars."""
 
     model_config = ConfigDict(
@@ -215,14 +215,14 @@ class PriceFile(Settings):
     rows: ListOf[PriceRowSettings] | None = setting("The rows; the first one that fits a model counts")
 
 
-class Unpriced(StrEnum):
+class UnpricedRule(StrEnum):
     """What happens to requests whose cost nobody can know, of clients under a limit on money."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
 
 
-UnpricedName = Annotated[Unpriced, OneOf()]
+UnpricedName = Annotated[UnpricedRule, OneOf()]
 
 
 class PricesSettings(Settings):
@@ -241,7 +241,7 @@ class PricesSettings(Settings):
         "What happens to requests with an unknown cost if their client is under a limit on ``usd``",
         "``refuse``: requests for a model without a price get a 403, and so do requests that start work at a "
         "cost that no response reports. ``allow``: they cost what the response says, or nothing.",
-        default=Unpriced.REFUSE,
+        default=UnpricedRule.REFUSE,
     )
 
 
@@ -317,6 +317,6 @@ def _check_parts(own: frozenset[str], stated: frozenset[str], path: Path, contex
             context.report.add((*path, part), f"requires the price of the other tokens: set {whole} as well")
 
 
-def _prices_of(block: Prices) -> frozenset[str]:
+def _prices_of(block: PriceSettings) -> frozenset[str]:
     """Return the names of the prices that a block states."""
-    return set_keys(block) & Prices.model_fields.keys()
+    return set_keys(block) & PriceSettings.model_fields.keys()

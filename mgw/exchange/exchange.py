@@ -27,7 +27,7 @@ from mgw.clients.limits import (
     counts_tokens,
     holds_estimates,
 )
-from mgw.config.prices import Unpriced
+from mgw.config.prices import UnpricedRule
 from mgw.credentials.provider import Credential
 from mgw.credentials.signed_again import Again
 from mgw.credentials.signing import Signing
@@ -181,7 +181,7 @@ class Exchange(Struct, eq=False):
 
     def _check_route(self, client: Client) -> None:
         settings = self.generation.config.prices
-        is_allowed = settings is not None and settings.unpriced is Unpriced.ALLOW
+        is_allowed = settings is not None and settings.unpriced is UnpricedRule.ALLOW
         if not is_allowed and counts_money(client.limits, refusing=True):
             raise route_not_priced(self.route.path)
 

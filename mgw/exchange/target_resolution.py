@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from mgw.clients.client_refusals import model_not_priced
 from mgw.clients.limits import counts_money
-from mgw.config.prices import Unpriced
+from mgw.config.prices import UnpricedRule
 from mgw.config.provider import Provider
 from mgw.exchange.body import MODELS, RequestBody
 from mgw.exchange.charge import priced_modality
@@ -123,7 +123,11 @@ def has_known_price(exchange: Exchange, target: Target) -> bool:
     if client is None or not counts_money(client.limits, refusing=True):
         return True
     model, modality = target.upstream_model, priced_modality(exchange.route)
-    if model is None or modality is None or (settings is not None and settings.unpriced is Unpriced.ALLOW):
+    if (
+        model is None
+        or modality is None
+        or (settings is not None and settings.unpriced is UnpricedRule.ALLOW)
+    ):
         return True
     prices = exchange.generation.prices
     return prices is not None and prices.has_price(target.provider_name, model, modality, exchange.wall)

@@ -88,17 +88,17 @@ _Known = tuple[Limit, float, int, int, int]
 """A row in a period: its end, what it allows, what is used and what is held."""
 
 
-class Sum(Struct):
+class Increase(Struct):
     """What is to be added to a total."""
 
     used: int = 0
     held: int = 0
 
 
-class Batch(Struct, frozen=True):
+class LimitBatch(Struct, frozen=True):
     """What is written at a time."""
 
-    sums: Mapping[Total, Sum]
+    sums: Mapping[Total, Increase]
     asked: Sequence[Changes]
     """What requests that begin count, each of them only if all of its totals have room."""
     requests: int
@@ -189,7 +189,7 @@ class LimitFile:
     _is_replaced: bool = False
     """Whether nobody knows yet that the file was replaced."""
 
-    def write(self, batch: Batch, now: float) -> Written:
+    def write(self, batch: LimitBatch, now: float) -> Written:
         """Write all of it, or nothing.
 
         :raises OSError: the file cannot be used; so does :class:`sqlite3.Error`.

@@ -32,7 +32,7 @@ from mgw.clients.calendar_window import (
 from mgw.clients.limits import Allowance, RowState
 from mgw.clients.period import Period
 from mgw.config.file_faults import shown_path
-from mgw.identity.limit_file import Batch, LimitFile, Sum, Written, open_file
+from mgw.identity.limit_file import Increase, LimitBatch, LimitFile, Written, open_file
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 
@@ -84,13 +84,13 @@ class LimitStore:
         default_factory=WeakValueDictionary
     )
     """Those that a window, a request in progress or a write has, by their places in the file."""
-    _sums: dict[Total, Sum] = field(default_factory=dict)
+    _sums: dict[Total, Increase] = field(default_factory=dict)
     """What is not being written yet."""
     _asked: list[_Asked] = field(default_factory=list)
     """Likewise."""
     _requests: int = 0
     """How many requests of this process hold something."""
-    _leaving: Batch | None = None
+    _leaving: LimitBatch | None = None
     """What is being written."""
     _leaving_asked: list[_Asked] = field(default_factory=list)
     _file: LimitFile = field(init=False)
@@ -151,7 +151,7 @@ class LimitStore:
 
         def on_reset(found: bool) -> bool:  # noqa: FBT001  what was asked for
             for total in totals:
-                waiting = self._sums.get(total, Sum())
+                waiting = self._sums.get(total, Increase())
                 total.used, total.warned, total.resets = reset.amount + waiting.used, 0, total.resets + 1
             return found
 
@@ -202,7 +202,7 @@ class LimitStore:
         for change in changes:
             waiting = sums.get(change.total)
             if waiting is None:
-                sums[change.total] = waiting = Sum()
+                sums[change.total] = waiting = Increase()
             waiting.used += sign * change.used
             waiting.held += sign * change.held
 
@@ -235,7 +235,7 @@ class LimitStore:
         self._is_busy = self._is_opened = True
         self._leaving_asked, self._asked = self._asked, []
         changes = [asked.changes for asked in self._leaving_asked]
-        self._leaving, self._sums = Batch(self._sums, changes, self._requests), {}
+        self._leaving, self._sums = LimitBatch(self._sums, changes, self._requests), {}
         self._limit = self.clock.callLater(COMMIT_SECONDS, self._on_late)
         work = partial(self._file.write, self._leaving, self.clock.seconds())
         try:
@@ -279,7 +279,7 @@ class LimitStore:
         self._write()
         self._finish()
 
-    def _on_failure(self, batch: Batch, asked: list[_Asked], error: Exception) -> None:
+    def _on_failure(self, batch: LimitBatch, asked: list[_Asked], error: Exception) -> None:
         self._down(str(error))
         for total, added in batch.sums.items():
             self._wait_for([Change(total, added.used, added.held)])
@@ -295,7 +295,7 @@ class LimitStore:
 
     def _learn(self, written: Written) -> None:
         """Know totals as they are in the file, with what is not written yet."""
-        nothing = Sum()
+        nothing = Increase()
         for total, found in written.totals.items():
             waiting = self._sums.get(total, nothing)
             total.used, total.held = max(0, found.used + waiting.used), found.held + waiting.held

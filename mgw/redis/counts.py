@@ -30,7 +30,7 @@ from mgw.clients.limits import (
     warnings_of,
 )
 from mgw.clients.local_counts import LocalCounts, LocalPermit, reached_of
-from mgw.clients.tally import MinuteRow, PeriodRow, Plan
+from mgw.clients.tally import CountingPlan, MinuteRow, PeriodRow
 from mgw.redis.host_totals import HostTotal, HostTotals, state_of_host
 from mgw.redis.limit_rows import (
     AskedRow,
@@ -212,7 +212,7 @@ class RedisTallies:
 
     # What begins
 
-    def _rows_of(self, plan: Plan, held: Taken) -> list[AskedRow]:
+    def _rows_of(self, plan: CountingPlan, held: Taken) -> list[AskedRow]:
         """Return all rows that Redis counts: what each holder has in flight is one, limited or not."""
         rows, counted = list[AskedRow](), set[str]()
         for flight in plan.flights:
@@ -299,7 +299,7 @@ class RedisTallies:
                 changes.append(change)
         return changes
 
-    def _flights(self, plan: Plan) -> list[RowChange]:
+    def _flights(self, plan: CountingPlan) -> list[RowChange]:
         """Return what the end of a request says of what is in flight: first what may be warned of."""
         prefix, changes = self.link.prefix, list[RowChange]()
         for flight in plan.flights:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
-from mgw.config.prices import PriceRowSettings, PriceTierSettings
-from mgw.config.prices import Prices as PriceSettings
+from mgw.config.prices import PriceRowSettings, PriceSettings, PriceTierSettings
 
 RowKey = tuple[str, str, str, int]
 """A provider or an empty text, a pattern, a first day or an empty text, and how many such rows precede it."""

@@ -17,8 +17,7 @@ from msgspec import Struct
 from mgw.canonical.reply import TokenUsage
 from mgw.config.file_faults import unreadable
 from mgw.config.load import MAX_PRICE_FILE_BYTES, parse_each_price, read_text
-from mgw.config.prices import FACTOR_DECIMALS, PriceRowSettings, PriceTierSettings
-from mgw.config.prices import Prices as PriceSettings
+from mgw.config.prices import FACTOR_DECIMALS, PriceRowSettings, PriceSettings, PriceTierSettings
 from mgw.config.problems import ConfigError
 from mgw.config.settings import Config
 from mgw.nouns.vocabulary import Modality

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from mgw.config.prices import Prices as PriceSettings
+from mgw.config.prices import PriceSettings
 from mgw.usage.price_diff import plain_number
 from mgw.usage.price_import.entry import PriceLevels, Prices, printable
 from mgw.usage.price_import.selection import ImportedRow

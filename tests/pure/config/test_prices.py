@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from mgw.config.load import parse, parse_prices
-from mgw.config.prices import PARTS, PriceRowSettings, Prices
+from mgw.config.prices import PARTS, PriceRowSettings, PriceSettings
 from mgw.config.problems import ConfigError
 
 WHOLE = """rows:
@@ -129,6 +129,6 @@ def test_a_price_of_a_part_requires_that_of_the_others(part: str, whole: str) ->
 
 
 def test_every_price_of_tokens_is_a_part_or_has_parts() -> None:
-    of_tokens = {name for name in Prices.model_fields if not name.startswith("per_")}
+    of_tokens = {name for name in PriceSettings.model_fields if not name.startswith("per_")}
     assert of_tokens == {name for pair in PARTS for name in pair}
-    assert PriceRowSettings.model_fields.keys() > Prices.model_fields.keys()
+    assert PriceRowSettings.model_fields.keys() > PriceSettings.model_fields.keys()
