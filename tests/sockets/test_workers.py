@@ -123,7 +123,8 @@ def test_a_killed_worker_takes_only_its_own_requests_with_it(workers: Workers, u
     assert len(load.failed) <= load.clients, load.failed  # what each was waiting for just then
     assert early <= ids_of_events(gateway)
     wait_until(lambda: set(load.answered[late:]) <= ids_of_events(gateway), "all later events")
-    assert len(gateway.events()) == len(ids_of_events(gateway)), "an event is written twice"
+    ids = [event["request_id"] for event in gateway.events()]  # read once: events may still be written
+    assert len(ids) == len(set(ids)), "an event is written twice"
     assert gateway.metric("mgw_worker_restarts_total", {"Authorization": f"Bearer {PLAIN}"}) == 1
 
 
