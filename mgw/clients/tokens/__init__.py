@@ -1,0 +1,1 @@
+"""Signed tokens (JWT) of identity providers: what they contain, and whether they are valid."""
