@@ -31,6 +31,8 @@ _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(
     r"\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>"  # of shells, of LiteLLM, of documents
 )
+_NOT_FILLED_IN: Final = "a placeholder, and placeholders are not filled in: write the address itself"
+_NO_USER: Final = "an issuer's keys are public; for those that require a token, set token_file"
 _QUOTES: Final = frozenset({"'", '"', "`"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _A_VARIABLE: Final = "expected the name of an environment variable (letters, digits and _)"
@@ -190,7 +192,7 @@ def checked_base_url(text: str) -> str:
     ``ws`` and ``wss`` are other words for ``http`` and ``https`` (how realtime providers are told).
     """
     if is_placeholder(text):
-        raise ValueError("a placeholder, and placeholders are not filled in: write the address itself")
+        raise ValueError(_NOT_FILLED_IN)
     scheme = _WEBSOCKET_SCHEME.match(text)
     if scheme is not None:
         text = "http" + text[2:]
@@ -221,6 +223,31 @@ def checked_public_url(text: str) -> str:
 def checked_token_url(text: str) -> str:
     """Take the address of a token endpoint, which is used as it is (RFC 6749 3.2: it may have a query)."""
     return _checked_full_address(text, "the client's id and secret have settings of their own")
+
+
+def checked_issuer(text: str) -> str:
+    """Take an issuer of tokens, which they state in exactly the same characters."""
+    if is_placeholder(text):
+        raise ValueError(_NOT_FILLED_IN)
+    _need_tls(_checked_address(text, _NO_USER))
+    return text
+
+
+def checked_jwks_url(text: str) -> str:
+    """Take the address of an issuer's keys, which is used as it is."""
+    if is_placeholder(text):
+        raise ValueError(_NOT_FILLED_IN)
+    return _need_tls(_checked_full_address(text, _NO_USER))
+
+
+def _need_tls(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise ValueError(
+            "expected an https:// address: whoever can change an answer on its way could sign tokens "
+            "(http:// is possible only for this machine, such as http://localhost:8080)"
+        )
+    return address
 
 
 def checked_sts_url(text: str) -> str:
@@ -356,9 +383,18 @@ REDIS_ADDRESS: Final = text_like(
     f"(?:[rR][eE][dD][iI][sS][sS]?://(?:{_USER_PATTERN}@)?{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?(?:/[0-9]{{0,5}})?"
     f"|[uU][nN][iI][xX]://(?:{_USER_PATTERN}@)?/{_ENCODED_PATTERN}(?:[?](?:db=[0-9]{{1,5}})?)?)"
 )
+_QUERY_PATTERN: Final = r"(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 TOKEN_URL: Final = text_like(
     rf"(?![^?]*/\.\.?(?:[/?]|$))[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
-    r"(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
+    f"{_QUERY_PATTERN}"
+)
+_LOOPBACK_PATTERN: Final = (
+    rf"(?:127\.[0-9.]+|(?:[A-Za-z0-9_][A-Za-z0-9._-]*\.)?(?:{any_case(['localhost'])})|\[[^\]\s]+\])"
+)
+_TLS_OR_LOOPBACK: Final = f"(?:[hH][tT][tT][pP][sS]://{_HOST_PATTERN}|[hH][tT][tT][pP]://{_LOOPBACK_PATTERN})"
+ISSUER: Final = text_like(f"{_NO_DOT_SEGMENT}{_TLS_OR_LOOPBACK}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}")
+JWKS_URL: Final = text_like(
+    rf"(?![^?]*/\.\.?(?:[/?]|$)){_TLS_OR_LOOPBACK}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}{_QUERY_PATTERN}"
 )
 ORIGIN: Final = text_like(r"(?:\*|[nN][uU][lL][lL]|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+)")
 ABSOLUTE_PATH: Final = text_like(f"/[^{_CONTROL_CLASS}]*")

@@ -19,6 +19,7 @@ from mgw.config.checks import KEY, checked_key
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import AbsolutePath, AnswerTokens, OnOff, Variable
 from mgw.config.groups import GroupSettings, check_groups
+from mgw.config.jwt import JWT, JwtSettings, settle_jwt
 from mgw.config.key_settings import NamedKeySettings, check_key
 from mgw.config.limit_rows import LimitRowSettings, check_limit_rows
 from mgw.config.problems import Path
@@ -94,6 +95,11 @@ class EdgeAuthSettings(Settings):
         "Directory of files, each of which is a named key",
         "A file ``NAME.yaml`` contains ``sha256`` and, if needed, other settings of ``edge_auth.keys``, but "
         "neither ``name`` nor the key itself. Changes take effect without a reload.",
+    )
+    jwt: ListOf[JwtSettings] = setting(
+        "Issuers of signed tokens (JWT), which open the gateway as keys do",
+        "A token that one of these has issued is never sent to a provider as it is.",
+        default=(),
     )
     timezone: TimeZone = setting(
         "Time zone in which the days, weeks and months of limits begin",
@@ -193,15 +199,17 @@ def settle_edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeA
         if any(Secret(digest_of(key)) in named for key in more):
             report.add(by_name, "one of these keys is also a named key in edge_auth.keys: keep only one")
         keys += more
-    places = (_KEYS, by_name, ("edge_auth", "keys_dir"))
+    jwt = settle_jwt(edge_auth.jwt, edge_auth.names, edge_auth.groups, context)
+    places = (_KEYS, by_name, ("edge_auth", "keys_dir"), JWT)
     excused = edge_auth.keys_dir is not None or any(map(report.has_problem_below, places))
-    if edge_auth.enabled and not keys and not excused:
+    if edge_auth.enabled and not keys and not jwt and not excused:
         report.add(
-            ("edge_auth", "enabled"), "edge auth requires a key: set edge_auth.keys, keys_env or keys_dir"
+            ("edge_auth", "enabled"),
+            "edge auth requires a key or an issuer: set edge_auth.keys, keys_env, keys_dir or jwt",
         )
     texts = dict.fromkeys(key for key in keys if isinstance(key, Secret))
     kept = [key for key in keys if isinstance(key, NamedKeySettings)]
-    return edge_auth.model_copy(update={"keys": (*texts, *kept)})
+    return edge_auth.model_copy(update={"keys": (*texts, *kept), "jwt": jwt})
 
 
 def _check_rules(edge_auth: EdgeAuthSettings, context: LoadContext) -> None:

@@ -31,6 +31,7 @@ ANY: Final = "*"
 SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("edge_auth", "keys"),
     ("edge_auth", "keys_env"),
+    *(("edge_auth", "jwt", ANY, key) for key in ("issuer", "jwks_url", "proxy", "proxy_env")),
     ("dashboard", "keys"),
     ("dashboard", "keys_env"),
     *(("providers", ANY, key) for key in SECRET_KEYS),

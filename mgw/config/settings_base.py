@@ -291,6 +291,35 @@ UniqueList = Annotated[tuple[T, ...], _FromList(_unique)]
 SetOf = Annotated[frozenset[T], _FromList(frozenset)]
 
 
+class NotEmpty:
+    """Refuse a list or a mapping with nothing in it.
+
+    :param noun: what it has at least one of.
+    :param reason: why, or what to write instead.
+    """
+
+    def __init__(self, noun: str, reason: str = "") -> None:
+        self._expected = f"at least one {noun}"
+        self._reason = f": {reason}" if reason else ""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._validate, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        found = handler(schema)
+        return found | {"minItems" if found.get("type") == "array" else "minProperties": 1}
+
+    def _validate(self, value: object, inner: Callable[[object], object]) -> object:
+        if value is None:
+            raise wrong_type(self._expected + self._reason)
+        found = inner(value)
+        if not found:
+            raise wrong_value(f"expected {self._expected}, found none{self._reason}")
+        return found
+
+
 class _NotInFile:
     """What no file may state: there its name is an unknown key."""
 
