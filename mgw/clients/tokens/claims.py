@@ -80,7 +80,7 @@ class Condition(Struct, frozen=True):
             frozenset(text for text in texts if _MAGIC(text) is None),
             tuple(re.compile(translate(text)).match for text in texts if _MAGIC(text) is not None),
             frozenset(value for value in values if isinstance(value, bool)),
-            frozenset(value for value in values if type(value) in (int, float)),  # a bool is an int
+            frozenset(value for value in values if not isinstance(value, str | bool)),  # a bool is an int
         )
 
     def holds(self, claims: Json) -> bool:
