@@ -161,7 +161,7 @@ def test_patterns_are_those_of_the_library(pattern: str, text: str) -> None:
 
 @given(values=st.lists(st.sampled_from(["a", "b", True, False, 0, 1, 1.5, None, "*"]), max_size=4))
 def test_a_rule_holds_if_all_conditions_do(values: list[Any]) -> None:
-    wanted = {"x": ("a", 1), "y": (True, "b")}
+    wanted: dict[str, tuple[Any, ...]] = {"x": ("a", 1), "y": (True, "b")}
     rule = Rule(tuple(Condition.of(name, value) for name, value in wanted.items()), ())
     claims = dict(zip(["x", "y"], values, strict=False))
     expected = all(

@@ -40,7 +40,7 @@ def test_an_example_of_an_rfc_is_valid_and_with_any_other_byte_it_is_not(vector:
 def test_keys_of_rfc_7517_are_read_and_the_one_for_encryption_is_not() -> None:
     found = parse_key_set(json.dumps(VECTORS["rfc7517_a1"]).encode())
     [key] = found.keys
-    assert (key.key_id, key.algorithms, found.left_out) == ("2011-04-29", {"RS256"}, ())
+    assert (key.key_id, set(key.algorithms), found.left_out) == ("2011-04-29", {"RS256"}, ())
     assert b64(key.thumbprint) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"  # RFC 7638 3.1
 
 
