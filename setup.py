@@ -23,6 +23,7 @@ TESTS = [
     "hypothesis>=6.170,<7",
     "jsonschema>=4.26,<5",  # what an editor says of a file, to compare it with what the loader says
     "openai>=3.57,<4",
+    "pyjwt>=2.15,<3",  # verifies tokens of issuers too, as a second opinion
     "pytest>=9.2,<10",
     "pytest-timeout>=2.4,<3",
     "pytest-xdist>=3.8,<4",

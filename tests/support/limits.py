@@ -8,6 +8,34 @@ from __future__ import annotations
 from typing import Final
 
 HELD: Final[dict[str, tuple[str, ...]]] = {
+    "tests/pure/clients/tokens/test_token.py::"
+    "test_a_token_up_to_the_limit_is_well_formed_and_a_larger_one_is_recognized": (
+        "mgw.clients.tokens.token.MAX_TOKEN_BYTES",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_so_many_bytes_may_be_in_a_set": (
+        "mgw.clients.tokens.key_set.MAX_SET_BYTES",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_so_many_keys_may_be_in_a_set": (
+        "mgw.clients.tokens.key_set.MAX_KEYS",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_of_keys_with_one_id_few_are_tried": (
+        "mgw.clients.tokens.key_set.MAX_KEYS_OF_ID",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_rsa_keys_have_so_many_bits": (
+        "mgw.clients.tokens.key_set.MAX_RSA_BITS",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_an_exponent_is_odd_and_not_too_large": (
+        "mgw.clients.tokens.key_set._MAX_EXPONENT_BITS",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_an_id_is_shown_short_and_printable": (
+        "mgw.clients.tokens.key_set._MAX_SHOWN_ID",
+    ),
+    "tests/pure/clients/tokens/test_key_set.py::test_the_error_names_some_reasons": (
+        "mgw.clients.tokens.key_set._MAX_SHOWN_KEYS",
+    ),
+    "tests/pure/clients/tokens/test_verify.py::test_anything_else_does_not_name_a_client": (
+        "mgw.clients.tokens.verify.MAX_CLIENT_CHARACTERS",
+    ),
     "tests/memory/exchange/test_limit_warnings.py::test_the_log_remembers_a_bounded_number_of_them": (
         "mgw.usage.limit_warnings.MAX_WARNINGS",
     ),

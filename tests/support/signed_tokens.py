@@ -34,7 +34,7 @@ CURVES: Final[Mapping[str, tuple[ec.EllipticCurve, str]]] = {
     "ES384": (ec.SECP384R1(), "P-384"),
     "ES512": (ec.SECP521R1(), "P-521"),
 }
-_HASHES: Final[Mapping[str, HashAlgorithm]] = {"256": SHA256(), "384": SHA384(), "512": SHA512()}
+HASHES: Final[Mapping[str, HashAlgorithm]] = {"256": SHA256(), "384": SHA384(), "512": SHA512()}
 
 
 def b64(data: bytes) -> str:
@@ -98,7 +98,7 @@ def signature(algorithm: str, key: PrivateKey, signed: bytes) -> bytes:
     """Sign with a key that suits the algorithm."""
     if isinstance(key, Ed25519PrivateKey):
         return key.sign(signed)
-    digest = _HASHES[algorithm[2:]]
+    digest = HASHES[algorithm[2:]]
     if isinstance(key, ec.EllipticCurvePrivateKey):
         return raw_signature(key.sign(signed, ec.ECDSA(digest)), (key.key_size + 7) // 8)
     if algorithm.startswith("RS"):

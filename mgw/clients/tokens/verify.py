@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from mgw.clients.tokens.claims import Claim, Condition, Rule
 from mgw.clients.tokens.token import UnverifiedToken
+from mgw.config.groups import MAX_TAG_CHARACTERS
 from mgw.config.jwt import JwtSettings
 from mgw.nouns.token_flaw import TokenFlaw
 
 MAX_CLIENT_CHARACTERS: Final = 256
-MAX_TAG_CHARACTERS: Final = 256
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """C0, DEL, C1, line and paragraph separators, and what reverses the direction of the text around it."""
 _EDDSA: Final = frozenset({"EdDSA", "Ed25519"})
