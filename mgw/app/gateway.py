@@ -113,7 +113,7 @@ class Gateway:
         generation = build_generation(1, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: self.serving)
         metrics.state.certificate_expires = self.ports.certificate_expires
-        metrics.reloaded(1, config.providers, config.edge_auth.names)
+        metrics.reloaded(1, config.providers, config.edge_auth.client_names)
         self.telemetry = Telemetry(reactor, config, lambda: self.config, metrics, log_file, line_threads)
         self._limit_store = LimitStore(config.limit_store, DaemonThreads(reactor, "mgw-limits"), reactor)
         self._fleet = self._join_fleet(config)
@@ -184,7 +184,7 @@ class Gateway:
         self.dashboard.follow()
         telemetry.sinks.use(prepared.sinks)
         telemetry.use_log(config.log)
-        telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
+        telemetry.metrics.reloaded(generation.number, config.providers, config.edge_auth.client_names)
 
     async def stop(self) -> None:
         """Close everything, after a drain."""

@@ -231,7 +231,7 @@ class Worker:
         tallies = SupervisorTallies(channel, message.workers)
         generation = build_generation(message.number, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: serving)
-        metrics.reloaded(message.number, config.providers, config.edge_auth.names)
+        metrics.reloaded(message.number, config.providers, config.edge_auth.client_names)
         forwarding = forwarding_to(reactor, message.operator_socket)
         counts = SharedCounts(tallies, LocalCounts(reactor.seconds))
         serving = Serving(
@@ -275,7 +275,7 @@ class Worker:
         equipment.tallies.parts = message.workers
         self.inherited.use_log(config.log)
         serving.use(generation)
-        equipment.metrics.reloaded(message.number, config.providers, config.edge_auth.names)
+        equipment.metrics.reloaded(message.number, config.providers, config.edge_auth.client_names)
         return Done()
 
     async def _state(self) -> ChannelMessage:

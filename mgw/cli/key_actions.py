@@ -253,12 +253,15 @@ def _zone(setup: KeyDirectory) -> tzinfo:
 
 
 def _refuse_configured(setup: KeyDirectory, name: str) -> None:
-    """Leave keys of the configuration alone.
+    """Leave keys and issuers of the configuration alone.
 
-    :raises FailedError: it has a key of this name.
+    :raises FailedError: it has one of this name.
     """
-    if setup.config is not None and name in setup.config.edge_auth.names:
+    if setup.config is None or name not in setup.config.edge_auth.client_names:
+        return
+    if name in setup.config.edge_auth.names:
         raise FailedError(f"{name} is a key of the configuration: change it there")
+    raise FailedError(f"{name} is an issuer in edge_auth.jwt: a key has to have another name")
 
 
 def _need_file(setup: KeyDirectory, name: str) -> None:

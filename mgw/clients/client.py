@@ -1,4 +1,4 @@
-"""A client with a gateway key: its name, its groups, its models, its limits, and until when its key is valid.
+"""A client with a gateway key or a token: its name, groups, models, limits, and until when its key is valid.
 
 The clients of a configuration are made with it.  What they have used outlives it: :class:`ClientRegistry`
 belongs to the process and keeps the counts by the names of the keys.
@@ -7,15 +7,20 @@ belongs to the process and keeps the counts by the names of the keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
-from fnmatch import translate
-from functools import lru_cache
+from collections.abc import Awaitable, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.clients.client_limits import OF_EACH, limits_of_client
+from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, tags_of
+from mgw.clients.client_limits import (
+    OF_EACH,
+    OF_ISSUER,
+    limits_of_client,
+    limits_of_issuer,
+    shared_limits,
+)
 from mgw.clients.client_refusals import limit_refusal
 from mgw.clients.key_memory import KeyMemory
 from mgw.clients.limits import ONE_REQUEST, Counts, LimitReached, Limits, Permit, Taken
@@ -30,18 +35,19 @@ _MODELS = "models/"
 _CLIMBS = re.compile(r"(?:.*[/\\])?\.\.?(?:[/\\].*)?", re.DOTALL).fullmatch
 """A name with a segment ``.`` or ``..``: a host that writes it into a path asks for another model."""
 _OTHER: Final = "other"
-"""What metrics call all clients without a named key."""
-
-Matcher = Callable[[str], object]
+"""What metrics call all clients without a named key or a token."""
+_TOKENS: Final = ":"
+"""Under this name the rows that clients with tokens share are in use; no client has it."""
 
 
 class Client(Struct, eq=False, frozen=True):
-    """A client that has a key."""
+    """A client that has a key or a token."""
 
     name: str
-    """The client's name in events: that of its key, else the first digits of the key's digest."""
+    """The client's name in events: that of its key, else the first digits of the key's digest; of a token,
+    ``corp:ann@example.com``."""
     digest: bytes
-    """The SHA-256 of its key."""
+    """The SHA-256 of its key; empty: it has none."""
     is_known: bool = True
     """Whether the key itself is known, not its digest alone."""
     fits: tuple[Matcher, ...] = ()
@@ -59,6 +65,8 @@ class Client(Struct, eq=False, frozen=True):
     """The first moment at which its key is no longer valid, in Unix seconds; ``None``: there is none."""
     zone: str = "UTC"
     """The name of the time zone in which the periods of its limits begin."""
+    issuer: str | None = None
+    """The name of the entry of its token's issuer, which metrics call it by; ``None``: it has a key."""
 
     def __repr__(self) -> str:  # the digest is worth a token of uploads
         return f"Client({self.name!r})"
@@ -84,7 +92,8 @@ class Client(Struct, eq=False, frozen=True):
         :raises GatewayError: ``UNKNOWN_MODEL``.
         """
         if not self.may_use(asked, provider, model):
-            message = f"no model is named {asked[:200]!r} for this key: use one that GET /v1/models lists"
+            who = "key" if self.issuer is None else "token"
+            message = f"no model is named {asked[:200]!r} for this {who}: use one that GET /v1/models lists"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
 
     def begin(self, held: Taken = ONE_REQUEST) -> Permit | Awaitable[Permit | LimitReached] | None:
@@ -139,6 +148,8 @@ class ClientRegistry:
         self.file_keys: dict[str, NamedKeySettings] = {}
         """The keys of key files by name, which come and go without another configuration."""
         self._prepared = PreparedClients()
+        self._of_issuers: list[Limits] = []
+        """The rows under which refusals of clients with tokens are counted, for each entry."""
 
     def prepare(self, settings: EdgeAuthSettings, further: Iterable[NamedKeySettings] = ()) -> None:
         """Make the clients of the next configuration's key files: thousands of them take long.
@@ -151,7 +162,7 @@ class ClientRegistry:
         made = {key.name: (key, named_client(key, settings, self._counts)) for key in known}
         for key in (*settings.named, *further):
             if key.name not in made or made[key.name][0] is not key:
-                _matchers(key, settings)  # its patterns are kept
+                matchers_of(key.models, key.groups, settings)  # its patterns are kept
         self._prepared = PreparedClients(settings, made)
 
     def clients_of(
@@ -171,6 +182,7 @@ class ClientRegistry:
             if client.limits:
                 self._limited[client.name] = client.limits
                 self._counts.use(client.name, client.limits)
+        self._use_issuers(settings)
         for name in self._removed - self._limited.keys():
             self._counts.use(name, ())
         self._removed = before.keys() - self._limited.keys()
@@ -185,7 +197,7 @@ class ClientRegistry:
 
         :param keys: ``None``: all that there are.
         """
-        own, groups = set(settings.names), settings.groups.keys()
+        own, groups = set(settings.client_names), settings.groups.keys()
         found = self.file_keys.values() if keys is None else keys
         return [key for key in found if key.name not in own and groups >= set(key.groups)]
 
@@ -196,7 +208,7 @@ class ClientRegistry:
         self.file_keys.update({key.name: key for key in changed})
         for name in gone:
             self.file_keys.pop(name, None)
-        own = set(settings.names)
+        own = set(settings.client_names)
         clients = [named_client(key, settings, self._counts) for key in self.usable(settings, changed)]
         for name in [*gone, *(client.name for client in clients if not client.limits)]:
             if name not in own and self._limited.pop(name, None) is not None:
@@ -207,17 +219,26 @@ class ClientRegistry:
                 self._counts.use(client.name, client.limits)
         return clients
 
+    def _use_issuers(self, settings: EdgeAuthSettings) -> None:
+        """Know the rows that clients with tokens share: nobody may forget what was counted in them."""
+        self._of_issuers = [limits_of_issuer(entry, settings) for entry in settings.jwt]
+        shared = tuple(shared_limits(settings)) if settings.jwt else ()
+        if shared:
+            self._limited[_TOKENS] = shared
+            self._counts.use(_TOKENS, shared)
+
     def refusals(self) -> list[tuple[str, str, int]]:
         """Return each holder and each limit that it has, and how often that stood against a request.
 
-        Of what each client has separately, the holder is the client.
+        Of what each client has separately, the holder is the client, or the issuer of its token.
         """
         counted = self._counts.refusals()
         found: dict[tuple[str, str], int] = {}
-        rows = {row.key: row for limits in self._limited.values() for row in limits if row.refuses}
+        known = chain(self._limited.values(), self._of_issuers)
+        rows = {row.key: row for limits in known for row in limits if row.refuses}
         for row in rows.values():
             name, _, of = row.holder.partition(OF_EACH)
-            label = of or name
+            label = of.removesuffix(OF_ISSUER) or name
             key = (_OTHER if label.startswith(DIGEST_PREFIX) else label, row.limit.name)
             found[key] = found.get(key, 0) + counted.get((row.holder, row.limit.name), 0)
         return [(name, limit, count) for (name, limit), count in found.items()]
@@ -241,22 +262,16 @@ def named_client(key: NamedKeySettings, settings: EdgeAuthSettings, counts: Coun
     """Return the client of a key with a name."""
     assert key.sha256 is not None, "a named key was given its digest"
     limits = limits_of_client(key.name, key, settings)
-    groups = [settings.groups[name] for name in key.groups]
-    tags: dict[str, str] = {}
-    for stated in (*(group.tags for group in groups), key.tags):
-        tags |= stated
-    priorities = {group.priority for group in groups}
-    highest = next((priority for priority in Priority if priority in priorities), Priority.INTERACTIVE)
     return Client(
         name=key.name,
         digest=bytes.fromhex(key.sha256.reveal()),
         is_known=key.key is not None,
-        fits=_matchers(key, settings),
+        fits=matchers_of(key.models, key.groups, settings),
         limits=limits,
         counts=counts if limits else None,
         groups=key.groups,
-        tags=tuple(tags.items()),
-        priority=key.priority or highest,
+        tags=tags_of(key.groups, key.tags, settings),
+        priority=key.priority or highest_priority(key.groups, settings),
         expires=None if key.expires is None else key.expires.ends(zone_of(settings.timezone)),
         zone=settings.timezone,
     )
@@ -273,25 +288,3 @@ def _unnamed(key: Secret, settings: EdgeAuthSettings, counts: Counts | None) -> 
         counts=counts if limits else None,
         zone=settings.timezone,
     )
-
-
-def _matchers(key: NamedKeySettings, settings: EdgeAuthSettings) -> tuple[Matcher, ...]:
-    """Return what has to fit a model: the key's own patterns, and those of its groups together."""
-    found = [] if key.models is None else [_matcher(key.models)]
-    groups = [settings.groups[name].models for name in key.groups]
-    of_groups = [models for models in groups if models is not None]
-    if groups and len(of_groups) == len(groups):
-        found.append(_matcher(tuple(dict.fromkeys(pattern for models in of_groups for pattern in models))))
-    return tuple(found)
-
-
-@lru_cache(maxsize=8_192)
-def _matcher(patterns: tuple[str, ...]) -> Matcher:
-    """Return whether one of these patterns fits a text; a reload compiles them in a thread first."""
-    if not patterns:
-        return _never
-    return re.compile("|".join(map(translate, patterns))).match
-
-
-def _never(_: str) -> None:
-    """No model at all."""

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from mgw.clients.calendar_window import Change, NoStore, Reset, Total, TotalStore, end_of
+from mgw.clients.client_limits import OF_ISSUER, holder_of_refusals
 from mgw.clients.limits import (
     ONE_REQUEST,
     Allowance,
@@ -203,7 +204,7 @@ class LocalCounts:
 
     def count_refusal(self, row: Allowance | LimitReached) -> None:
         """Count a request that was not admitted."""
-        self._refusals[row.holder, row.limit.name] += 1
+        self._refusals[holder_of_refusals(row.holder), row.limit.name] += 1
 
     def _refuse(
         self, plan: CountingPlan, now: float, found: Allowance | None, longest: float
@@ -295,7 +296,8 @@ class LocalCounts:
         for tally in idle[: max(0, len(self._idle) - MAX_IDLE_HOLDERS + _FORGOTTEN_AT_ONCE)]:
             del self._idle[tally.holder], self._tallies[tally.holder]
         for key in [key for key in self._refusals if key[0] not in self._tallies]:
-            del self._refusals[key]
+            if not key[0].endswith(OF_ISSUER):  # there are as many as entries, and metrics never fall
+                del self._refusals[key]
 
     def _forget_plans(self) -> None:
         for plan in self._plans.values():

@@ -54,7 +54,7 @@ def _value(given: object) -> ClaimValue:
 CLAIM: Final = text_like(r"(?:/(?!.*~(?:[^01]|$))|[^/])[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
 _SCALARS: Final = [TEXT, {"type": ["boolean", "number"]}]
 
-Claim = Annotated[
+ClaimName = Annotated[
     str,
     expect("the name of a claim, or a JSON Pointer such as /realm_access/roles"),
     check_with(checked_claim),

@@ -145,6 +145,11 @@ class EdgeAuthSettings(Settings):
         return [key.name for key in self.named]
 
     @property
+    def client_names(self) -> list[str]:
+        """The names that metrics call clients by: those of keys, and of the issuers of tokens."""
+        return [*self.names, *(entry.name for entry in self.jwt)]
+
+    @property
     def digests(self) -> list[Secret]:
         """The digests of named keys, which are secrets too: tokens are made from them."""
         return [key.sha256 for key in self.named if key.sha256 is not None]

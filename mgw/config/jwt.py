@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.checks import ISSUER, JWKS_URL, NAME, TEXT, checked_issuer, checked_jwks_url, checked_text
-from mgw.config.claims import CLAIM, Claim, ClaimValues, checked_claim
+from mgw.config.claims import CLAIM, ClaimName, ClaimValues, checked_claim
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import Name, OneOf, ProxyUrl, Text, Variable
 from mgw.config.groups import (
@@ -57,7 +57,7 @@ _SHARED: Final = (
 )
 
 
-class Algorithm(StrEnum):
+class TokenAlgorithm(StrEnum):
     """How a token is signed."""
 
     RS256 = "RS256"
@@ -103,7 +103,7 @@ def _audiences(value: object) -> tuple[str, ...]:
 
 
 _AUDIENCE: Final = "an audience such as mgw, or a list of them (in quotes if YAML would read it as a number)"
-EntryName = Annotated[
+IssuerName = Annotated[
     str,
     expect("a name for the issuer (in quotes if YAML would read it as a number)"),
     check_with(_checked_entry),
@@ -122,7 +122,7 @@ Audiences = Annotated[
     PlainValidator(_audiences),
     WithJsonSchema({"anyOf": [TEXT, {"type": "array", "items": TEXT, "minItems": 1}]}),
 ]
-AlgorithmName = Annotated[Algorithm, OneOf(hint=_why_not)]
+AlgorithmName = Annotated[TokenAlgorithm, OneOf(hint=_why_not)]
 TokenType = Annotated[Name, expect("a type of tokens such as at+jwt")]
 ClockSkew = Annotated[
     float,
@@ -132,7 +132,7 @@ ClockSkew = Annotated[
 MaxStale = Annotated[float, Field(gt=0, le=2**31, allow_inf_nan=False), expect("a number of seconds above 0")]
 Claims = Annotated[dict[str, ClaimValues], NotEmpty("claim", "to match every token, leave when out")]
 TagClaims = Annotated[
-    EmptyIfNull[dict[str, Claim]],
+    EmptyIfNull[dict[str, ClaimName]],
     WithJsonSchema(
         {
             "type": ["object", "null"],
@@ -165,7 +165,7 @@ class JwtSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["name", "issuer", "audience", "rules"]})
 
-    name: EntryName = Field(
+    name: IssuerName = Field(
         default=None,
         validate_default=True,
         json_schema_extra=Documentation(
@@ -216,7 +216,7 @@ class JwtSettings(Settings):
         "Algorithms that tokens may be signed with",
         "``EdDSA`` accepts ``Ed25519`` in tokens as well. Algorithms with shared secrets (``HS256``) and "
         "``none`` are not possible.",
-        default=(Algorithm.RS256, Algorithm.ES256, Algorithm.EDDSA),
+        default=(TokenAlgorithm.RS256, TokenAlgorithm.ES256, TokenAlgorithm.EDDSA),
         shown="``[RS256, ES256, EdDSA]``",
     )
     typ: Omittable[Annotated[UniqueList[TokenType], NotEmpty("type")]] = setting(
@@ -225,7 +225,7 @@ class JwtSettings(Settings):
         "``at+jwt``.",
         shown="any type, or none",
     )
-    client: Claim = setting(
+    client: ClaimName = setting(
         "Claim that names the client, a name or a JSON Pointer",
         "It must be a string of 1 to 256 characters without control characters, and be different for each "
         "client: choose one that users cannot set themselves.",

@@ -56,5 +56,7 @@ def _check_name(key: NamedKeySettings, config: Config | None, report: Report) ->
         checked_holder_name(key.name)
     except ValueError as error:
         report.add((), f"the file's name before .yaml: {error}")
+    if config is not None and any(entry.name == key.name for entry in config.edge_auth.jwt):
+        report.add((), "expected another name: an issuer in edge_auth.jwt has it")
     if key.name == GATEWAY and config is not None and config.edge_auth.limits:
         report.add((), f"expected another name: limits of the gateway are shown under the name {GATEWAY}")

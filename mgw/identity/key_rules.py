@@ -24,7 +24,7 @@ def key_rules(config: Config | None) -> KeyRules:
     digests = [Secret(digest_of(key)) for key in (*config.edge_auth.secrets, *config.dashboard.keys)]
     for key in config.edge_auth.named:
         digests += digests_of(key)
-    return KeyRules(parse, frozenset(config.edge_auth.names), frozenset(digests))
+    return KeyRules(parse, frozenset(config.edge_auth.client_names), frozenset(digests))
 
 
 def read_keys(config: Config, before: KeysDirectory | None = None) -> KeysDirectory | None:

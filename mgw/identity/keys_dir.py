@@ -58,7 +58,7 @@ class KeyRules(Struct, frozen=True):
 
     parse: ParseKey
     names: Set[str] = frozenset()
-    """The names that keys of the configuration have."""
+    """The names that keys and issuers of the configuration have."""
     digests: Set[Secret] = frozenset()
     """The digests that keys of the configuration have."""
 

@@ -44,8 +44,10 @@ class ExchangeLabels:
     client: str | None = None
     client_groups: tuple[str, ...] | None = None
     tags: dict[str, str] | None = None
+    issuer: str | None = None
+    """The name of the entry of the client's token; ``None``: it has a key."""
     client_label: str = field(init=False)
-    """The same, where it is a name; else a word that says what it is."""
+    """The client in metrics: its name, if a key has one; the issuer's; or a word that says what it is."""
     is_long: bool = field(init=False)
     """Whether they have a name that is too long to be kept for others."""
     consumes: bool = field(init=False)
@@ -67,7 +69,8 @@ class ExchangeLabels:
     def __post_init__(self) -> None:
         client = self.client
         is_named = client is not None and not client.startswith(DIGEST_PREFIX)
-        self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
+        name = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
+        self.client_label = self.issuer or name
         self.is_long = self.model is not None and len(self.model) > MAX_SHARED_CHARS
         self.consumes = consumes(self.provider, self.modality, self.route)
 
@@ -100,4 +103,5 @@ def labels_of(
         None if client is None else client.name,
         None if client is None else client.groups or None,
         None if client is None else dict(client.tags) or None,
+        None if client is None else client.issuer,
     )

@@ -1,0 +1,84 @@
+"""The clients that only tokens name: one for each person or program, and for what its token gives it.
+
+A configuration does not know them beforehand, and there may be any number of them.  Those of a configuration
+are kept up to a number, and made again when they come back: what they have used is counted by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.clients.client import Client
+from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, tags_of
+from mgw.clients.client_limits import limits_of_groups
+from mgw.clients.limits import Counts
+from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.nouns.vocabulary import Priority
+
+MAX_CLIENTS: Final = 10_000
+"""How many clients are remembered; the one that was asked for least recently makes room."""
+_Tags = tuple[tuple[str, str], ...]
+
+
+class _Membership(Struct, frozen=True, eq=False):
+    """What follows from groups alone."""
+
+    fits: tuple[Matcher, ...]
+    priority: Priority
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class IdentityClients:
+    """The clients of tokens under one configuration."""
+
+    settings: EdgeAuthSettings
+    counts: Counts | None
+    """What counts the use of their limits; ``None``: nobody does."""
+    _clients: dict[tuple[str, tuple[str, ...], _Tags], Client] = field(default_factory=dict)
+    """Those that were asked for last stand last."""
+    _memberships: dict[tuple[str, ...], _Membership] = field(default_factory=dict)
+    """By the groups of a rule, of which there are as many as the configuration has."""
+
+    def client_of(
+        self, issuer: str, value: str, groups: Sequence[str], tags: Mapping[str, str] | _Tags
+    ) -> Client:
+        """Return the client of a token: the same one for the same person with the same groups and tags.
+
+        :param issuer: the name of the issuer's entry.
+        :param value: of the claim that names the client.
+        :param groups: those of the rule that matches.
+        :param tags: those of the token.
+        """
+        own = dict(tags)
+        key = (f"{issuer}:{value}", tuple(groups), tuple(own.items()))
+        client = self._clients.pop(key, None)
+        if client is None:
+            while len(self._clients) >= MAX_CLIENTS:
+                del self._clients[next(iter(self._clients))]
+            client = self._make(issuer, key[0], key[1], own)
+        self._clients[key] = client
+        return client
+
+    def _make(self, issuer: str, name: str, groups: tuple[str, ...], tags: Mapping[str, str]) -> Client:
+        settings = self.settings
+        membership = self._memberships.get(groups)
+        if membership is None:
+            found = _Membership(matchers_of(None, groups, settings), highest_priority(groups, settings))
+            self._memberships[groups] = membership = found
+        limits = limits_of_groups(name, groups, settings)
+        return Client(
+            name,
+            b"",
+            fits=membership.fits,
+            limits=limits,
+            counts=self.counts if limits else None,
+            groups=groups,
+            tags=tags_of(groups, tags, settings),
+            priority=membership.priority,
+            zone=settings.timezone,
+            issuer=issuer,
+        )
