@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,7 +24,16 @@ from mgw.config.auths import (
 from mgw.config.aws import settle_aws
 from mgw.config.checks import checked_header_name
 from mgw.config.environment import LoadContext
-from mgw.config.oauth import OF_ASSERTIONS, OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
+from mgw.config.oauth import (
+    IN_PLACE_OF_FILES,
+    OF_ASSERTIONS,
+    OF_GRANT,
+    RESERVED_FIELDS,
+    ClientAuth,
+    Grant,
+    OAuthSettings,
+    forms_of,
+)
 from mgw.config.problems import Path
 from mgw.config.provider import Provider
 from mgw.config.settings_base import block_in, set_keys
@@ -194,6 +203,22 @@ def _settle_oauth(
     return settled.model_copy(update={"grant": grant})
 
 
+def check_client_tokens(
+    providers: Mapping[str, Provider], issuers: Collection[object], context: LoadContext
+) -> None:
+    """Note providers that get tokens in exchange for those of clients, where no client can have one.
+
+    :param issuers: the entries of issuers whose tokens are accepted.
+    """
+    if issuers or context.report.has_problem_below(("edge_auth", "jwt")):
+        return
+    for name, provider in providers.items():
+        for setting in IN_PLACE_OF_FILES.values():
+            if provider.oauth is not None and getattr(provider.oauth, setting) is not None:
+                message = "requires edge_auth.jwt, which says which tokens of clients are accepted"
+                context.report.add(("providers", name, "oauth", setting), message)
+
+
 def _extra(oauth: OAuthSettings, path: Path, context: LoadContext) -> dict[str, str]:
     """Return the further form fields with their values."""
     found: dict[str, str] = {}
@@ -249,6 +274,9 @@ NEEDED_BY_GRANT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def _check_grant(grant: str, stated: set[str] | frozenset[str], path: Path, context: LoadContext) -> None:
+    for file, instead in IN_PLACE_OF_FILES.items():
+        if {file, instead} <= stated:
+            context.report.add((*path, instead), f"{file} is also set: keep only one of them")
     if context.report.has_problem_at((*path, "grant")):
         return
     foreign = [name for name, owners in OF_GRANT.items() if name in stated and grant not in owners]
@@ -277,13 +305,12 @@ def _with_client_id() -> set[str]:
 def _need(
     names: tuple[str, ...], what: str, stated: set[str] | frozenset[str], path: Path, context: LoadContext
 ) -> None:
-    """Note the first of these settings that is not there, in either of its forms."""
+    """Note the first of these settings that is not there, in any of its forms."""
     for name in names:
-        if name in stated or f"{name}_env" in stated or context.report.has_problem_below((*path, name)):
-            continue
-        either = f" or {name}_env" if f"{name}_env" in OAuthSettings.model_fields else ""
-        context.report.add(path, f"{what} requires {name}{either}")
-        return
+        forms = forms_of(name)
+        if not any(form in stated or context.report.has_problem_below((*path, form)) for form in forms):
+            context.report.add(path, f"{what} requires {' or '.join(forms)}")
+            return
 
 
 def _google_places(provider: Provider, context: LoadContext) -> GooglePlaces:

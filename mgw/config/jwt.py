@@ -46,6 +46,8 @@ JWT: Final[Path] = ("edge_auth", "jwt")
 _RESERVED: Final = frozenset({"claude_code", "gateway", "group", "sha256"})
 """Names before the colon of other names of clients and holders."""
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
+OF_FETCHES: Final = ("ca_file", "proxy", "proxy_env", "token_file")
+"""Settings for keys that are fetched."""
 MAX_CLOCK_SKEW: Final = 300
 _SIGNS_FOR_ANYBODY: Final = (
     "public issuers, such as GitHub, GitLab and Google, sign tokens for anybody; to admit every valid token, "
@@ -296,13 +298,10 @@ def _settle_entry(
                 report.add((*here, "when", claim), f"as a claim: {error}")
         check_group_names(rule.groups, (*here, "groups"), groups, report)
     if entry.jwks_file is not None:
-        for name in _OF_FETCHES:
+        for name in OF_FETCHES:
             if getattr(entry, name) is not None:
                 report.add((*path, name), "only for keys that are fetched, but jwks_file is set: remove it")
     return entry.model_copy(update={"proxy": _proxy(entry, path, context)})
-
-
-_OF_FETCHES: Final = ("ca_file", "proxy", "proxy_env", "token_file")
 
 
 def _proxy(entry: JwtSettings, path: Path, context: LoadContext) -> ProxyAddress | None:

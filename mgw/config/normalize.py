@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from mgw.config.authentication import settle_authentication
+from mgw.config.authentication import check_client_tokens, settle_authentication
 from mgw.config.auths import AUTHS, CREDENTIALS, AuthMode, keys_of
 from mgw.config.aws import region_in_environment
 from mgw.config.aws_hosts import regional_address
@@ -77,6 +77,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "credential_store": _credential_store(config, context),
         "limit_store": _limit_store(config, context),
     }
+    check_client_tokens(config.providers, edge_auth.jwt, context)
     if config.prices is not None:
         check_prices(config.prices, context)
     elif not context.report.has_problem_below(("prices",)):

@@ -64,15 +64,26 @@ class BodyFormat(StrEnum):
     JSON = "json"
 
 
+class CallerToken(StrEnum):
+    """Whose token is exchanged for one of the provider's."""
+
+    CLIENT = "client"
+
+
 OF_GRANT: Final[dict[str, tuple[Grant, ...]]] = {
     "refresh_token": (Grant.REFRESH_TOKEN,),
     "refresh_token_env": (Grant.REFRESH_TOKEN,),
+    "subject_token": (Grant.TOKEN_EXCHANGE,),
     "subject_token_file": (Grant.TOKEN_EXCHANGE,),
     "subject_token_type": (Grant.TOKEN_EXCHANGE,),
     "requested_token_type": (Grant.TOKEN_EXCHANGE,),
+    "assertion": (Grant.JWT_BEARER,),
     "assertion_file": (Grant.JWT_BEARER, Grant.CLIENT_CREDENTIALS),
 }
 """Settings that only some grants have."""
+
+IN_PLACE_OF_FILES: Final = {"subject_token_file": "subject_token", "assertion_file": "assertion"}
+"""Settings for the token of the client in place of one in a file."""
 
 OF_ASSERTIONS: Final = ("client_assertion", "client_assertion_type")
 """Form fields of an assertion in place of a client's secret."""
@@ -162,6 +173,7 @@ GrantName = Annotated[
 ]
 ClientAuthName = Annotated[ClientAuth, OneOf()]
 BodyFormatName = Annotated[BodyFormat, OneOf()]
+CallerTokenName = Annotated[CallerToken, OneOf()]
 
 
 class OAuthSettings(Settings):
@@ -182,8 +194,9 @@ class OAuthSettings(Settings):
     grant: Omittable[GrantName] = setting(
         "OAuth grant used to request a token",
         "``client_credentials`` requires ``client_id`` and a secret or ``assertion_file``, ``refresh_token`` "
-        "a refresh token and ``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file``, and "
-        "``jwt_bearer`` (RFC 7523) ``assertion_file``. A grant of a vendor's own is written as the vendor "
+        "a refresh token and ``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file`` or "
+        "``subject_token``, and ``jwt_bearer`` (RFC 7523) ``assertion_file`` or ``assertion``. A grant of a "
+        "vendor's own is written as the vendor "
         "names it (``urn:…``); its form fields are those in ``extra``.",
         shown="``refresh_token`` if one is set, else ``client_credentials``",
     )
@@ -234,6 +247,11 @@ class OAuthSettings(Settings):
         "Format of token requests; the standards say ``form``, and some vendors require ``json``",
         default=BodyFormat.FORM,
     )
+    subject_token: Omittable[CallerTokenName] = setting(
+        "``client``: the token to exchange is the one that the client has sent, for ``token_exchange``",
+        "It takes the place of ``subject_token_file`` and requires ``edge_auth.jwt``. Each client then has "
+        "tokens of its own at the provider; clients with gateway keys get a 401.",
+    )
     subject_token_file: Omittable[Text] = setting(
         "File with the token to exchange, for ``token_exchange``; it is read for each exchange"
     )
@@ -244,7 +262,17 @@ class OAuthSettings(Settings):
     resource: Omittable[Text] = setting(
         "Address of the service that the token is for (RFC 8707), sent as the form field ``resource``"
     )
+    assertion: Omittable[CallerTokenName] = setting(
+        "``client``: the assertion is the token that the client has sent, for ``jwt_bearer``",
+        "It takes the place of ``assertion_file`` and requires ``edge_auth.jwt``, as ``subject_token`` does.",
+    )
     assertion_file: Omittable[Text] = setting(
         "File with the signed assertion, for ``jwt_bearer``, or for ``client_credentials`` in place of a "
         "secret; it is read for each token"
     )
+
+
+def forms_of(name: str) -> tuple[str, ...]:
+    """Return the settings that state a value: itself, a variable that holds it, or the client's own token."""
+    forms = (name, f"{name}_env", IN_PLACE_OF_FILES.get(name, name))
+    return tuple(dict.fromkeys(form for form in forms if form in OAuthSettings.model_fields))

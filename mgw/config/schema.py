@@ -23,10 +23,19 @@ from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.groups import HOLDER_NAME
 from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
+from mgw.config.jwt import OF_FETCHES
 from mgw.config.limit_rows import AMOUNTS as LIMIT_AMOUNTS
 from mgw.config.limit_rows import Per
 from mgw.config.normalize import OF_CHAT
-from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, URN, ClientAuth, Grant, OAuthSettings
+from mgw.config.oauth import (
+    IN_PLACE_OF_FILES,
+    OF_GRANT,
+    RESERVED_FIELDS,
+    URN,
+    ClientAuth,
+    Grant,
+    forms_of,
+)
 from mgw.config.provider import VERTEX, has_no_address
 from mgw.config.settings import Config
 from mgw.nouns.kinds import KINDS, KindRow, has_betas, kinds_where, of_chat
@@ -137,14 +146,8 @@ def _versioned(kind: Kind) -> Schema:
 _OF_GOOGLE: Final = sorted(GOOGLE_MODES)
 
 
-def _in_a_form(name: str) -> tuple[str, ...]:
-    """Return the settings that state a value: itself, or the variable that holds it."""
-    names = OAuthSettings.model_fields
-    return tuple(key for key in (name, f"{name}_env") if key in names)
-
-
 _SECRET_OR_ASSERTION: Final = {
-    "oneOf": [{"required": ["assertion_file"]}, _needs_any(_in_a_form("client_secret"))],
+    "oneOf": [{"required": ["assertion_file"]}, _needs_any(forms_of("client_secret"))],
 }
 
 
@@ -153,16 +156,16 @@ def _of_grants() -> list[Schema]:
     found: list[Schema] = []
     for grant in Grant:
         foreign = [name for name, owners in OF_GRANT.items() if grant not in owners]
-        needed = [_needs_any(_in_a_form(name)) for name in ("token_url", *NEEDED_BY_GRANT[grant])]
+        needed = [_needs_any(forms_of(name)) for name in ("token_url", *NEEDED_BY_GRANT[grant])]
         rule: Schema = {"allOf": [*needed, _has_none(foreign)]}
         if grant is Grant.CLIENT_CREDENTIALS:
             rule = {"allOf": [*needed[:-1], _has_none(foreign), _SECRET_OR_ASSERTION]}
         found.append({"if": _where("grant", [grant]), "then": rule})
         if grant is Grant.REFRESH_TOKEN:
-            implied = {"allOf": [_has_none(["grant"]), _needs_any(_in_a_form("refresh_token"))]}
+            implied = {"allOf": [_has_none(["grant"]), _needs_any(forms_of("refresh_token"))]}
             found.append({"if": implied, "then": rule})
         if grant is Grant.CLIENT_CREDENTIALS:
-            implied = _has_none(["grant", *_in_a_form("refresh_token")])
+            implied = _has_none(["grant", *forms_of("refresh_token")])
             found.append({"if": implied, "then": rule})
     return found
 
@@ -174,10 +177,10 @@ _TOKEN_RULES: Final = [
         "then": {"allOf": [_needs_any(["token_url"]), _has_none(OF_GRANT)]},
     },
     *(
-        {"if": when, "then": _needs_any(_in_a_form("client_id"))}
-        for when in (_needs_any(_in_a_form("client_secret")), _where("client_auth", [ClientAuth.BASIC]))
+        {"if": when, "then": _needs_any(forms_of("client_id"))}
+        for when in (_needs_any(forms_of("client_secret")), _where("client_auth", [ClientAuth.BASIC]))
     ),
-    {"if": _where("client_auth", [ClientAuth.BASIC]), "then": _needs_any(_in_a_form("client_secret"))},
+    {"if": _where("client_auth", [ClientAuth.BASIC]), "then": _needs_any(forms_of("client_secret"))},
 ]
 
 _OF_ACCOUNTS: Final = ["credentials", "profile"]
@@ -336,6 +339,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                         {"required": ["keys_env"]},
                         {"required": ["keys_dir"]},
                         {"properties": {"keys": {"minItems": 1}}, "required": ["keys"]},
+                        {"properties": {"jwt": {"minItems": 1}}, "required": ["jwt"]},
                     ]
                 },
             }
@@ -354,7 +358,13 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             {"if": {"required": ["count"]}, "then": {"required": ["tokens"]}},
         ],
         "OAuthSettings": [
-            _none_of_all(_in_a_form(name)) for name in ("client_id", "client_secret", "refresh_token")
+            _none_of_all(forms_of(name))
+            for name in ("client_id", "client_secret", "refresh_token", *IN_PLACE_OF_FILES)
+        ],
+        "JwtSettings": [
+            _none_of_all(["proxy", "proxy_env"]),
+            _none_of_all(["jwks_url", "jwks_file"]),
+            {"if": {"required": ["jwks_file"]}, "then": _has_none(OF_FETCHES)},
         ],
     }
 )

@@ -104,7 +104,7 @@ class Metrics:
         return succeed(None)
 
     def reloaded(self, generation: int, providers: Iterable[str], clients: Iterable[str] = ()) -> None:
-        """A configuration is in use, the first one included; ``clients`` are the names of its keys and issuers."""
+        """A configuration is in use, the first one included; it names these ``clients``: keys and issuers."""
         self.requests.names.clients.update(clients)
         self._generation = generation
         self._reloaded_at = self.wall()

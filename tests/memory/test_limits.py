@@ -22,8 +22,10 @@ from twisted.logger import LogEvent
 from mgw.canonical.conversation import Conversation, Role, Text, Turn
 from mgw.canonical.reply import NO_USAGE, TextAdded, TokenUsage
 from mgw.canonical.speech import SpeechReply
+from mgw.clients.identity_clients import IdentityClients
 from mgw.clients.origins import parse_host
 from mgw.clients.peers import client_behind
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.listen import parse_listen
 from mgw.config.load import parse_each_price
 from mgw.config.near_names import near_name
@@ -489,8 +491,24 @@ def is_token(size: int) -> bool:
     return True
 
 
+def is_issued(settings: str) -> bool:
+    """Whether an issuer of tokens may have these settings."""
+    entry = f"name: a, issuer: 'https://a.example', audience: b, rules: [{{}}], {settings}"
+    return is_configured(f"edge_auth: {{jwt: [{{{entry}}}]}}")
+
+
+def remembers_clients(number: int) -> bool:
+    """Whether so many clients of tokens are remembered."""
+    clients = IdentityClients(EdgeAuthSettings(), None)
+    first = clients.client_of("corp", "first", (), {})
+    for other in range(number - 1):
+        clients.client_of("corp", str(other), (), {})
+    return clients.client_of("corp", "first", (), {}) is first
+
+
 CASES: Final[dict[str, Callable[[int], bool]]] = {
     **CLOUD_CASES,
+    "mgw.clients.identity_clients.MAX_CLIENTS": remembers_clients,
     "mgw.clients.local_counts.MAX_IDLE_HOLDERS": are_remembered,
     "mgw.clients.peers.MAX_HOPS": believes_hops,
     "mgw.config.field_types.MAX_BYTES": lambda size: is_configured(f"max_body_bytes: {size}"),
@@ -501,6 +519,7 @@ CASES: Final[dict[str, Callable[[int], bool]]] = {
         f"tags: {{{', '.join(f't{number}: a' for number in range(count))}}}"
     ),
     "mgw.config.groups.MAX_TAG_CHARACTERS": lambda size: is_grouped(f"tags: {{a: {'x' * size}}}"),
+    "mgw.config.jwt.MAX_CLOCK_SKEW": lambda seconds: is_issued(f"clock_skew: {seconds}"),
     "mgw.config.limit_rows.MAX_USD": lambda usd: is_grouped(f"limits: [{{usd: {usd}, per: day}}]"),
     "mgw.config.fleet.MAX_WORKERS": lambda count: is_configured(f"workers: {count}"),
     "mgw.config.listen.MAX_PORT": is_listened_on,
