@@ -32,7 +32,7 @@ _BY_FAMILY: Final = MappingProxyType(
     }
 )
 """Mappings by family; the page explains the neutral spellings once."""
-_WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LITERAL: Final = re.compile(r"\b(?:true|false)\b|urn:")
 _DESCRIBED_ELSEWHERE: Final = frozenset(
     {

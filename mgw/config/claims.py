@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from pydantic import PlainValidator, WithJsonSchema
 
 from mgw.config.checks import TEXT, checked_text, text_like
-from mgw.config.settings_base import check_with, expect, wrong_type, wrong_value
+from mgw.config.settings_base import NotEmpty, check_with, expect, wrong_type, wrong_value
 
 _WRONG_ESCAPE: Final = re.compile("~(?![01])")
 
@@ -53,6 +53,7 @@ def _value(given: object) -> ClaimValue:
 
 CLAIM: Final = text_like(r"(?:/(?!.*~(?:[^01]|$))|[^/])[^\x00-\x1f\x7f-\x9f\u2028\u2029]*")
 _SCALARS: Final = [TEXT, {"type": ["boolean", "number"]}]
+_VALUES: Final = {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}, "minItems": 1}]}
 
 ClaimName = Annotated[
     str,
@@ -60,9 +61,12 @@ ClaimName = Annotated[
     check_with(checked_claim),
     WithJsonSchema(CLAIM),
 ]
-ClaimValues = Annotated[
-    tuple[ClaimValue, ...],
-    PlainValidator(_values),
-    WithJsonSchema({"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}, "minItems": 1}]}),
+Conditions = Annotated[
+    dict[str, Annotated[tuple[ClaimValue, ...], PlainValidator(_values)]],
+    NotEmpty("claim", "to match every token, leave when out"),
+    WithJsonSchema(
+        {"type": "object", "minProperties": 1, "propertyNames": CLAIM, "additionalProperties": _VALUES}
+    ),
 ]
-"""Values of which one has to fit: texts are patterns, all others are compared as they are."""
+"""Claims, with values of which one has to fit: texts are patterns, all others are compared as they are.
+Whoever has the whole rule checks the names."""

@@ -33,6 +33,13 @@ _TIER: Final = "{above: 200000, input: 2.5, output: 15}"
 _SERVICE_TIER: Final = "{input: 0.625, output: 5}"
 _MODEL: Final = "{match: qwen3*, family: openai}"
 
+_WHEN: Final = '{email: "*@example.com"}'
+_RULE: Final = f"{{when: {_WHEN}, groups: [research]}}"
+_ISSUER: Final = (
+    '{name: corp, issuer: "https://login.example.com/realms/main", audience: mgw, client: email, '
+    f"rules: [{_RULE}]}}"
+)
+
 BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
     {
         ("aliases",): "{fast: main/gpt-5.4-mini}",
@@ -46,6 +53,10 @@ BLOCKS: Final[Mapping[Path, str]] = MappingProxyType(
         ("edge_auth", "groups", ANY): _GROUP,
         ("edge_auth", "groups", ANY, "limits", ANY): _LIMIT,
         ("edge_auth", "groups", ANY, "tags"): _TAGS,
+        ("edge_auth", "jwt", ANY): _ISSUER,
+        ("edge_auth", "jwt", ANY, "rules", ANY): _RULE,
+        ("edge_auth", "jwt", ANY, "rules", ANY, "when"): _WHEN,
+        ("edge_auth", "jwt", ANY, "tags"): "{department: /department}",
         ("edge_auth", "keys", ANY, "limits", ANY): _LIMIT,
         ("edge_auth", "keys", ANY, "previous"): _PREVIOUS,
         ("edge_auth", "keys", ANY, "tags"): _TAGS,
@@ -107,6 +118,12 @@ LISTS: Final[Mapping[Path, str]] = MappingProxyType(
         ("edge_auth", "groups", ANY, "limits"): f"[{_LIMIT}]",
         ("edge_auth", "groups", ANY, "limits", ANY, "warn"): _SHARES,
         ("edge_auth", "groups", ANY, "models"): _PATTERNS,
+        ("edge_auth", "jwt"): f"[{_ISSUER}]",
+        ("edge_auth", "jwt", ANY, "algorithms"): "[RS256, ES256]",
+        ("edge_auth", "jwt", ANY, "audience"): "[mgw]",
+        ("edge_auth", "jwt", ANY, "rules"): f"[{_RULE}]",
+        ("edge_auth", "jwt", ANY, "rules", ANY, "groups"): _GROUP_NAMES,
+        ("edge_auth", "jwt", ANY, "typ"): "[at+jwt]",
         ("edge_auth", "keys"): f"[{_NAMED_KEY}]",
         ("edge_auth", "keys", ANY, "groups"): _GROUP_NAMES,
         ("edge_auth", "keys", ANY, "limits"): f"[{_LIMIT}]",

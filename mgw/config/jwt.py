@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
 
 from mgw.config.checks import ISSUER, JWKS_URL, NAME, TEXT, checked_issuer, checked_jwks_url, checked_text
-from mgw.config.claims import CLAIM, ClaimName, ClaimValues, checked_claim
+from mgw.config.claims import CLAIM, ClaimName, Conditions, checked_claim
 from mgw.config.environment import LoadContext
 from mgw.config.field_types import Name, OneOf, ProxyUrl, Text, Variable
 from mgw.config.groups import (
@@ -132,7 +132,6 @@ ClockSkew = Annotated[
     expect(f"a number of seconds from 0 to {MAX_CLOCK_SKEW}"),
 ]
 MaxStale = Annotated[float, Field(gt=0, le=2**31, allow_inf_nan=False), expect("a number of seconds above 0")]
-Claims = Annotated[dict[str, ClaimValues], NotEmpty("claim", "to match every token, leave when out")]
 TagClaims = Annotated[
     EmptyIfNull[dict[str, ClaimName]],
     WithJsonSchema(
@@ -149,7 +148,7 @@ TagClaims = Annotated[
 class RuleSettings(Settings):
     """What holds for clients with certain tokens."""
 
-    when: Omittable[Claims] = setting(
+    when: Omittable[Conditions] = setting(
         "Claims that the token must have, with their values",
         "All of them must match. A claim is a name or, if it begins with ``/``, a JSON Pointer. Its value is "
         "a string, ``true``, ``false``, a number, or a list of these, one of which must match. Strings are "
@@ -173,7 +172,7 @@ class JwtSettings(Settings):
         json_schema_extra=Documentation(
             "Name of the issuer here",
             "A client with a token is called ``NAME:VALUE``, where ``VALUE`` is the claim of ``client``; "
-            "metrics call it ``NAME``. Names are like those of keys, and no key has the same one.",
+            "metrics call it ``NAME``. Names look like those of keys, and no key may have the same name.",
         ),
     )
     issuer: IssuerAddress = Field(

@@ -99,7 +99,23 @@ OTHER_WORDS: Final[Mapping[Path, Mapping[str, str]]] = MappingProxyType(
             **_all("disabled", "blocked", "is_disabled"),
             **_all(_BUDGET, "max_budget", "budget", "budgets", "budget_duration"),
         },
+        ("edge_auth", "jwt", ANY): {
+            **_all("issuer", "iss", "issuer_url", "authority", "oidc_issuer", "url"),
+            **_all("audience", "aud", "audiences", "client_id"),
+            **_all("jwks_url", "jwks_uri", "jwks", "keys_url"),
+            **_all("algorithms", "alg", "algs", "algorithm", "signing_algorithms"),
+            **_all("client", "claim", "username_claim", "user_claim", "subject"),
+            **_all("clock_skew", "leeway", "skew", "clock_tolerance"),
+            **_all("rules", "rule", "roles", "conditions"),
+            **_all("typ", "type", "types"),
+            **_all("name", "id", "provider"),
+        },
+        ("edge_auth", "jwt", ANY, "rules", ANY): {
+            **_all("when", "if", "claims", "match", "condition"),
+            **_all("groups", "group", "teams"),
+        },
         ("edge_auth",): {
+            **_all("jwt", "oidc", "oauth", "issuers", "tokens", "idp", "sso", "openid"),
             **_all("groups", "group", "teams"),
             **_all(_BUDGET, "max_budget", "budget", "budgets"),
             **_all("timezone", "tz", "time_zone"),

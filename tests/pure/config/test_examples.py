@@ -52,6 +52,12 @@ BESIDE: Final[dict[Path, dict[str, Any]]] = {
 """What the block around an example needs beside it."""
 AROUND: Final[dict[Path, dict[str, Any]]] = {
     ("edge_auth", "keys", ANY): {"name": "alice", "key": "a-long-key"},
+    ("edge_auth", "jwt", ANY): {
+        "name": "corp",
+        "issuer": "https://login.example.com",
+        "audience": "mgw",
+        "rules": [{}],
+    },
     ("prices", "rows", ANY): {"model": "gpt-5", "input": 1.25, "output": 10},
 }
 """What the element of a list needs that an example is in."""
@@ -100,7 +106,8 @@ def file_with(path: Path, value: Any) -> dict[str, Any]:
         nothing: Any = [] if following == ANY and (*here, ANY) not in NAMES else {}
         node = node.setdefault(key, nothing)
     if len(path) > 3 and path[:3] in AROUND:
-        tree[str(path[0])][str(path[1])][0].update(AROUND[path[:3]])
+        around = tree[str(path[0])][str(path[1])][0]
+        around.update({key: value for key, value in AROUND[path[:3]].items() if key not in around})
     if isinstance(node, list):
         node.append(value)
         return tree

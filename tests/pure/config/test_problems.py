@@ -154,7 +154,7 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("edge_auth: {keys_env: EMPTY}", "the environment variable EMPTY is empty"),
         ("edge_auth: {keys_env: COMMAS}", "the environment variable COMMAS contains no key"),
         ("edge_auth: {keys_env: sk-1}", "expected the name of an environment variable"),
-        ("edge_auth: {enabled: true, keys: []}", "edge auth requires a key"),
+        ("edge_auth: {enabled: true, keys: []}", "edge auth requires a key or an issuer"),
     ],
 )
 def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said: str) -> None:
