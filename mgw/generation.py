@@ -30,13 +30,14 @@ from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.rewrite import BodyRewrite, rewrites_of
 from mgw.credentials.subscription.source import providers_without_account
 from mgw.dialects.models import Models, override_of
+from mgw.identity.issuer_files import unusable_key_files
 from mgw.memo.request_memo import RequestMemo
 from mgw.nouns.secret import Secret
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.table import route_table
-from mgw.upstream.build import Authorities, build_upstream, read_all_authorities
+from mgw.upstream.build import Authorities, build_upstream, read_all_authorities, unusable_authorities
 from mgw.upstream.client import Upstream
 from mgw.usage.journal import FailureLog, UnknownStopLog
 from mgw.usage.limit_warnings import WarningLog
@@ -159,6 +160,8 @@ class ConfiguredFiles(Struct, frozen=True):
     credentials: CredentialFiles
     authorities: Authorities
     prices: PriceTable | ValueError | None
+    issuer_problems: tuple[str, ...]
+    """A line for each file of an issuer that cannot be used."""
 
 
 class Parts(Struct, frozen=True):
@@ -183,12 +186,14 @@ def make_parts(config: Config, environ: Mapping[str, str], created: int) -> Part
     """
     resolver = Resolver(config, _warn_of_prefix)
     credentials: dict[str, CredentialProvider] = {}
+    authorities = read_all_authorities(config)
     return Parts(
         config,
         ConfiguredFiles(
             read_credential_files(config, environ),
-            read_all_authorities(config),
+            authorities,
             value_or_error(read_prices, config),
+            (*unusable_key_files(config.edge_auth.jwt), *unusable_authorities(config.edge_auth, authorities)),
         ),
         resolver,
         Catalog(config, resolver, created, partial(providers_without_account, credentials)),
@@ -267,6 +272,7 @@ def _steps(
             yield
         if isinstance(files.prices, ValueError):
             problems += str(files.prices).splitlines()
+        problems += files.issuer_problems
         if problems:
             raise ValueError("\n".join(problems))
     except BaseException:  # also that it was closed

@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mgw.app.credential_check import missing_keys, missing_token_files, token_sources
+from mgw.app.issuer_check import key_sources
 from mgw.app.key_check import directory_problem, key_warnings, read_key_files
 from mgw.config.advice import advice
 from mgw.config.auths import CREDENTIALS
 from mgw.config.checks import is_loopback
-from mgw.config.dashboard import edge_keys_of_dashboard
+from mgw.config.dashboard import edge_keys_of_dashboard, tokens_open
 from mgw.config.file_faults import unusable_folder, unwritable
 from mgw.config.fleet import AUTO
 from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
@@ -92,7 +93,8 @@ def check(read: Callable[[], Config], command: str = "mgw check") -> int:
     told += key_warnings(config, key_files, time())
     for warning in told:
         sys.stdout.write(f"warning: {config.places.locate(warning)}\n")
-    for line in [*final_addresses(config), *token_sources(config), *_dashboard_line(config)]:
+    lines = [*final_addresses(config), *token_sources(config), *key_sources(config.edge_auth)]
+    for line in [*lines, *_dashboard_line(config)]:
         sys.stdout.write(f"{line}\n")
     sys.stdout.write("the configuration is valid\n")
     return 0
@@ -227,11 +229,13 @@ def _of_dashboard(config: Config) -> list[str]:
     dashboard, auth, found = config.dashboard, config.edge_auth, []
     if dashboard.missing is not None:
         found.append(f"{dashboard.missing}; the gateway runs without it")
-    may_open = dashboard.keys or not auth.enabled or auth.keys_dir is not None
+    may_open = dashboard.keys or not auth.enabled or auth.keys_dir is not None or tokens_open(dashboard, auth)
     if dashboard.is_served and not may_open and not edge_keys_of_dashboard(dashboard, auth).keys:
         what = "every key of edge_auth has models or limits, itself or by a group"
         if dashboard.groups:
-            what = "no key of edge_auth is in one of dashboard.groups"
+            what = f"no {'rule or ' if auth.jwt else ''}key of edge_auth is in one of dashboard.groups"
+        elif not auth.keys:
+            what = "tokens open it only with dashboard.groups"
         found.append(
             f"dashboard.keys: not set, and {what}, so no key opens the dashboard: only clients on the same "
             "machine can use it"

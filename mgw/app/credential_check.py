@@ -6,6 +6,7 @@ from mgw.config.auths import AuthMode
 from mgw.config.aws_profiles import read_shared_file
 from mgw.config.aws_settings import AwsSettings
 from mgw.config.file_faults import unreadable
+from mgw.config.jwt import JWT
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
 from mgw.config.quoting import quote, redact
@@ -51,6 +52,11 @@ def _keys_of_aws(provider: Provider, aws: AwsSettings) -> str:
 def missing_token_files(config: Config) -> list[str]:
     """Return a warning for each file with a token that cannot be read: somebody may be about to write it."""
     found = []
+    for position, entry in enumerate(config.edge_auth.jwt):
+        trouble = None if entry.token_file is None else _trouble_with(entry.token_file)
+        if trouble is not None:
+            where = dotted_path((*JWT, position, "token_file"))
+            found.append(f"{where}: {trouble}; no keys are fetched until it can be read")
     for provider in config.providers.values():
         files: dict[tuple[str, ...], str | None] = {("token_file",): provider.token_file}
         if provider.oauth is not None:

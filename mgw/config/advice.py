@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.config.cloud_advice import cloud_advice
+from mgw.config.identity_advice import identity_advice
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.limit_advice import limit_advice
 from mgw.config.near_names import near_name
@@ -49,6 +50,7 @@ def advice(config: Config) -> list[str]:
         *cloud_advice(config.providers),
         *_patterns_without_models(config),
         *limit_advice(config),
+        *identity_advice(config.edge_auth),
     ]
 
 

@@ -84,6 +84,12 @@ def opens_dashboard(
     return not dashboard.keys and edge_auth.may_do_anything(key)
 
 
+def tokens_open(dashboard: DashboardSettings, edge_auth: EdgeAuthSettings) -> bool:
+    """Whether some token of an issuer may open the dashboard."""
+    groups = {group for entry in edge_auth.jwt for rule in entry.rules for group in rule.groups}
+    return edge_auth.enabled and not groups.isdisjoint(dashboard.groups)
+
+
 def edge_keys_of_dashboard(dashboard: DashboardSettings, edge_auth: EdgeAuthSettings) -> EdgeAuthSettings:
     """Return the settings of edge auth with those keys alone that open the dashboard."""
     return edge_auth.keys_that(lambda key: opens_dashboard(key, dashboard, edge_auth))

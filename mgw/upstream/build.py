@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ssl import SSLContext
 from typing import Any
 
+from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.config.jwt import JWT
 from mgw.config.problems import dotted_path, value_or_error
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
@@ -21,7 +23,16 @@ def read_all_authorities(config: Config) -> Authorities:
     """Read the files of authorities that a configuration names, and the system's if in use; this blocks."""
     renew_authorities()
     files = dict.fromkeys(provider.ca_file for provider in config.providers.values())
+    files |= dict.fromkeys(entry.ca_file for entry in config.edge_auth.jwt)
     return {file: value_or_error(read_authorities, file) for file in files if file is not None}
+
+
+def unusable_authorities(edge_auth: EdgeAuthSettings, authorities: Authorities) -> Iterator[str]:
+    """Yield a line for each file of authorities that cannot be used for the keys of an issuer."""
+    for position, entry in enumerate(edge_auth.jwt):
+        found = None if entry.ca_file is None else authorities[entry.ca_file]
+        if isinstance(found, ValueError):
+            yield f"{dotted_path((*JWT, position, 'ca_file'))}: {found}"
 
 
 def build_upstream(provider: Provider, reactor: Any, authorities: Authorities) -> Upstream:  # Any: as there
