@@ -33,6 +33,7 @@ from tests.support.counting_law import (
     Now,
     Step,
     check,
+    without_sets,
 )
 from tests.support.counting_model import Model
 from tests.support.laws import examples
@@ -128,3 +129,22 @@ def test_counts_of_hosts_agree_with_the_model(redis: ClockedRedis, steps: list[S
 def test_estimates_that_hosts_hold_agree_with_the_model(redis: ClockedRedis, steps: list[Step]) -> None:
     now = Now()
     check(Hosts(redis, now), Model(width, keeps_minutes=True), now, steps)
+
+
+class HostsOfStrangers(Hosts):
+    """The same, where nobody knows of any client before it asks: only their tokens name them."""
+
+    def use(self, client: str, rows: Limits) -> None:
+        pass
+
+
+@examples(50)
+@example(steps=YOUNG_LIMIT)
+@example(steps=LATE_END)
+@example(steps=SHARED_ROW)
+@given(steps=RUNS_WITH_RESTARTS)
+def test_clients_that_nobody_has_made_known_are_counted_like_any_other(
+    redis: ClockedRedis, steps: list[Step]
+) -> None:
+    now = Now()
+    check(HostsOfStrangers(redis, now), Model(width, keeps_minutes=True), now, without_sets(steps))

@@ -315,6 +315,11 @@ class Run:
             self.permits.append((step.by, found))
 
 
+def without_sets(steps: list[Step]) -> list[Step]:
+    """Leave out what needs holders whose rows are in use."""
+    return [step for step in steps if not isinstance(step, Set)]
+
+
 def check(counter: Counter, model: Model, now: Now, steps: list[Step]) -> None:
     """Take these steps; between any two, counts and model agree on what may begin and on what is used."""
     run = Run(counter, model, now)

@@ -24,6 +24,7 @@ from tests.support.counting_law import (
     Now,
     Step,
     check,
+    without_sets,
 )
 from tests.support.counting_model import Model
 from tests.support.laws import examples
@@ -118,3 +119,22 @@ def test_counts_of_workers_agree_with_the_model(steps: list[Step]) -> None:
     now = Now()
     with TemporaryDirectory() as folder:
         check(Workers(folder, now), Model(), now, steps)
+
+
+class WorkersOfStrangers(Workers):
+    """The same, where nobody knows of any client before it asks: only their tokens name them."""
+
+    def use(self, client: str, rows: Limits) -> None:
+        pass
+
+
+@examples(50)
+@example(steps=YOUNG_LIMIT)
+@example(steps=LATE_END)
+@example(steps=A_NEW_PROCESS)
+@example(steps=SHARED_ROW)
+@given(steps=RUNS_WITH_RESTARTS)
+def test_clients_that_nobody_has_made_known_are_counted_like_any_other(steps: list[Step]) -> None:
+    now = Now()
+    with TemporaryDirectory() as folder:
+        check(WorkersOfStrangers(folder, now), Model(), now, without_sets(steps))
