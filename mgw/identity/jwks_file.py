@@ -1,0 +1,79 @@
+"""Read the public keys of an issuer from a file, again when it changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from mgw.identity.jwks_fetch import MAX_JWKS_BYTES, parsed
+from mgw.identity.key_source import FetchedKeys, KeyFetchError
+from mgw.reactor.daemon_threads import ThreadRunner
+from mgw.reactor.regular_file import open_regular_file, read_up_to
+
+if TYPE_CHECKING:
+    from mgw.clients.tokens.key_set import KeySet  # brings cryptography
+
+LOOK_SECONDS: Final = 1.0
+"""How often a file is looked at."""
+
+Mark = tuple[int, ...]
+"""Device, inode, size, and the times of modification and of change in nanoseconds."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class JwksFile:
+    """Reads one file.
+
+    :param run: looks at it and reads it.
+    :param parse: parses a set of keys elsewhere.
+    """
+
+    path: str
+    run: ThreadRunner
+    parse: Callable[[bytes], Awaitable[KeySet]]
+    _mark: Mark | None = None
+    _last: FetchedKeys | None = None
+    _fault: str | None = None
+    """What is wrong with the file as it was read last."""
+
+    async def __call__(self) -> FetchedKeys:
+        """Return the keys in the file: the same object as long as it stays as it is.
+
+        :raises KeyFetchError: there are none.
+        """
+        try:
+            mark, document = await self.run(partial(_read_if_changed, self.path, self._mark))
+        except OSError as error:
+            self._mark = None
+            raise KeyFetchError(f"jwks_file cannot be read: {error.strerror}") from None
+        if document is not None:
+            self._last, self._fault = await self._read(document)
+            self._mark = mark  # only now: if this was cancelled meanwhile, the file is read again
+        if self._fault is not None:
+            raise KeyFetchError(self._fault)
+        assert self._last is not None, "it was read, and nothing was wrong"
+        return self._last
+
+    async def _read(self, document: bytes) -> tuple[FetchedKeys | None, str | None]:
+        """Return the keys, or the last ones and what is wrong with these."""
+        last = self._last
+        if last is not None and last.document == document:
+            return last, None
+        if len(document) > MAX_JWKS_BYTES:
+            return last, f"jwks_file has more than {MAX_JWKS_BYTES} bytes"
+        try:
+            keys = await parsed(self.parse, document, "jwks_file")
+        except KeyFetchError as error:
+            return last, str(error)
+        return FetchedKeys(document, keys, LOOK_SECONDS), None
+
+
+def _read_if_changed(path: str, known: Mark | None) -> tuple[Mark, bytes | None]:
+    """Return, in a thread, what tells one state of a file from another, and its content if that is new."""
+    with open_regular_file(path) as descriptor:
+        found = os.fstat(descriptor)
+        mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return mark, None if mark == known else read_up_to(descriptor, MAX_JWKS_BYTES + 1)
