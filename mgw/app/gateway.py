@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from mgw.app.credential_sources import build_sources
 from mgw.app.key_files import KeyFiles, ignore_keys, log_expiry
+from mgw.app.late_issuer_keys import LateIssuerKeys
 from mgw.app.limit_states import LimitStates
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.app.telemetry import Telemetry
@@ -43,6 +44,8 @@ from mgw.web.ports import Ports
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
+    from mgw.identity.issuers import IssuerKeys
+    from mgw.identity.key_feed import FetchingFeed
     from mgw.redis.hosts import Fleet
     from mgw.web.gateway_request import DashboardEndpoint
     from mgw.web.tls import Certificate
@@ -85,6 +88,10 @@ class Workers(OtherWork, Protocol):
         """Tell all of them what has become of key files."""
         ...
 
+    def tell_issuer_keys(self, source: str, document: bytes | None, age: float | None) -> None:
+        """Tell all of them what has become of an issuer's keys (:data:`mgw.identity.key_feed.TellKeys`)."""
+        ...
+
 
 class Gateway:
     """All that a service has, whichever it is.
@@ -109,6 +116,8 @@ class Gateway:
         self.ports = Ports(reactor)
         self.events_lost = 0
         """Usage events that could not be kept when it stopped."""
+        self.issuer_feed: FetchingFeed | None = None
+        """What fetches the public keys of issuers; ``None``: no configuration had an issuer yet."""
         sources = build_sources(reactor)
         generation = build_generation(1, config, reactor, int(time()), sources)
         metrics = metrics_of(reactor, lambda: self.serving)
@@ -214,11 +223,21 @@ class Gateway:
         self._tell_hosts(store, account, model, seconds)
 
     def _make_serving(self, sources: CredentialSources, generation: Generation) -> Serving:
-        shared = Shared(sources, self.counts, self.key_files.keys)
+        issuers = LateIssuerKeys(lambda: self._make_issuer_keys(sources))
+        shared = Shared(sources, self.counts, self.key_files.keys, issuers)
         telemetry = self.telemetry
         observer = AccessObserver(telemetry.records, telemetry.metrics)
         page = MetricsPage(self._render_metrics, telemetry.metrics.pause)
         return Serving(self.reactor, shared, generation, observer, page.serve, self._dashboard_endpoint)
+
+    def _make_issuer_keys(self, sources: CredentialSources) -> IssuerKeys:
+        from mgw.app.issuer_keys import fetching_keys, open_feed  # which few gateways have a use for
+        from mgw.identity.key_feed import tell_nobody
+
+        tell_others = tell_nobody if self._workers is None else self._workers.tell_issuer_keys
+        self.issuer_feed = feed = open_feed(self.reactor, sources.recent, tell_others)
+        self.telemetry.metrics.state.issuers = feed.states
+        return fetching_keys(self.reactor, feed)
 
     def _open_key_files(self, config: Config, workers: Workers | None) -> KeyFiles:
         """Read the key files.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from mgw.app.late_app import LateApp
+from mgw.app.late_issuer_keys import LateIssuerKeys, import_for_issuers
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
@@ -59,6 +60,8 @@ class Shared:
     counts: Counts
     file_keys: Sequence[NamedKeySettings] = ()
     """The keys of key files to begin with."""
+    issuers: LateIssuerKeys = field(default_factory=LateIssuerKeys)
+    """The public keys of issuers of tokens."""
 
 
 class Serving:
@@ -81,6 +84,8 @@ class Serving:
     ) -> None:
         self._reactor = reactor
         self.sources = shared.sources
+        self.issuers = shared.issuers
+        self.issuers.use(generation.config.edge_auth)
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self.work_threads = WorkThreads(reactor)
@@ -142,11 +147,13 @@ class Serving:
 
         :param further: keys of key files that may be new.
         """
+        import_for_issuers(config.edge_auth)
         prepare_gate(self._registry, config.edge_auth, config.dashboard.keys, further)
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration."""
         self.hide(generation.configured_secrets)
+        self.issuers.use(generation.config.edge_auth)
         self.server.use(generation)
         self.keys.follow()
         self.channels.limits = channel_limits(generation.config)
@@ -168,6 +175,7 @@ class Serving:
         self._heap_trimmer.start()
         collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)
+        self.issuers.begin()
         self._event_loop.use(fast=self.generation.config.fast_event_loop)
 
     def hide(self, configured: Sequence[Secret]) -> None:
@@ -213,6 +221,7 @@ class Serving:
         """Let go of everything, after a drain; nothing may be listening any more."""
         await self.channels.stopped()
         self.keys.stop()
+        self.issuers.stop()
         self._heap_trimmer.stop()
         self._disk_threads.stop()
         self.work_threads.stop()

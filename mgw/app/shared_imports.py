@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from mgw.app.late_issuer_keys import import_for_issuers
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.dialects import dialect_of
@@ -30,6 +31,7 @@ def import_for_workers(config: Config) -> None:
         import_module(name)
     for dialect in DialectName:
         dialect_of(dialect)
+    import_for_issuers(config.edge_auth)
     if any(map(_takes_tls, config.providers.values())):
         import_module(_FOR_TLS)
         client_context(None)

@@ -42,7 +42,18 @@ from mgw.workers.channel import Channel, ChannelError, adopt
 from mgw.workers.counts import SupervisorCounts
 from mgw.workers.fork_server import ForkServer
 from mgw.workers.internal_listener import InternalListener, WithoutAccessLines, socket_directories
-from mgw.workers.messages import AccountCooldown, Begin, Drain, Failed, KeysChanged, LogText, Reload
+from mgw.workers.messages import (
+    AccountCooldown,
+    Begin,
+    ChannelMessage,
+    Drain,
+    Failed,
+    IssuerKeysChanged,
+    IssuerKeysQuestion,
+    KeysChanged,
+    LogText,
+    Reload,
+)
 from mgw.workers.pickled_config import pickle_config, pickle_keys
 from mgw.workers.pool import WorkerPool
 from mgw.workers.supervisor import BEGIN_SECONDS, Supervisor
@@ -99,6 +110,7 @@ class SupervisedService(Service):
             wall=time,
             note_state=self._pool.state.note,
             spread_cooldown=self._spread_cooldown,
+            ask_issuer=self._ask_issuer,
         )
 
     # Start
@@ -188,6 +200,9 @@ class SupervisedService(Service):
         config, number = self._begins_with
         for part in batched_keys(self.gateway.key_files.keys):
             channel.tell(KeysChanged(pickle_keys(part)))
+        feed = self.gateway.issuer_feed
+        for found in () if feed is None else feed.documents():
+            channel.tell(IssuerKeysChanged(*found))
         begin = Begin(slot, self._count(config), number, pickle_config(config), self._operator_socket)
         answer = await channel.ask(begin, BEGIN_SECONDS)
         if isinstance(answer, Failed):
@@ -318,6 +333,14 @@ class SupervisedService(Service):
             event["log_message_length"] = len(text)
             event["log_text"] += redact_secrets(line.text[length:], secrets)
         self.gateway.telemetry.log_text(event)
+
+    def _ask_issuer(self, question: IssuerKeysQuestion) -> ChannelMessage | Deferred[ChannelMessage]:
+        feed = self.gateway.issuer_feed
+        if feed is None:
+            return Failed("no configuration had an issuer yet")
+        from mgw.workers.shared_issuer_keys import answer_issuer_question  # it is there, as the feed is
+
+        return answer_issuer_question(question, feed)
 
     def _publish_session(self, change: Mapping[str, Any]) -> None:  # Any: JSON
         self.gateway.dashboard.tell_session(convert(change, SessionChange))

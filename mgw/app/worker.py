@@ -20,6 +20,7 @@ from twisted.logger import ILogObserver, LogEvent, Logger
 from zope.interface import implementer
 
 from mgw.app.credential_sources import build_sources
+from mgw.app.late_issuer_keys import LateIssuerKeys
 from mgw.app.serving import Serving, Shared, metrics_of
 from mgw.clients.local_counts import LocalCounts
 from mgw.config.key_settings import NamedKeySettings
@@ -49,6 +50,7 @@ from mgw.workers.messages import (
     Done,
     Drain,
     Failed,
+    IssuerKeysChanged,
     KeysChanged,
     LogText,
     Ping,
@@ -64,7 +66,9 @@ from mgw.workers.shares import share_of
 from mgw.workers.worker_state import collect_state
 
 if TYPE_CHECKING:
+    from mgw.identity.issuers import IssuerKeys
     from mgw.web.tls import Certificate
+    from mgw.workers.shared_issuer_keys import SupervisorKeys
 
 _log: Final = Logger()
 
@@ -123,6 +127,8 @@ class Worker:
     """What the log may not show while the worker is built; later its serving part knows."""
     _first_keys: dict[str, NamedKeySettings] = field(default_factory=dict, repr=False)
     """The keys of key files to begin with."""
+    _issuers: LateIssuerKeys = field(init=False)
+    _issuer_feed: SupervisorKeys | None = None
     _is_stopping: bool = False
     _was_signalled: bool = False
     _lost: Deferred[None] = field(default_factory=Deferred, repr=False)
@@ -134,6 +140,7 @@ class Worker:
         self._balance = ClientBalance(
             self.inherited.clients, self.slot, self.reactor, ports.pause, ports.resume
         )
+        self._issuers = LateIssuerKeys(self._make_issuer_keys)
         self.inherited.use_secrets(self._known_secrets)
         self.inherited.divert_log(self._log_to_channel)
 
@@ -165,6 +172,16 @@ class Worker:
             subscriptions.learn(message.store, message.account, message.model, message.seconds)
         elif isinstance(message, KeysChanged):
             self._use_keys(unpickle_keys(message.changed), message.gone)
+        elif isinstance(message, IssuerKeysChanged):
+            self._issuers.needed()
+            assert self._issuer_feed is not None, "it was made"
+            self._issuer_feed.take(message)
+
+    def _make_issuer_keys(self) -> IssuerKeys:
+        from mgw.app.issuer_keys import shared_keys, supervisor_keys  # see mgw.app.late_issuer_keys
+
+        self._issuer_feed = feed = supervisor_keys(self.reactor, self.channel)
+        return shared_keys(self.reactor, feed)
 
     def _use_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
         equipment = self._equipment
@@ -236,7 +253,7 @@ class Worker:
         counts = SharedCounts(tallies, LocalCounts(reactor.seconds))
         serving = Serving(
             reactor,
-            Shared(sources, counts, list(self._first_keys.values())),
+            Shared(sources, counts, list(self._first_keys.values()), self._issuers),
             generation,
             AccessObserver(records, metrics),
             forwarding.serve,

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from twisted.internet.error import MessageLengthError
 from twisted.web.http_headers import Headers
 
 from mgw import __version__
+from mgw.clients.tokens.key_set import MAX_SET_BYTES, KeySet
 from mgw.config.proxy import ProxyAddress
 from mgw.identity.jwks_answer import jwks_uri_in, seconds_until_next
 from mgw.identity.key_source import FetchedKeys, KeyFetchError, KeySource
@@ -30,21 +31,15 @@ from mgw.reactor.regular_file import MAX_TOKEN_FILE, read_regular_file
 from mgw.reactor.treq_arguments import ExactURL, headers_of
 from mgw.reactor.treq_client import HTTPClient, ResponseFailed
 
-if TYPE_CHECKING:
-    from mgw.clients.tokens.key_set import KeySet  # brings cryptography
-
-MAX_JWKS_BYTES: Final = 1024 * 1024
-"""Of a set of keys, and of a discovery document."""
-
 _REDIRECTS: Final = range(300, 400)
 _USER_AGENT: Final = (b"User-Agent", f"mgw/{__version__}".encode())
 _ACCEPT: Final = (b"Accept", b"application/json, application/jwk-set+json")
 _PORTS: Final = {"http": 80, "https": 443}
 
 OpenHttp = Callable[[str | None, ProxyAddress | None], Awaitable[tuple[HTTPClient, Callable[[], None]]]]
-"""Takes a ``ca_file`` and a proxy.  Fires with treq's client over an agent that answers with whole responses of
-:data:`MAX_JWKS_BYTES` or less, and with what closes it; fails with :class:`OSError` or :class:`ValueError` if
-the file cannot be used."""
+"""Takes a ``ca_file`` and a proxy.  Returns treq's client over an agent that answers with whole responses of
+:data:`MAX_SET_BYTES` or less, and what closes it; raises :class:`OSError` or :class:`ValueError` if the file
+cannot be used."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -147,7 +142,7 @@ async def _get(http: HTTPClient, url: str, name: str, token: Secret | None) -> t
             body = await response.content()
     except MessageLengthError as failure:
         forget_frames(failure)  # of all these errors: they hold the token
-        raise KeyFetchError(f"{where} answered with more than {MAX_JWKS_BYTES} bytes") from None
+        raise KeyFetchError(f"{where} answered with more than {MAX_SET_BYTES} bytes") from None
     except (GatewayError, ResponseFailed) as failure:
         forget_frames(failure)
         cause = failure.cause if isinstance(failure, GatewayError) else None

@@ -6,15 +6,13 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mgw.identity.jwks_fetch import MAX_JWKS_BYTES, parsed
+from mgw.clients.tokens.key_set import MAX_SET_BYTES, KeySet
+from mgw.identity.jwks_fetch import parsed
 from mgw.identity.key_source import FetchedKeys, KeyFetchError
 from mgw.reactor.daemon_threads import ThreadRunner
 from mgw.reactor.regular_file import open_regular_file, read_up_to
-
-if TYPE_CHECKING:
-    from mgw.clients.tokens.key_set import KeySet  # brings cryptography
 
 LOOK_SECONDS: Final = 1.0
 """How often a file is looked at."""
@@ -62,8 +60,8 @@ class JwksFile:
         last = self._last
         if last is not None and last.document == document:
             return last, None
-        if len(document) > MAX_JWKS_BYTES:
-            return last, f"jwks_file has more than {MAX_JWKS_BYTES} bytes"
+        if len(document) > MAX_SET_BYTES:
+            return last, f"jwks_file has more than {MAX_SET_BYTES} bytes"
         try:
             keys = await parsed(self.parse, document, "jwks_file")
         except KeyFetchError as error:
@@ -76,4 +74,4 @@ def _read_if_changed(path: str, known: Mark | None) -> tuple[Mark, bytes | None]
     with open_regular_file(path) as descriptor:
         found = os.fstat(descriptor)
         mark = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        return mark, None if mark == known else read_up_to(descriptor, MAX_JWKS_BYTES + 1)
+        return mark, None if mark == known else read_up_to(descriptor, MAX_SET_BYTES + 1)

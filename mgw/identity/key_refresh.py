@@ -44,6 +44,33 @@ OVER_HTTP: Final = Pace(asked=60.0, longest_retry=60.0)
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class Waiters:
+    """Those who wait for the same thing, each for :data:`WAIT_SECONDS` at most."""
+
+    clock: IReactorTime
+    _timers: dict[Deferred[None], IDelayedCall] = field(default_factory=dict)
+
+    def wait(self) -> Deferred[None]:
+        """Return what fires at the end of the wait, whatever that is; cancelling affects nobody else."""
+        waiter: Deferred[None] = Deferred(self._forget)
+        self._timers[waiter] = self.clock.callLater(WAIT_SECONDS, self._release, waiter)
+        return waiter
+
+    def release_all(self) -> None:
+        """Let all go on."""
+        for waiter in list(self._timers):
+            self._release(waiter)
+
+    def _release(self, waiter: Deferred[None]) -> None:
+        if waiter in self._timers:  # else it has left while another went on
+            self._forget(waiter)
+            waiter.callback(None)
+
+    def _forget(self, waiter: Deferred[None]) -> None:
+        _cancel(self._timers.pop(waiter))
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class KeyRefresh:
     """Fetches the keys of one source.
 
@@ -68,8 +95,11 @@ class KeyRefresh:
     """How many fetches have failed, one after another."""
     _asked_again: float = float("-inf")
     """From when on asking begins another fetch."""
-    _waiters: dict[Deferred[None], IDelayedCall] = field(default_factory=dict)
+    _waiters: Waiters = field(init=False)
     _is_stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._waiters = Waiters(self.clock)
 
     def begin(self) -> None:
         """Fetch, now and from now on."""
@@ -82,7 +112,7 @@ class KeyRefresh:
         _cancel(self._timer)
         if self._flight is not None:
             self._flight.cancel()
-        self._release_all()
+        self._waiters.release_all()
 
     def bound(self, most_seconds: float) -> None:
         """Fetch again after so many seconds at most, also for the keys that there are."""
@@ -98,7 +128,7 @@ class KeyRefresh:
             self._begin_fetch()
 
     def ask(self) -> Deferred[None] | None:
-        """Return what fires when a fetch is done, or after :data:`WAIT_SECONDS`; ``None``: none may begin now.
+        """Return what fires when a fetch is done, or after :data:`WAIT_SECONDS`; ``None``: it is too early.
 
         Cancelling leaves the fetch under way.
         """
@@ -106,8 +136,7 @@ class KeyRefresh:
             return None
         if self._flight is None and self.monotonic() < self._asked_again:
             return None
-        waiter: Deferred[None] = Deferred(self._forget)
-        self._waiters[waiter] = self.clock.callLater(WAIT_SECONDS, self._release, waiter)
+        waiter = self._waiters.wait()
         if self._flight is None:
             self._asked_again = self.monotonic() + self.pace.asked
             self._begin_fetch()
@@ -141,24 +170,12 @@ class KeyRefresh:
             self.on_done(found)
         except Exception:  # a bug in whoever is told must not end the fetches
             _log.failure("internal error: the keys of an issuer were not taken over")
-        self._release_all()
+        self._waiters.release_all()
 
     def _schedule(self, seconds: float) -> None:
         _cancel(self._timer)
         self._due = self.monotonic() + seconds
         self._timer = self.clock.callLater(seconds, self._begin_fetch)
-
-    def _release_all(self) -> None:
-        for waiter in list(self._waiters):
-            self._release(waiter)
-
-    def _release(self, waiter: Deferred[None]) -> None:
-        if waiter in self._waiters:  # else it has left while another went on
-            self._forget(waiter)
-            waiter.callback(None)
-
-    def _forget(self, waiter: Deferred[None]) -> None:
-        _cancel(self._waiters.pop(waiter))
 
 
 def _fault_of(failure: Failure) -> KeyFetchError:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from mgw.clients.tokens.key_set import KeySet
 from mgw.config.jwt import JwtSettings
 from mgw.config.proxy import ProxyAddress
 from mgw.nouns.secret import Secret
-
-if TYPE_CHECKING:
-    from mgw.clients.tokens.key_set import KeySet  # brings cryptography
 
 
 class KeySource(Struct, frozen=True):

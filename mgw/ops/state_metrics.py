@@ -5,9 +5,10 @@ Nothing is counted for them: each is asked for when somebody scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from platform import python_version
+from typing import Protocol
 
 import twisted
 
@@ -18,6 +19,30 @@ from mgw.nouns.secret import DIGEST_PREFIX
 from mgw.ops import prometheus
 from mgw.usage.event import NANODOLLARS
 from mgw.usage.journal import SinkCounts
+
+
+class IssuerRow(Protocol):
+    """What is known of an issuer of tokens."""
+
+    @property
+    def name(self) -> str:
+        """The name of its entry in the configuration."""
+        ...
+
+    @property
+    def succeeded(self) -> int:
+        """How often its keys were fetched."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """How often they could not be."""
+        ...
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since they were fetched last; ``None``: never, or the entry is gone."""
+        ...
 
 
 def _zero() -> int:
@@ -56,6 +81,10 @@ def _no_rows() -> Sequence[RowState]:
     return ()
 
 
+def _no_issuers() -> Iterable[IssuerRow]:
+    return ()
+
+
 def _no_time() -> float | None:
     return None
 
@@ -80,6 +109,8 @@ class StateMetrics:
     """Returns how many gateway keys with names there are, by their states."""
     key_files_invalid: Callable[[], int] = _zero
     """Returns how many key files cannot be used."""
+    issuers: Callable[[], Iterable[IssuerRow]] = _no_issuers
+    """Returns what is known of issuers of tokens."""
     limits: Callable[[], Sequence[RowState]] = _no_rows
     """Returns what is used of the rows of limits that last longer than a minute."""
     limit_store_up: Callable[[], bool] = _yes
@@ -92,6 +123,7 @@ class StateMetrics:
         yield from self._process()
         yield from self._limits()
         yield from self._keys()
+        yield from self._issuers()
         yield from self._rows_of_limits()
         yield from self._sinks()
 
@@ -140,6 +172,22 @@ class StateMetrics:
             keys.add_metric((state,), count)
         yield keys
         yield gauge("mgw_key_files_invalid", "Key files that cannot be used.", self.key_files_invalid())
+
+    def _issuers(self) -> Iterator[prometheus.Metric]:
+        fetches = prometheus.CounterMetricFamily(
+            "mgw_jwks_fetches", "Fetches of an issuer's public keys.", labels=("issuer", "result")
+        )
+        age = prometheus.GaugeMetricFamily(
+            "mgw_jwks_age_seconds",
+            "Time since an issuer's public keys were last fetched.",
+            labels=("issuer",),
+        )
+        for row in self.issuers():
+            fetches.add_metric((row.name, "ok"), row.succeeded)
+            fetches.add_metric((row.name, "failed"), row.failed)
+            if row.age is not None:
+                age.add_metric((row.name,), row.age)
+        yield from (fetches, age)
 
     def _rows_of_limits(self) -> Iterator[prometheus.Metric]:
         gauge, labels = prometheus.GaugeMetricFamily, ("holder", "limit")

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from ssl import SSLContext
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, succeed
@@ -131,12 +132,12 @@ def build_agent(
     reactor: Any,  # Any: as in mgw.upstream.connect
     limits: UpstreamLimits,
     max_bytes: int,
-    ca_file: str | None = None,
+    trusted: str | SSLContext | None = None,
     proxy: ProxyAddress | None = None,
 ) -> UpstreamAgent:
     """Return an agent that reaches any origin over the network; errors name the origin."""
     return UpstreamAgent(
-        lambda origin: build_upstream(origin, origin, limits, reactor, ca_file, proxy), max_bytes
+        lambda origin: build_upstream(origin, origin, limits, reactor, trusted, proxy), max_bytes
     )
 
 

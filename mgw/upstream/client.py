@@ -231,15 +231,16 @@ def build_upstream(
     base_url: str,
     limits: UpstreamLimits,
     reactor: Any,  # as in mgw.upstream.connect
-    ca_file: str | None = None,
+    trusted: str | SSLContext | None = None,
     proxy: ProxyAddress | None = None,
 ) -> Upstream:
-    """Return the provider at ``base_url`` as reached over the network; ``ca_file`` is read now.
+    """Return the provider at ``base_url`` as reached over the network.
 
-    :raises OSError: ``ca_file`` cannot be read.
-    :raises ValueError: ``base_url`` is no address, or ``ca_file`` holds no certificate.
+    :param trusted: whom TLS trusts, if not the system's authorities: a file, which is read now, or a context.
+    :raises OSError: the file cannot be read.
+    :raises ValueError: ``base_url`` is no address, or the file holds no certificate.
     """
-    context = None if ca_file is None else client_context(ca_file)
+    context = client_context(trusted) if isinstance(trusted, str) else trusted
     dialler = dialler_to(address_of(base_url), reactor, context, proxy)
     watched = replace(limits, settle=SETTLE_SECONDS)
     return Upstream(provider_name, base_url, watched, dialler, reactor)

@@ -74,6 +74,17 @@ class KeysChanged(ChannelMessage, frozen=True):
     """Names."""
 
 
+class IssuerKeysChanged(ChannelMessage, frozen=True):
+    """The public keys of an issuer of tokens were fetched."""
+
+    source: str
+    """Digest of all that decides which keys there are: a worker may have another configuration by now."""
+    document: bytes | None
+    """The JSON Web Key Set; ``None``: it is as it was."""
+    age: float | None
+    """How many seconds ago it was fetched; ``None``: no configuration uses the source any more."""
+
+
 class StateQuestion(ChannelMessage, frozen=True):
     """How busy are you? Answered with :class:`WorkerState`, behind all rows of requests that have ended."""
 
@@ -196,6 +207,23 @@ class TokenPending(ChannelMessage, frozen=True):
     """It is being obtained, and takes long: ask again."""
 
 
+class IssuerKeysQuestion(ChannelMessage, frozen=True):
+    """A token names a key that is not known: fetch the keys of its issuer, unless that was done just now.
+
+    Answered with :class:`IssuerKeysAnswer`, behind what the fetch has brought; with :class:`Failed` where the
+    supervisor's configuration has no such source.
+    """
+
+    source: str
+
+
+class IssuerKeysAnswer(ChannelMessage, frozen=True):
+    """The fetch is done, or goes on, or there was none."""
+
+    seconds: float
+    """For how long asking again is of no use."""
+
+
 class SessionNews(ChannelMessage, frozen=True):
     """A realtime session was opened or closed; its row is that of the dashboard."""
 
@@ -223,6 +251,7 @@ AnyMessage = (
     | Reload
     | Drain
     | KeysChanged
+    | IssuerKeysChanged
     | StateQuestion
     | WorkerState
     | Rows
@@ -237,6 +266,8 @@ AnyMessage = (
     | TokenAnswer
     | TokenFailure
     | TokenPending
+    | IssuerKeysQuestion
+    | IssuerKeysAnswer
     | SessionNews
     | AccountCooldown
 )

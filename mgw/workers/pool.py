@@ -13,7 +13,7 @@ from mgw.config.key_settings import NamedKeySettings
 from mgw.dashboard.session_list import SessionRow
 from mgw.workers.client_balance import ClientNumbers
 from mgw.workers.delegate import WorkerView
-from mgw.workers.messages import AccountCooldown, ChannelMessage, KeysChanged
+from mgw.workers.messages import AccountCooldown, ChannelMessage, IssuerKeysChanged, KeysChanged
 from mgw.workers.pickled_config import pickle_keys
 from mgw.workers.supervisor import Supervisor
 from mgw.workers.worker_state import WorkersState
@@ -49,6 +49,10 @@ class WorkerPool:
     def tell_keys(self, changed: Sequence[NamedKeySettings], gone: Sequence[str]) -> None:
         """Tell all workers what has become of key files."""
         self.tell(KeysChanged(pickle_keys(changed), tuple(gone)))
+
+    def tell_issuer_keys(self, source: str, document: bytes | None, age: float | None) -> None:
+        """Tell all workers what has become of the keys of an issuer."""
+        self.tell(IssuerKeysChanged(source, document, age))
 
     def forget(self, slot: int) -> None:
         """A worker has ended."""

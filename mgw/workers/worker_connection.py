@@ -24,6 +24,7 @@ from mgw.workers.messages import (
     ChannelMessage,
     Done,
     Failed,
+    IssuerKeysQuestion,
     LogText,
     Ping,
     ReleasePermit,
@@ -36,6 +37,10 @@ from mgw.workers.rows import RowReader
 from mgw.workers.shared_credentials import answer_token_question
 
 _log: Final = Logger()
+
+
+def _no_issuer(_: IssuerKeysQuestion) -> ChannelMessage:
+    return Failed("the current configuration has no such issuer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class SupervisorParts:
     """Takes the last numbers of a worker that ends."""
     spread_cooldown: Callable[[AccountCooldown, WorkerConnection], None]
     """Takes what one worker has learned of an account, and that worker's connection."""
+    ask_issuer: Callable[[IssuerKeysQuestion], ChannelMessage | Deferred[ChannelMessage]] = _no_issuer
+    """Fetches keys that a worker does not know."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +104,8 @@ class WorkerConnection:
                 return parts.counts.release_permit(self, question)
             case TokenQuestion():
                 return answer_token_question(question, parts.sources)
+            case IssuerKeysQuestion():
+                return parts.ask_issuer(question)
             case Ping():
                 return Done()
         return Failed(f"the supervisor does not answer {type(question).__name__}")
