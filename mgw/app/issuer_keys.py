@@ -28,7 +28,7 @@ from mgw.workers.shared_issuer_keys import SupervisorKeys
 
 _LIMITS: Final = UpstreamLimits(connect=FETCH_SECONDS, first_byte=FETCH_SECONDS, idle=FETCH_SECONDS)
 """All of a fetch must be done in that time."""
-_OF_FILE: Final = Pace(asked=LOOK_SECONDS, longest_retry=LOOK_SECONDS)
+OF_FILE: Final = Pace(asked=LOOK_SECONDS, longest_retry=LOOK_SECONDS)
 
 
 def open_feed(reactor: Any, recent: RecentSecrets, tell_others: TellKeys) -> FetchingFeed:  # Any: a reactor
@@ -45,7 +45,7 @@ def open_feed(reactor: Any, recent: RecentSecrets, tell_others: TellKeys) -> Fet
         threads = DaemonThreads(reactor, "mgw-jwks-files")  # its own: the disk of another source may hang
         run = threads.defer
         if source.jwks_file is not None:
-            return KeyFetch(JwksFile(source.jwks_file, run, parse), _OF_FILE, threads.stop)
+            return KeyFetch(JwksFile(source.jwks_file, run, parse), OF_FILE, threads.stop)
         fetch = HttpKeyFetch(source, _open_http(reactor, threads), run, parse, recent.note)
         return KeyFetch(fetch, OVER_HTTP, threads.stop)
 
