@@ -74,6 +74,7 @@ class SupervisorKeys:
     _asked_again: dict[str, float] = field(default_factory=dict)
     """From when on it makes sense to ask for a source again."""
     _is_running: bool = False
+    _is_stopped: bool = False
 
     def listen(self, on_keys: Callable[[KeySource], None]) -> None:
         """Say whom to tell."""
@@ -98,6 +99,7 @@ class SupervisorKeys:
 
     def stop(self) -> None:
         """Ask no more; whoever waits goes on."""
+        self._is_stopped = True
         for waiters in self._asking.values():
             waiters.release_all()
         self.threads.stop()
@@ -110,6 +112,8 @@ class SupervisorKeys:
 
     def ask(self, source: KeySource) -> Deferred[None] | None:
         """Have the supervisor fetch the keys of a source; see :meth:`IssuerKeys.ask`."""
+        if self._is_stopped:
+            return None
         digest = source.digest
         waiters = self._asking.get(digest)
         if waiters is not None:
