@@ -24,7 +24,7 @@ _MAX_WAIT: Final = 60.0
 
 def is_operation(target: str) -> bool:
     """Whether a target is the simulator's own and none of a vendor's."""
-    return target == "/" or target.startswith("/_sim/")
+    return target == "/" or target.startswith(("/_sim/", "/sim/"))
 
 
 @dataclass(slots=True)
@@ -163,7 +163,7 @@ class Recorder:
             self.requests.append(request)
             while sum(len(recorded.body) for recorded in self.requests) > MAX_BYTES:
                 self.requests.popleft()
-        self._changed()
+        self.changed()
         return request
 
     def shorten(self, request: RecordedRequest) -> None:
@@ -175,14 +175,14 @@ class Recorder:
         """The response has been written to its end, as far as was asked."""
         request.answered = True
         self.answered += request.counted
-        self._changed()
+        self.changed()
 
     def leave(self, request: RecordedRequest) -> None:
         """The client closed before its response was over."""
         request.client_left = True
         self.shorten(request)
         self.left += request.counted
-        self._changed()
+        self.changed()
 
     def add_message(self, request: RecordedRequest, message: RecordedMessage) -> None:
         """Something came through a WebSocket."""
@@ -191,12 +191,12 @@ class Recorder:
             request.message_bytes += len(message.data)
             request.messages.append(message)
         self.messages += message.kind in {"text", "binary"}
-        self._changed()
+        self.changed()
 
     def note_malformed(self) -> None:
         """What came is against the rules of HTTP, or of WebSockets."""
         self.malformed += 1
-        self._changed()
+        self.changed()
 
     def fail_again(self, name: str, times: int) -> bool:
         """Whether ``name`` still has failures to give; counts this one."""
@@ -234,7 +234,8 @@ class Recorder:
     def _forget(self, waiter: Deferred[None]) -> None:
         self._waiters = [pair for pair in self._waiters if pair[1] is not waiter]
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Ask again what the waiters wait for."""
         for pair in [pair for pair in self._waiters if pair[0]()]:
             if pair in self._waiters:
                 self._waiters.remove(pair)
@@ -269,15 +270,30 @@ async def _wait(recorder: Recorder, reactor: IReactorTime, query: dict[str, str]
     name, count = query.get("counter", "received"), int(query.get("count", "1"))
     if name not in recorder.counters():
         return UnaryResponse(b'{"error":"no such counter"}', status=400)
-    waiter = recorder.when(lambda: recorder.counters()[name] >= count)
-    limit = reactor.callLater(min(float(query.get("seconds", "10")), _MAX_WAIT), waiter.cancel)
+    seconds = float(query.get("seconds", "10"))
+    if not await happens(recorder, reactor, lambda: recorder.counters()[name] >= count, seconds):
+        return it_did_not_happen()
+    return json_response(recorder.counters())
+
+
+async def happens(
+    recorder: Recorder, reactor: IReactorTime, holds: Callable[[], bool], seconds: float
+) -> bool:
+    """Whether something holds within so many seconds; it is asked again whenever a request moves on."""
+    waiter = recorder.when(holds)
+    limit = reactor.callLater(min(seconds, _MAX_WAIT), waiter.cancel)
     try:
         await waiter
     except CancelledError:
         if limit.active():  # the asker left
             limit.cancel()
             raise
-        return UnaryResponse(b'{"error":"it did not happen"}', status=504)
+        return False
     if limit.active():
         limit.cancel()
-    return json_response(recorder.counters())
+    return True
+
+
+def it_did_not_happen() -> Response:
+    """The answer to a request that waited in vain."""
+    return UnaryResponse(b'{"error":"it did not happen"}', status=504)

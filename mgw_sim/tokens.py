@@ -29,7 +29,7 @@ MAX_TOKENS: Final = 10_000
 """How many are remembered; the oldest go first."""
 
 _FLAVOR: Final = (("Metadata-Flavor", "Google"),)
-_NO_STORE: Final = (("Cache-Control", "no-store"),)  # RFC 6749 5.1
+NO_STORE: Final = (("Cache-Control", "no-store"),)  # RFC 6749 5.1
 
 
 class TokenRefusedError(Exception):
@@ -41,8 +41,8 @@ class TokenRefusedError(Exception):
         self.status = status
 
 
-class _Asked(Struct, frozen=True):
-    """One request for a token."""
+class GrantRequest(Struct, frozen=True):
+    """One request for a token, and who sends it."""
 
     form: dict[str, str]
     client_id: str | None
@@ -75,6 +75,12 @@ class TokenAuthority:
         """Whether a token was issued here, has not expired and was not revoked."""
         return self.now() < self._tokens.get(token, 0)
 
+    def add(self, token: str, seconds: float) -> None:
+        """Take a token for good from now on for so long."""
+        while len(self._tokens) >= MAX_TOKENS:
+            del self._tokens[next(iter(self._tokens))]
+        self._tokens[token] = self.now() + seconds
+
     def operate(self, recorded: RecordedRequest, path: str, query: Mapping[str, str]) -> Response:
         """Answer a request of a test: which tokens are wanted, what goes wrong, a key to sign with."""
         match recorded.method, path:
@@ -87,7 +93,7 @@ class TokenAuthority:
                 self._tokens.clear()
                 return json_response({"revoked": count})
             case "GET", "/_sim/service-account":
-                return json_response(self.key.file(_origin(recorded) + TOKEN_PATH))
+                return json_response(self.key.file(origin_of(recorded) + TOKEN_PATH))
         return UnaryResponse(b'{"error":"no such route"}', status=404)
 
     def answer(
@@ -97,7 +103,7 @@ class TokenAuthority:
         is_metadata = path.startswith(METADATA_PREFIX)
         faults = Faults()
         try:
-            form = dict(query) if is_metadata else _form(recorded)
+            form = dict(query) if is_metadata else read_form(recorded)
             scope = form.get("scope", "") or form.get("scopes", "").replace(",", " ")
             claims = read_assertion(form.get("assertion", ""))
             faults = read_faults(" ".join([scope, str(claims.get("scope", "")), self.words]), ())
@@ -105,11 +111,11 @@ class TokenAuthority:
                 return self._metadata(recorded, path, faults), faults
             if recorded.method != "POST":
                 return UnaryResponse(b"", status=405, headers=(("Allow", "POST"),)), faults
-            return self._token(_asked(form, recorded), faults, _origin(recorded)), faults
+            return self._token(read_grant_request(form, recorded), faults, origin_of(recorded)), faults
         except UnknownFaultError as error:
-            return _error("invalid_scope", 400, str(error)), faults
+            return token_error("invalid_scope", 400, str(error)), faults
         except TokenRefusedError as refusal:
-            return _error(refusal.code, refusal.status), faults
+            return token_error(refusal.code, refusal.status), faults
 
     def _metadata(self, recorded: RecordedRequest, path: str, faults: Faults) -> Response:
         flavors = [value for name, value in recorded.headers if name.lower() == "metadata-flavor"]
@@ -119,7 +125,7 @@ class TokenAuthority:
             return UnaryResponse(b"computeMetadata/\n", content_type="application/text", headers=_FLAVOR)
         return self._issue(faults, {}, _FLAVOR)
 
-    def _token(self, asked: _Asked, faults: Faults, origin: str) -> Response:
+    def _token(self, asked: GrantRequest, faults: Faults, origin: str) -> Response:
         """Answer by the grant."""
         more: dict[str, object] = {}
         if (asked.client_secret or "").startswith("wrong"):
@@ -143,7 +149,7 @@ class TokenAuthority:
                     raise TokenRefusedError("invalid_grant")
             case _:
                 raise TokenRefusedError("unsupported_grant_type")
-        return self._issue(faults, more, _NO_STORE)
+        return self._issue(faults, more, NO_STORE)
 
     def _refreshed(self, refresh_token: str, faults: Faults) -> dict[str, object]:
         if refresh_token.startswith("wrong") or refresh_token in self._spent:
@@ -163,9 +169,7 @@ class TokenAuthority:
         token = f"sim-issued-{secrets.token_hex(8)}"
         said = faults.text("expires")
         life = _number(said)
-        while len(self._tokens) >= MAX_TOKENS:
-            del self._tokens[next(iter(self._tokens))]
-        self._tokens[token] = self.now() + (USUAL_SECONDS if life is None else life)
+        self.add(token, USUAL_SECONDS if life is None else life)
         fields: dict[str, object] = {"access_token": token, "token_type": "Bearer"}
         if said is None:
             fields["expires_in"] = USUAL_SECONDS
@@ -196,7 +200,7 @@ def metadata_root() -> Response:
 def _in_place_of_a_token(faults: Faults) -> Response | None:
     status = faults.number("status")
     if status is not None:
-        return _error("server_error" if status >= 500 else "invalid_request", status)
+        return token_error("server_error" if status >= 500 else "invalid_request", status)
     match faults.text("token"):
         case "html":
             return UnaryResponse(b"<!doctype html><title>Sign in</title>", content_type="text/html")
@@ -207,10 +211,11 @@ def _in_place_of_a_token(faults: Faults) -> Response | None:
     return None
 
 
-def _asked(form: dict[str, str], recorded: RecordedRequest) -> _Asked:
+def read_grant_request(form: dict[str, str], recorded: RecordedRequest) -> GrantRequest:
+    """Read who asks, from the fields or the header (RFC 6749 2.3.1).  Raises TokenRefusedError."""
     header = next((value for name, value in recorded.headers if name.lower() == "authorization"), "")
     if not header.startswith("Basic "):
-        return _Asked(form, form.get("client_id"), form.get("client_secret"))
+        return GrantRequest(form, form.get("client_id"), form.get("client_secret"))
     try:
         pair = base64.b64decode(header.removeprefix("Basic "), validate=True).decode("ascii")
     except ValueError:
@@ -218,11 +223,14 @@ def _asked(form: dict[str, str], recorded: RecordedRequest) -> _Asked:
     client_id, _, client_secret = pair.partition(":")
     if "client_id" in form or "client_secret" in form:  # RFC 6749 2.3: one way only
         raise TokenRefusedError("invalid_request")
-    return _Asked(form, unquote_plus(client_id), unquote_plus(client_secret))
+    return GrantRequest(form, unquote_plus(client_id), unquote_plus(client_secret))
 
 
-def _form(recorded: RecordedRequest) -> dict[str, str]:
-    """The fields of a request, a form as the standard says or JSON as some vendors do."""
+def read_form(recorded: RecordedRequest) -> dict[str, str]:
+    """The fields of a request, a form as the standard says or JSON as some vendors do.
+
+    Raises TokenRefusedError.
+    """
     media_type = next((value for name, value in recorded.headers if name.lower() == "content-type"), "")
     text = recorded.body.decode("utf-8", "replace")
     if media_type.partition(";")[0].strip() == "application/json":
@@ -247,14 +255,16 @@ def _number(text: str | None) -> float | int | None:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _error(
+def token_error(
     code: str, status: int, description: str = "The simulator rejected this request."
 ) -> UnaryResponse:
+    """An error as RFC 6749 5.2 has it."""
     return UnaryResponse(
-        dump_json({"error": code, "error_description": description}), status, headers=_NO_STORE
+        dump_json({"error": code, "error_description": description}), status, headers=NO_STORE
     )
 
 
-def _origin(recorded: RecordedRequest) -> str:
+def origin_of(recorded: RecordedRequest) -> str:
+    """The address under which the simulator was asked, without a path."""
     host = next((value for name, value in recorded.headers if name.lower() == "host"), "localhost")
     return f"{recorded.scheme}://{host}"
