@@ -40,6 +40,7 @@ from mgw_sim.faults import Faults, UnknownFaultError, read_faults
 from mgw_sim.http.bodies import read_body
 from mgw_sim.http.router import WEBSOCKET, BodyKind, Route, RouteMatch
 from mgw_sim.http.upgrade import UPGRADE_HEADERS, asks_for_websocket, check_upgrade
+from mgw_sim.identity.service import IdentityProviders, is_of_identity_provider
 from mgw_sim.platform.resources import check_ids
 from mgw_sim.platform.store import Store
 from mgw_sim.recording import RecordedRequest, Recorder, answer_operation, is_operation
@@ -87,6 +88,7 @@ class Dispatcher:
     tokens: TokenAuthority = field(init=False)
     aws: AwsAuthority = field(init=False)
     aws_credentials: AwsCredentialServices = field(init=False)
+    identity: IdentityProviders = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the authorization server, and the endpoints of tokens and keys beside it."""
@@ -94,6 +96,7 @@ class Dispatcher:
         self.tokens = TokenAuthority(self.now)
         self.aws = AwsAuthority(self.now, self.aws_keys)
         self.aws_credentials = AwsCredentialServices(self.aws)
+        self.identity = IdentityProviders(self.reactor, self.recorder, self.now, self.tokens.add)
 
     async def answer(self, recorded: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
@@ -114,6 +117,8 @@ class Dispatcher:
         if raw_path.startswith(AWS_PREFIX):
             given, faults = self.aws_credentials.answer(recorded, raw_path)
             return _with_headers(given, (self.aws.date(faults),)), faults
+        if is_of_identity_provider(raw_path):
+            return await self.identity.answer(recorded, raw_path, query)
         if is_operation(raw_path):
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
         raw_path = _without_cloud(raw_path)
