@@ -121,7 +121,7 @@ def read_own_token(token: str, rings: Iterable[KeyRing], issuer: str, now: float
     if not isinstance(claims, dict) or claims.get("iss") != issuer:
         raise ValueError("this token has another issuer")
     expires = claims.get("exp")
-    if isinstance(expires, bool) or not isinstance(expires, int | float) or expires <= now:
+    if not isinstance(expires, int | float) or not expires > now:  # NaN is not greater, nor is true
         raise ValueError("this token has expired")
     return claims
 

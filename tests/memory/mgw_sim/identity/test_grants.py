@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from mgw_sim.identity.grants import opaque_token
-from tests.memory.mgw_sim.identity.idp_in_memory import ISSUER, NOW, IdpInMemory, parts_of, verify
+from tests.memory.mgw_sim.identity.idp_in_memory import ISSUER, NOW, IdpInMemory, decoded, parts_of, verify
 
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -95,12 +96,27 @@ class TestRefusals:
         assert bear(idp, idp.token(alg=algorithm))[0] == 200
         assert bear(idp, idp.token(alg=algorithm, flaw="der"))[1]["error"] == "invalid_grant"
 
+    def test_a_signature_that_is_too_long(self, idp: IdpInMemory) -> None:
+        signed, _, signature = idp.token(alg="ES256").rpartition(".")
+        raw = decoded(signature)
+        padded = base64.urlsafe_b64encode(raw[:32] + b"\0" + raw[32:]).rstrip(b"=").decode()
+        assert bear(idp, f"{signed}.{signature}")[0] == 200
+        assert bear(idp, f"{signed}.{padded}")[1]["error"] == "invalid_grant"
+
     @pytest.mark.parametrize("token", ["opaque", "a.b.c", "e30.e30.", "W10.W10.AA", "é.é.é", "...."])
     def test_what_is_no_token(self, idp: IdpInMemory, token: str) -> None:
         assert bear(idp, token)[1]["error"] == "invalid_grant"
 
     @pytest.mark.parametrize(
-        "wanted", [{"without": ["exp"]}, {"claims": {"exp": True}}, {"payload": "[]"}], ids=str
+        "wanted",
+        [
+            {"without": ["exp"]},
+            {"claims": {"exp": True}},
+            {"claims": {"exp": "1900000000"}},
+            {"payload": f'{{"iss": "{ISSUER}", "exp": NaN}}'},
+            {"payload": "[]"},
+        ],
+        ids=str,
     )
     def test_claims_without_an_end(self, idp: IdpInMemory, wanted: dict[str, object]) -> None:
         assert bear(idp, idp.token(**wanted))[1]["error"] == "invalid_grant"
