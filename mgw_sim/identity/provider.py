@@ -29,7 +29,7 @@ from mgw_sim.identity.grants import (
     opaque_token,
 )
 from mgw_sim.identity.keys import KIND_OF_ALGORITHM, KeyRing, make_ring
-from mgw_sim.identity.signed_tokens import WantedToken, make_token, read_own_token
+from mgw_sim.identity.signed_tokens import FOREIGN_FLAWS, WantedToken, make_token, read_own_token
 from mgw_sim.identity.states import ROTATE, WantedState
 from mgw_sim.recording import RecordedRequest
 from mgw_sim.tokens import (
@@ -95,8 +95,9 @@ class IdentityProvider:
         """Answer a test that wants a token signed."""
         try:
             wanted = msgspec.json.decode(body or b"{}", type=WantedToken)
-            foreign = await self._foreign_ring()
-            token = make_token(wanted, await self._all_rings(), foreign, issuer, self.now())
+            rings = await self._all_rings()
+            foreign = await self._foreign_ring() if wanted.flaw in FOREIGN_FLAWS else rings[0]
+            token = make_token(wanted, rings, foreign, issuer, self.now())
         except ValueError as error:
             return token_error("invalid_request", 400, str(error))
         return json_response({"token": token})

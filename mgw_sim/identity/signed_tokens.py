@@ -25,6 +25,8 @@ from mgw_sim.identity.keys import (
 
 _LONG_AGO: Final = 7200
 """Seconds that no tolerance for clocks reaches."""
+FOREIGN_FLAWS: Final = frozenset({"foreign-key", "jwk", "jku"})
+"""The flaws that take a key which the provider does not have."""
 _TOO_LONG: Final = 16384
 """Bytes of padding of a token that is too long for many servers."""
 

@@ -203,9 +203,10 @@ class TestRecords:
 class TestVendors:
     """The vendors' routes know the tokens."""
 
-    def test_a_token_opens_them_until_it_ends(self, idp: IdpInMemory) -> None:
+    @pytest.mark.parametrize("kind", [ACCESS_TOKEN, JWT])
+    def test_a_token_opens_them_until_it_ends(self, idp: IdpInMemory, kind: str) -> None:
         idp.set_state("ok", expires_in=60)
-        _, said = exchange(idp, idp.token())
+        _, said = exchange(idp, idp.token(), requested_token_type=kind)
         token = str(said["access_token"])
         assert said["expires_in"] == 60
         assert chat(idp, token, "gpt-5+sim-issued") == 200
