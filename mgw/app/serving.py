@@ -18,6 +18,7 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.clients.client import ClientRegistry
 from mgw.clients.limits import Counts
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.settings import Config
 from mgw.credentials.sources import CredentialSources
@@ -45,6 +46,7 @@ from mgw.web.server_request import LocalApp
 
 if TYPE_CHECKING:
     from mgw.web.gateway_request import DashboardEndpoint
+    from mgw.web.token_gate import TokenGate
 
 _log: Final = Logger()
 
@@ -94,6 +96,7 @@ class Serving:
         self._cut_short: Callable[[], None] | None = None
         self.stopping = False
         self._configured_secrets = list(generation.configured_secrets)
+        self._counts = shared.counts
         self._registry = ClientRegistry(shared.counts)
         self._registry.file_keys.update({key.name: key for key in shared.file_keys})
         observer.metrics.requests.clients.refusals = self._registry.refusals
@@ -122,12 +125,31 @@ class Serving:
             observer=observer,
             budget=BodyBudget(config.spool.body_memory),
             spool=Spool(config.spool.dir, self._disk_threads.run, disk, self._reactor),
-            gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys, time),
+            gate=EdgeGate(
+                config.edge_auth,
+                registry,
+                config.dashboard.keys,
+                time,
+                self._make_token_gate(config.edge_auth),
+            ),
+            make_token_gate=self._make_token_gate,
             registry=registry,
             offload=self.work_threads.run,
             estimates=self._estimates,
             sessions=Sessions(config.realtime.max_sessions, counts=shared.counts),
         )
+
+    def _make_token_gate(self, settings: EdgeAuthSettings) -> TokenGate | None:
+        if not settings.jwt:
+            return None
+        from mgw.web.token_gate import make_token_gate  # here: it needs what few configurations do
+
+        keys = self.issuers.needed()
+        keys.on_change = self._on_issuer_keys
+        return make_token_gate(settings, self._counts, keys, self._registry.memory.expired_tokens)
+
+    def _on_issuer_keys(self) -> None:
+        self.keys.use_issuer_keys()
 
     @property
     def generation(self) -> Generation:
@@ -256,7 +278,7 @@ class Serving:
 
         limit = self._reactor.callLater(seconds, idle)
         self._cut_short = idle
-        self.server.draining = True
+        self.server.drain()
         self.server.on_idle = idle
         self.channels.drain()
         if not self.server.in_flight:

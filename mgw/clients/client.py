@@ -40,6 +40,22 @@ _TOKENS: Final = ":"
 """Under this name the rows that clients with tokens share are in use; no client has it."""
 
 
+class Identity(Struct, frozen=True, array_like=True):
+    """Whom a token names, and what it gives."""
+
+    issuer: str
+    """The name of the issuer's entry."""
+    value: str
+    """That of the claim which names the client."""
+    groups: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The client's name."""
+        return f"{self.issuer}:{self.value}"
+
+
 class Client(Struct, eq=False, frozen=True):
     """A client that has a key or a token."""
 
@@ -70,6 +86,14 @@ class Client(Struct, eq=False, frozen=True):
 
     def __repr__(self) -> str:  # the digest is worth a token of uploads
         return f"Client({self.name!r})"
+
+    @property
+    def identity(self) -> Identity | None:
+        """Whom a token has named, where the client has no key."""
+        if self.issuer is None:
+            return None
+        value = self.name.removeprefix(f"{self.issuer}:")
+        return Identity(self.issuer, value, self.groups, self.tags)
 
     def may_use(self, asked: str, provider: str | None, model: str | None) -> bool:
         """Whether it may use a model.

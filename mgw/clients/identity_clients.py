@@ -6,13 +6,15 @@ are kept up to a number, and made again when they come back: what they have used
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
+from msgspec.json import encode
 
-from mgw.clients.client import Client
+from mgw.clients.client import Client, Identity
 from mgw.clients.client_groups import Matcher, highest_priority, matchers_of, tags_of
 from mgw.clients.client_limits import limits_of_groups
 from mgw.clients.limits import Counts
@@ -21,6 +23,7 @@ from mgw.nouns.vocabulary import Priority
 
 MAX_CLIENTS: Final = 10_000
 """How many clients are remembered; the one that was asked for least recently makes room."""
+_PURPOSE: Final = b"mgw identity\n"
 _Tags = tuple[tuple[str, str], ...]
 
 
@@ -38,6 +41,8 @@ class IdentityClients:
     settings: EdgeAuthSettings
     counts: Counts | None
     """What counts the use of their limits; ``None``: nobody does."""
+    secret: bytes = b""
+    """What their digests are derived from."""
     _clients: dict[tuple[str, tuple[str, ...], _Tags], Client] = field(default_factory=dict)
     """Those that were asked for last stand last."""
     _memberships: dict[tuple[str, ...], _Membership] = field(default_factory=dict)
@@ -63,6 +68,18 @@ class IdentityClients:
         self._clients[key] = client
         return client
 
+    def find(self, identity: Identity) -> Client | None:
+        """Return a client whom a token has named, if the configuration has its issuer and groups."""
+        settings = self.settings
+        is_known = any(entry.name == identity.issuer for entry in settings.jwt)
+        if not is_known or not settings.groups.keys() >= set(identity.groups):
+            return None
+        return self.client_of(identity.issuer, identity.value, identity.groups, identity.tags)
+
+    def digest_of(self, identity: Identity) -> bytes:
+        """Return what stands for a client in place of the digest of a key: nobody else can find it."""
+        return hmac.digest(self.secret, _PURPOSE + encode(identity), "sha256")
+
     def _make(self, issuer: str, name: str, groups: tuple[str, ...], tags: Mapping[str, str]) -> Client:
         settings = self.settings
         membership = self._memberships.get(groups)
@@ -70,14 +87,16 @@ class IdentityClients:
             found = _Membership(matchers_of(None, groups, settings), highest_priority(groups, settings))
             self._memberships[groups] = membership = found
         limits = limits_of_groups(name, groups, settings)
+        all_tags = tags_of(groups, tags, settings)
+        identity = Identity(issuer, name.removeprefix(f"{issuer}:"), groups, all_tags)
         return Client(
             name,
-            b"",
+            self.digest_of(identity),
             fits=membership.fits,
             limits=limits,
             counts=self.counts if limits else None,
             groups=groups,
-            tags=tags_of(groups, tags, settings),
+            tags=all_tags,
             priority=membership.priority,
             zone=settings.timezone,
             issuer=issuer,

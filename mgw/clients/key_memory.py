@@ -1,8 +1,10 @@
-"""Gateway keys that a process remembers for as long as it lives, whatever becomes of their configuration."""
+"""Gateway keys and tokens that a process remembers for as long as it lives, under every configuration."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from mgw.clients.expired_tokens import ExpiredTokens
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -11,6 +13,7 @@ class KeyMemory:
 
     known: set[bytes] = field(default_factory=set)
     """The digests of all keys that it has had."""
+    expired_tokens: ExpiredTokens = field(default_factory=ExpiredTokens)
     _expired: set[tuple[bytes, float]] = field(default_factory=set)
 
     def has_expired(self, digest: bytes, expires: float | None, now: float) -> bool:

@@ -25,6 +25,17 @@ class ClientKey(Struct, frozen=True):
     """The family of the client's dialect."""
 
 
+class CallerToken(Struct, frozen=True):
+    """The token of an identity provider with which a client was let in; it never goes to a provider itself.
+
+    Some providers' tokens are got in exchange for it.
+    """
+
+    value: Secret
+    until: float
+    """The first moment at which it is no longer valid, in Unix seconds."""
+
+
 class HeaderEdits(Protocol):
     """What else a credential asks of the headers that it goes with."""
 

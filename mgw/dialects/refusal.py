@@ -36,6 +36,9 @@ CODES: Final = MappingProxyType(
     {
         Reason.MALFORMED: None,
         Reason.EDGE_KEY: "invalid_api_key",
+        Reason.INVALID_TOKEN: "invalid_token",
+        Reason.ACCESS_DENIED: "access_denied",
+        Reason.NO_ISSUER_KEYS: "identity_provider_unavailable",
         Reason.NO_PROVIDER_KEY: "no_provider_key",
         Reason.CAPABILITY_OFF: "unsupported_modality",
         Reason.UNSUPPORTED_BY_KIND: "unsupported_provider_capability",

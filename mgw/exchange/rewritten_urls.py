@@ -4,26 +4,18 @@ A client that follows such a URL with its gateway key would show that key to the
 ``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of
 message batches, where their origin is the provider's; these are the only edits of a same-family response.
 
-Google's SDK sends the chunks of an upload to the URL that the start of it gave, without any key.  So the URL
-that the gateway hands out carries a token: an HMAC over the provider, the path and the query with its upload
-id, valid for a day.  Its key is derived from the digest of the client's edge key, of which the configuration
-may hold no more: so all workers and hosts agree, the token stands for exactly that key with its limits, and
-it dies with it (contract 4.24).  A hint says which key that is, so that a token which somebody has made up is
-not compared with each of them.
+The URL of an upload carries a token where callers need a key (:mod:`mgw.exchange.upload_tokens`).
 """
 
 from __future__ import annotations
 
-import hmac
-import re
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
 from msgspec.json import encode
 
-from mgw.clients.key_hints import KeyHints, key_hint
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.upload_tokens import PARAMETER, upload_token
 from mgw.memo.client_request import ClientRequest
 from mgw.nouns.errors import GatewayError
 from mgw.routing.match import PROVIDER
@@ -35,11 +27,6 @@ from mgw.wire.json_spans import Edit, apply_edits
 from mgw.wire.nested_strings import find_nested_strings
 from mgw.wire.target import with_parameter, without_parameter
 
-PARAMETER: Final = "mgw"
-"""Where the token of an upload stands in its URL."""
-LIFETIME_SECONDS: Final = 24 * 60 * 60
-_TOKEN: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{8})-([0-9a-f]{64})")
-_PURPOSE: Final = b"mgw upload address"
 UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
 _RESULTS_URLS: Final = (("results_url",), ("data", None, "results_url"))
 _RESERVED_PARAMETERS: Final = frozenset({"key", PROVIDER, PARAMETER})
@@ -88,7 +75,8 @@ class UrlRewriter:
         path, query = target
         client = self.exchange.client
         if client is not None:
-            token = upload_token(client.digest, path + b"?" + (query or b""), self.now)
+            address = path + b"?" + (query or b"")
+            token = upload_token(client.digest, address, self.now, client.identity)
             query = with_parameter(query, PARAMETER, token)
         return self._at(path, query).encode("latin-1")
 
@@ -127,29 +115,3 @@ def url_rewriter_for(exchange: Exchange, request: ClientRequest, target: Target)
 def rewrites_body(rewriter: UrlRewriter | None) -> bool:
     """Whether the body of the response has to be looked at."""
     return rewriter is not None and rewriter.exchange.route.url_rewrite is UrlRewrite.RESULTS_URL
-
-
-def upload_token(digest: bytes, address: bytes, now: float) -> str:
-    """Return the token of an address, which stands for the key with this SHA-256.
-
-    :param address: the path and the query that it stands for, the provider among the parameters.
-    :param now: unix seconds.
-    """
-    expires = int(now) + LIFETIME_SECONDS
-    return f"{expires}-{key_hint(digest)}-{_token_mac(digest, address, expires)}"
-
-
-def key_of_token(keys: KeyHints, address: bytes, token: str, now: float) -> bytes | None:
-    """Return the digest of the key that a token stands for on this address; compared in constant time."""
-    match = _TOKEN.fullmatch(token)
-    if match is None or int(match[1]) < now:
-        return None
-    for digest in keys.find(match[2]):
-        if hmac.compare_digest(_token_mac(digest, address, int(match[1])), match[3]):
-            return digest
-    return None
-
-
-def _token_mac(digest: bytes, address: bytes, expires: int) -> str:
-    derived = hmac.digest(digest, _PURPOSE, "sha256")
-    return hmac.new(derived, b"%d\n%b" % (expires, address), sha256).hexdigest()

@@ -111,6 +111,7 @@ TRANSITIONS: Final[Mapping[ServerState, Mapping[ServerEvent, ServerState]]] = Ma
 )
 """The state that each event leads to, by the state in which it may come."""
 
+IDLE: Final = ServerState.IDLE
 AT_REST: Final = frozenset({_State.NEW, _State.IDLE})
 """Nothing is in progress."""
 AWAITING: Final = AT_REST | {_State.HEAD}

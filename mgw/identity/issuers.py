@@ -7,12 +7,13 @@ One per process; it outlives configurations.  Where the keys come from is a :cla
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
 from msgspec import Struct
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from mgw.clients.tokens.key_set import IssuerKey, KeySet
@@ -47,7 +48,7 @@ class KeyFeed(Protocol):
         """Return what is known."""
         ...
 
-    def ask(self, source: KeySource) -> Awaitable[None] | None:
+    def ask(self, source: KeySource) -> Deferred[None] | None:
         """See :meth:`IssuerKeys.ask`."""
         ...
 
@@ -135,7 +136,7 @@ class IssuerKeys:
         self.feed.hurry(entry.source)
         return None
 
-    def ask(self, name: str) -> Awaitable[None] | None:
+    def ask(self, name: str) -> Deferred[None] | None:
         """Ask for a key that an entry does not have: returns when its keys have been fetched, or after 5 s.
 
         ``None``: they were fetched too recently to be fetched again.  Cancelling affects nobody else.

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mgw.credentials.provider import ClientKey
+from mgw.credentials.provider import CallerToken, ClientKey
 from mgw.http.head_key import VARYING
 from mgw.wire.headers import RawHeaders, values_of
 
@@ -32,6 +32,8 @@ class ClientRequest(Struct, frozen=True, eq=False):
     """The version prefix of the path."""
     key: ClientKey | None
     """The client's own credential for the provider."""
+    token: CallerToken | None = None
+    """The token of an identity provider that the client has shown to the gateway."""
     is_uncoded: bool = False
     """Whether the body is known to have no content coding."""
     varying: tuple[int, ...] = ()

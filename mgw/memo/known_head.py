@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.clients.client import Client
-from mgw.credentials.provider import ClientKey
+from mgw.credentials.provider import CallerToken, ClientKey
 from mgw.http.head_key import RepeatedHead
 from mgw.http.request_head import RequestHead
 from mgw.memo.client_request import ClientRequest
@@ -34,6 +34,8 @@ class Caller(Struct, frozen=True):
     """The client whose edge key opened the gate; ``None`` where nobody needs one."""
     known_until: float | None = None
     """The moment from which the same head must be checked again, in unix seconds; ``None``: there is none."""
+    token: CallerToken | None = None
+    """The token of an identity provider that opened the gate."""
 
 
 class KnownHead(Struct, frozen=True, eq=False):
@@ -75,5 +77,6 @@ def client_request_of(
         path_model=matched.model,
         version=matched.version,
         key=caller.key,
+        token=caller.token,
         is_uncoded=not head.is_coded,
     )

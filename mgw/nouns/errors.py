@@ -16,6 +16,9 @@ class Reason(Enum):
 
     MALFORMED = ("malformed", 400)
     EDGE_KEY = ("edge_key", 401)
+    INVALID_TOKEN = ("invalid_token", 401)
+    ACCESS_DENIED = ("access_denied", 403)
+    NO_ISSUER_KEYS = ("no_issuer_keys", 503)
     NO_PROVIDER_KEY = ("no_provider_key", 401)
     CAPABILITY_OFF = ("capability_off", 403)
     UNSUPPORTED_BY_KIND = ("unsupported_by_kind", 400)
@@ -109,6 +112,8 @@ class GatewayError(Exception):
     """What stands behind the message in the log and is none of the client's business, as an address."""
     provider_message: str | None = None
     """How the provider's own error says it, as it came; never shown as it is."""
+    challenge: bytes | None = None
+    """What ``WWW-Authenticate`` says beside it (RFC 9110 11.6.1), but for that of a missing key."""
     is_final: bool = False
     """Whether the client's SDK is told not to try again by itself."""
 

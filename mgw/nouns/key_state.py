@@ -38,6 +38,7 @@ _SENTENCES: Final = MappingProxyType(
         KeyState.REVOKED: "this gateway key has been removed: ask for another one",
     }
 )
+_NEW_TOKEN: Final = "the token has expired: open another session with a new one"  # noqa: S105 (a sentence)
 
 
 class EndedKeyError(GatewayError):
@@ -48,6 +49,8 @@ class EndedKeyError(GatewayError):
         self.state = state
 
 
-def revocation(state: KeyState) -> GatewayError:
-    """Return what ends a request in progress whose key is valid no more."""
+def revocation(state: KeyState, *, is_token: bool = False) -> GatewayError:
+    """Return what ends a request in progress whose key, or token, is valid no more."""
+    if is_token:
+        return GatewayError(Reason.INVALID_TOKEN, _NEW_TOKEN).because(Cause.REVOKED)
     return EndedKeyError(state).because(Cause.REVOKED)

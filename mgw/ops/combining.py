@@ -49,6 +49,7 @@ COMBINATIONS: Final = {
     "mgw_live_list_failures": Combination.TOTAL,
     "mgw_malformed_requests": Combination.TOTAL,
     "mgw_edge_rejections": Combination.TOTAL,
+    "mgw_token_rejections": Combination.TOTAL,
     "mgw_event_loop_delay_seconds": Combination.TOTAL,
     "mgw_worker_records_dropped": Combination.TOTAL,
 }

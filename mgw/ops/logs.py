@@ -32,6 +32,7 @@ from twisted.logger import ILogObserver, LogEvent, eventAsText, formatEvent, tex
 from zope.interface import implementer
 
 from mgw.nouns.secret import CREDENTIAL_STARTS, Secret, redact_patterns, redact_secrets
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import (
     ELLIPSIS,
@@ -426,6 +427,10 @@ class AccessObserver:
     def edge_rejected(self, reason: str = "key") -> None:
         """Count a request without a fitting key."""
         self.metrics.edge_rejected(reason)
+
+    def token_rejected(self, issuer: str, flaw: TokenFlaw) -> None:
+        """Count and log a token that is refused."""
+        self.metrics.token_rejections.add(issuer, flaw)
 
     def malformed(self) -> None:
         """Count an input that is no HTTP."""

@@ -29,9 +29,10 @@ from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.provider_metrics import ProviderMetrics
 from mgw.ops.request_metrics import OTHER, KnownNames, RequestMetrics
 from mgw.ops.state_metrics import StateMetrics
+from mgw.ops.token_rejections import TokenRejections
 from mgw.usage.event import SettledExchange
 
-EDGE_REASONS: Final = frozenset({"key", "origin", "expired", "disabled", "revoked"})
+EDGE_REASONS: Final = frozenset({"key", "origin", "expired", "disabled", "revoked", "token", "rule"})
 PART_SECONDS: Final = 0.0005
 """How long a turn of the reactor may render."""
 
@@ -72,6 +73,7 @@ class Metrics:
     dropped: int = field(default=0, init=False)
     waiting: int = field(default=0, init=False)
     requests: RequestMetrics = field(init=False)
+    token_rejections: TokenRejections = field(default_factory=TokenRejections)
     _generation: int = 0
     _reloaded_at: float = 0.0
     _reload_ok: int = 1
@@ -177,6 +179,7 @@ class Metrics:
         yield from self.requests.tables()
         yield from self.upstreams.tables()
         yield self._live_lists()
+        yield self.token_rejections.table()
         yield from self.loop_delay.tables()
         yield from self.fleet()
 

@@ -7,7 +7,7 @@ passes each request to its handler, and has the time that a client may take.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import cast
 
 from twisted.internet.interfaces import IPushProducer, ISSLTransport
 from twisted.internet.protocol import Protocol, connectionDone
@@ -17,26 +17,18 @@ from zope.interface import implementer
 from mgw.exchange.response_channel import Producer
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
-from mgw.http.response_writer import BodyFraming, RelayedHead
+from mgw.http.response_writer import CHUNKED, RelayedHead
 from mgw.http.server_connection import Refused, ServerConnection
-from mgw.http.server_state import AT_REST, AWAITING, OPEN, RECEIVING, SERVING, ServerEvent, ServerState
+from mgw.http.server_state import AT_REST, AWAITING, IDLE, OPEN, RECEIVING, SERVING, ServerEvent, ServerState
 from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
-from mgw.web.client_transport import ClientTransport, Reading
+from mgw.web.client_transport import DRAIN_SECONDS, LINGER_SECONDS, READING, ClientTransport, Reading
 from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
 from mgw.wire.headers import RawHeaders
-
-LINGER_SECONDS: Final = 30.0
-DRAIN_SECONDS: Final = 0.2
-"""How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
-# To look a member up in its Enum costs 0.1 us in Python 3.11: those that every request needs have names here.
-_IDLE: Final = ServerState.IDLE
-_READING: Final = Reading.ON
-_CHUNKED: Final = BodyFraming.CHUNKED
 
 
 @implementer(IPushProducer)
@@ -198,12 +190,12 @@ class GatewayChannel(Protocol):
             self._deadline.start(self._limits.client_headers)  # the first head's runs since the connection
         return head is not None
 
-    def _on_head(self, head: RequestHead, key: HeadKey | None) -> None:
+    def _on_head(self, head: RequestHead, key: HeadKey | None, *, has_waited: bool = False) -> None:
         """Have the request handled, and take its body if that has come already."""
         connection = self._connection
         if self._context.draining:
             connection.make_last()
-        receiver = self._context.handler.on_request(self, head, key)
+        receiver = self._context.handler.on_request(self, head, key, has_waited=has_waited)
         if connection.state not in SERVING:  # responded already
             return
         self._receiver = receiver
@@ -236,10 +228,16 @@ class GatewayChannel(Protocol):
             self._deadline.stop()
             self._client.pause_body()
 
+    def resume_request(self, head: RequestHead, key: HeadKey | None) -> None:
+        """Have a request handled anew whose receiver has waited, with its body paused."""
+        if self._connection.state in SERVING:
+            self._client.resume_body()
+            self._on_head(head, key, has_waited=True)
+            self._process_input()
+
     def resume_body(self) -> None:
         """Go on taking the body."""
-        if self._client.reading is Reading.BODY_PAUSED:
-            self._client.reading = Reading.OFF
+        if self._client.resume_body():
             self._process_input()
 
     def register(self, producer: Producer) -> None:
@@ -252,7 +250,7 @@ class GatewayChannel(Protocol):
 
     def serves_another(self, receiver: RequestReceiver) -> bool:
         """Whether the request behind that of ``receiver`` is served: the response to that one has ended."""
-        return self._receiver is not None and self._receiver is not receiver
+        return self._receiver not in (None, receiver)
 
     def skip_body(self) -> bool:
         """Drop the body of the request that is being refused, if all of it has come; whether it has."""
@@ -291,7 +289,7 @@ class GatewayChannel(Protocol):
 
     def write_chunk(self, data: bytes, start: int, stop: int) -> None:
         """Send a whole chunk of HTTP/1.1 with its framing, or its content where chunks cannot be sent."""
-        if self._connection.framing is _CHUNKED:
+        if self._connection.framing is CHUNKED:
             self._client.out.write(data)
         else:
             self.write(data[start:stop])
@@ -322,11 +320,11 @@ class GatewayChannel(Protocol):
     def _on_response_end(self) -> None:
         connection, client = self._connection, self._client
         self._receiver = None
-        if client.producer is not None or client.reading is not _READING:
+        if client.producer is not None or client.reading is not READING:
             client.release()
-        if connection.state is _IDLE:
+        if connection.state is IDLE:
             self._deadline.start(self._limits.client_idle)
-            if connection.held or client.reading is not _READING:
+            if connection.held or client.reading is not READING:
                 self._process_input()
         elif connection.state is ServerState.LINGERING:
             self._linger(LINGER_SECONDS)

@@ -31,6 +31,9 @@ LARGE_BYTES: Final = 64 * 1024
 """While more than that of a body has not come, more than usual is read at once."""
 LINGER_BYTES: Final = 1024 * 1024 * 1024
 """More than the largest files that vendors take: a client may send one whole before it reads the response."""
+LINGER_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 0.2
+"""How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
 CLOSE_SECONDS: Final = 15.0
 """How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
@@ -43,6 +46,10 @@ class Reading(Enum):
     """It reads again as soon as little enough is held."""
     BODY_PAUSED = auto()
     """It waits for whoever paused the body."""
+
+
+READING: Final = Reading.ON
+"""Every request needs it, and to look a member up in its Enum costs 0.1 us in Python 3.11."""
 
 
 class ClientTransport:
@@ -115,6 +122,13 @@ class ClientTransport:
         if self.reading is Reading.ON:
             self.transport.pauseProducing()
         self.reading = Reading.BODY_PAUSED
+
+    def resume_body(self) -> bool:
+        """Read again when that is updated; return whether the body was paused."""
+        if self.reading is not Reading.BODY_PAUSED:
+            return False
+        self.reading = Reading.OFF
+        return True
 
     def release(self) -> None:
         """Nothing is paused any more: neither what wrote the response, nor the body of the request."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from time import time
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
@@ -28,30 +28,42 @@ from mgw.clients.key_table import KeyTable
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.key_settings import NamedKeySettings
 from mgw.config.time_zones import zone_of
-from mgw.credentials.provider import ClientKey
-from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
+from mgw.credentials.provider import CallerToken, ClientKey
+from mgw.exchange.upload_tokens import PARAMETER, identity_of_token, key_of_token
 from mgw.memo.known_head import CHECKED_EACH_TIME, Caller
 from mgw.nouns.errors import GatewayError, Reason
-from mgw.nouns.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
+from mgw.nouns.families import FAMILIES, KEY_HEADERS
 from mgw.nouns.key_state import EndedKeyError, KeyState
 from mgw.nouns.secret import Secret
+from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.nouns.vocabulary import Family
+from mgw.web.carriers import (
+    QUERY,
+    SUBPROTOCOL,
+    Carrier,
+    dashboard_flaw,
+    encoded_flaw,
+    place_of,
+    read_headers,
+    read_query,
+    readings,
+    visible_flaw,
+)
 from mgw.web.hidden_keys import HiddenKeys
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value, without_parameter
 
+if TYPE_CHECKING:
+    from mgw.web.token_gate import TokenGate  # imported where there are issuers
+
 _TOKEN: Final = frozenset({PARAMETER})
 _NAMES_A_CREDENTIAL: Final = re.compile(rb"(?i)key|token|auth|secret")
 
-_IN_NO_CREDENTIAL: Final = re.compile(rb"[^!-~]|[\"'`,]")
-"""What no provider's credential holds.  A proxy that joins repeated headers puts a comma between two of them,
-and one of the two may be an edge key."""
 _WRAPPING: Final = bytes(range(0x21)) + b"\"'`<>()[]{},;:+\x7f\x80\x85\x98\x99\x9c\x9d\xa0\xab\xbb\xc2\xe2"
 """What people and shells leave around a key: blanks, line breaks, quotes of all kinds in UTF-8, brackets."""
 _BLANKED: Final = bytes.maketrans(_WRAPPING, b" " * len(_WRAPPING))
 _is_bare: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
 """Nothing to decode, nothing wrapped around it, and nothing that is part of no credential."""
-_MOST_DECODINGS: Final = 3
 _MOST_WORDS: Final = 16
 
 _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
@@ -68,11 +80,20 @@ class Upload(Struct, frozen=True):
     """Unix seconds."""
 
 
-_SUBPROTOCOL: Final = b"Sec-WebSocket-Protocol"
-_QUERY: Final = b"?%b="
+class _Found(Struct, eq=False):
+    """What the carriers of a request hold."""
 
-Carrier = tuple[bytes, bytes, bytes | None]
-"""What carries a credential, the credential, and the scheme of ``Authorization``."""
+    client: Client | None = None
+    """Whose key or token opens the gate: that of ``Authorization``, else the first."""
+    until: float | None = None
+    """When that ends, in Unix seconds."""
+    token: CallerToken | None = None
+    """The token, if it is one."""
+    left: list[Carrier] = []
+    """Carriers of nothing that is the gateway's."""
+    ended: KeyState | None = None
+    """What ended a key that was valid once."""
+    token_refusal: TokenRefusedError | None = None
 
 
 def prepare_gate(
@@ -99,6 +120,7 @@ class EdgeGate:
     """The edge keys of one configuration, compared in constant time.
 
     :param others: keys of the dashboard, which are no client's credential either.
+    :param tokens: those of identity providers, which open the gate too.
     """
 
     def __init__(
@@ -107,11 +129,13 @@ class EdgeGate:
         registry: ClientRegistry | None = None,
         others: Sequence[Secret] = (),
         wall: Callable[[], float] = time,
+        tokens: TokenGate | None = None,
     ) -> None:
         self._closed = settings.enabled
         self._settings = settings
         self._registry = registry
         self._wall = wall
+        self.tokens = tokens
         self.keys = table = KeyTable(
             KeyMemory() if registry is None else registry.memory,
             zone_of(settings.timezone),
@@ -147,32 +171,31 @@ class EdgeGate:
         :param family: of the route, which decides what counts as a carrier.
         :param vouched: takes the place of a key: an upload's token in the query, or whom a good token names.
         :param carried: the key that a subprotocol of a WebSocket carries.
-        :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
+        :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits, and the refusals of tokens.
         """
-        token_client = None
+        vouched_client = None
         if vouched is not None:
-            raw_query, token_client = self._vouched(raw_query, vouched)
-        carriers, others = _read_headers(family, headers)
+            raw_query, vouched_client = self._vouched(raw_query, vouched)
+        carriers, others = read_headers(family, headers)
         if carried is not None:
-            carriers.append((_SUBPROTOCOL, carried, None))
+            carriers.append((SUBPROTOCOL, carried, None))
         if raw_query is not None:
-            carriers += _read_query(family, raw_query)
-        client, left, ended = self._find_client(carriers)
-        client = client or token_client
+            carriers += read_query(family, raw_query)
+        found = self._find_client(carriers)
+        client = found.client or vouched_client
         if client is None and self._closed:
-            raise _refusal(left, self._is_of_dashboard, ended)
-        own, flaw = self._find_own(family, left)
+            raise found.token_refusal or _refusal(found.left, self._is_of_dashboard, found.ended)
+        own, flaw = self._find_own(family, found.left)
         if raw_query is not None:
             raw_query = self._strip_query(family, raw_query)
-        said = b"\n".join(others)
-        hidden = self._hidden
-        is_clean = b"%" not in said and b"+" not in said and hidden.search(said) is None  # as nearly always
-        if not is_clean and any(map(hidden.are_mentioned, _readings(said))):
+        said, tokens = b"\n".join(others), self.tokens
+        is_clean = b"%" not in said and b"+" not in said and self._hidden.search(said) is None
+        if (not is_clean or tokens is not None) and any(map(self._are_mentioned, readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        until = None if client is None else client.expires
-        if token_client is not None:
+        until = found.until
+        if vouched_client is not None or found.token_refusal is not None:
             until = CHECKED_EACH_TIME
-        return Caller(own, raw_query, headers, flaw, client if self._closed else None, until)
+        return Caller(own, raw_query, headers, flaw, client if self._closed else None, until, found.token)
 
     def find_client(self, digest: bytes) -> Client | None:
         """Return whose key with this digest opens the gate now."""
@@ -196,7 +219,13 @@ class EdgeGate:
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""
-        return any(map(self._hidden.are_mentioned, _readings(b"\n".join(values))))
+        return any(map(self._are_mentioned, readings(b"\n".join(values))))
+
+    def _are_mentioned(self, words: bytes) -> bool:
+        """Whether a key or token stands among other words."""
+        if self._hidden.are_mentioned(words):
+            return True
+        return self.tokens is not None and self.tokens.are_mentioned(words)
 
     def _vouched(
         self, raw_query: bytes | None, vouched: Upload | Client
@@ -214,27 +243,41 @@ class EdgeGate:
         rest = without_parameter(raw_query, _TOKEN)
         address = upload.raw_path + b"?" + (rest or b"")
         digest = key_of_token(self.keys.hints, address, token, upload.now)
-        return rest, None if digest is None else self.keys.find(digest, self._wall())
+        if digest is not None:
+            return rest, self.keys.find(digest, self._wall())
+        of_tokens = None if self.tokens is None else self.tokens.clients
+        return rest, None if of_tokens is None else identity_of_token(of_tokens, address, token, upload.now)
 
-    def _find_client(self, carriers: list[Carrier]) -> tuple[Client | None, list[Carrier], KeyState | None]:
-        """Return whose key is among the carriers, those that hold none, and what ended one that was valid."""
-        client, left, ended = None, [], None
+    def _find_client(self, carriers: list[Carrier]) -> _Found:
+        """Look for keys and tokens among the carriers."""
+        found = _Found()
         for carrier in carriers:
             digest = sha256(carrier[1]).digest()
-            found = self._clients.get(digest)
-            if found is None or found.expires is not None:
-                found = self.keys.find(digest, self._wall())
+            client = self._clients.get(digest)
+            if client is None or client.expires is not None:
+                client = self.keys.find(digest, self._wall())
                 state = self.keys.state_of(digest)
                 if state is None:
-                    left.append(carrier)
+                    if self.tokens is None or not self._find_token(found, carrier, digest):
+                        found.left.append(carrier)
                     continue
+                found.ended = found.ended or (state if client is None else None)
             if digest in self._unseen:
                 self._learn(digest, carrier[1])
-            if found is None:
-                ended = ended or state
-            elif client is None or carrier[2] is not None:
-                client = found
-        return client, left, ended
+            if client is not None and (found.client is None or carrier[2] is not None):
+                found.client, found.until, found.token = client, client.expires, None
+        return found
+
+    def _find_token(self, found: _Found, carrier: Carrier, digest: bytes) -> bool:
+        """Whether a carrier holds a token of a configured issuer; what that opens is noted."""
+        assert self.tokens is not None
+        known = self.tokens.find(carrier[1], digest)
+        if isinstance(known, TokenRefusedError):
+            found.token_refusal = found.token_refusal or known
+        elif known is not None and (found.client is None or carrier[2] is not None):
+            found.client, found.until = known.client, known.until
+            found.token = CallerToken(known.value, known.until)
+        return known is not None
 
     def _find_own(self, family: Family, carriers: list[Carrier]) -> tuple[ClientKey | None, str | None]:
         """Return the client's own credential, and what is wrong with one that could not be used."""
@@ -250,8 +293,8 @@ class EdgeGate:
     def _strip_query(self, family: Family, raw_query: bytes) -> bytes | None:
         """Return a query without what is or repeats a credential."""
         if b"%" not in raw_query and _NAMES_A_CREDENTIAL.search(raw_query) is None:
-            readings = (raw_query, raw_query.replace(b"+", b" "))
-            if not any(map(self._hidden.are_mentioned, readings)):  # as nearly always
+            both = (raw_query, raw_query.replace(b"+", b" "))
+            if not any(map(self._are_mentioned, both)):  # as nearly always
                 return raw_query
         fields = raw_query.split(b"&")
         kept = [field for field in fields if not self._is_taken(family, field)]
@@ -264,13 +307,13 @@ class EdgeGate:
         name = unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name
         if name == FAMILIES[family].key_parameter:
             return True
-        if not (self.keys.memory.known or self._others):
+        if not (self.keys.memory.known or self._others or self.tokens is not None):
             return False
-        if any(map(self._hidden.are_mentioned, _readings(field))):  # in its name, too
+        if any(map(self._are_mentioned, readings(field))):  # in its name, too
             return True
         if _NAMES_A_CREDENTIAL.search(name) is None:
             return False
-        return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
+        return any(map(self._wraps, readings(raw_value if equals else raw_name)))
 
     def _learn(self, digest: bytes, value: bytes) -> None:
         """Hide a key from now on that was known by its digest alone."""
@@ -298,25 +341,25 @@ class EdgeGate:
     def _flaw_of(self, value: bytes, carrier: bytes) -> str | None:
         """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
         if self._is_of_dashboard(value):
-            return _of_dashboard(carrier)
-        if _is_bare(value) is not None and not self._hidden.are_mentioned(value):
+            return dashboard_flaw(carrier)
+        if _is_bare(value) is not None and not self._are_mentioned(value):
             return None
-        flaw = _visible_flaw(value, carrier)
+        flaw = visible_flaw(value, carrier)
         if flaw is not None:
             return flaw
-        readings = _readings(value)
-        if any(map(self._wraps, readings)) or any(map(self._hidden.are_mentioned, readings)):
-            return _encoded(carrier)
+        found = readings(value)
+        if any(map(self._wraps, found)) or any(map(self._are_mentioned, found)):
+            return encoded_flaw(carrier)
         return None
 
     def _repeats(self, name: bytes, value: bytes) -> bool:
         lower = name.lower()
         if lower in KEY_HEADERS:  # which never go upstream as they are
             return False
-        readings = _readings(value)
+        found = readings(value)
         if lower not in _WORDS:
-            return any(map(self._hidden.are_mentioned, readings))
-        return any(map(self._hidden.are_contained, readings))
+            return any(map(self._are_mentioned, found))
+        return any(map(self._hidden.are_contained, found))
 
 
 def _nobody() -> None:
@@ -334,106 +377,20 @@ def _refusal(
     if ended is not None:
         return EndedKeyError(ended)
     for name, value, _ in carriers:
-        flaw = _of_dashboard(name) if is_of_dashboard(value) else _visible_flaw(value, name)
+        flaw = dashboard_flaw(name) if is_of_dashboard(value) else visible_flaw(value, name)
         if flaw is not None:
             return GatewayError(Reason.EDGE_KEY, f"{_WANTED}; {flaw}")
     return GatewayError(Reason.EDGE_KEY, _UNKNOWN[carriers[0][0]] if carriers else _WANTED)
 
 
-def _of_dashboard(carrier: bytes) -> str:
-    return f"the credential {_shown(carrier)} is a dashboard key, which is valid only for the dashboard"
-
-
-def _encoded(carrier: bytes) -> str:
-    return f"the credential {_shown(carrier)} is encoded or has extra characters: send the key unchanged"
-
-
-def _visible_flaw(value: bytes, carrier: bytes) -> str | None:
-    """Say why a value is nobody's credential, whatever keys there are."""
-    if not value:
-        return "the Authorization header does not have the form 'Bearer <key>'"
-    flaw = _IN_NO_CREDENTIAL.search(value)
-    if flaw is not None:
-        return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which is not allowed in a key"
-    return _encoded(carrier) if any(map(_IN_NO_CREDENTIAL.search, _decodings(value))) else None
-
-
-def _read_headers(family: Family, headers: RawHeaders) -> tuple[list[Carrier], list[bytes]]:
-    """Return the carriers among the headers, and the values of the others."""
-    carriers, others = [], []
-    for raw_name, raw_value in headers:
-        name = raw_name.lower()
-        if name not in KEY_HEADERS:
-            others.append(raw_value)
-            continue
-        value, scheme = _carried(family, name, raw_value)
-        if value is not None:
-            carriers.append((name, value, scheme))
-    return carriers, others
-
-
-def _read_query(family: Family, raw_query: bytes) -> list[Carrier]:
-    """Return the carriers in a query."""
-    parameter = FAMILIES[family].key_parameter
-    if parameter is None or (b"%" not in raw_query and parameter not in raw_query):
-        return []
-    carriers: list[Carrier] = []
-    for field in raw_query.split(b"&"):
-        raw_name, _, raw_value = field.partition(b"=")
-        if raw_value and (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name) == parameter:
-            carriers.append((_QUERY % parameter, unquote_to_bytes(raw_value.replace(b"+", b" ")), None))
-    return carriers
-
-
-def _decodings(raw: bytes) -> list[bytes]:
-    """Return what a value says, and what it says percent-decoded, over and over."""
-    found = [raw]
-    while b"%" in found[-1] and len(found) <= _MOST_DECODINGS:
-        found.append(unquote_to_bytes(found[-1]))
-    return found
-
-
-def _readings(raw: bytes) -> list[bytes]:
-    """Return what a value may stand for in a header or in a form, where ``+`` is a blank."""
-    found = _decodings(raw)
-    return found + _decodings(raw.replace(b"+", b" ")) if b"+" in raw else found
-
-
-def _shown(carrier: bytes) -> str:
-    return "after Bearer" if carrier == AUTHORIZATION else f"in {carrier.decode()}"
-
-
 _UNKNOWN: Final = MappingProxyType(
     {
-        carrier: f"{_WANTED}; the credential {_shown(carrier)} is not a gateway key"
+        carrier: f"{_WANTED}; the credential {place_of(carrier)} is not a gateway key"
         for carrier in (
             *KEY_HEADERS,
-            _SUBPROTOCOL,
-            *(_QUERY % row.key_parameter for row in FAMILIES.values() if row.key_parameter is not None),
+            SUBPROTOCOL,
+            *(QUERY % row.key_parameter for row in FAMILIES.values() if row.key_parameter is not None),
         )
     }
 )
 """The refusals by what carried the first of them: strangers may ask often, and this costs no call."""
-
-
-def _named(character: bytes) -> str:
-    if character in b" \t":
-        return "a space or tab"
-    if character in b"\r\n":
-        return "a line break"
-    if character == b",":
-        return "a comma"
-    return "a quotation mark" if character in b"\"'`" else "a character outside visible ASCII"
-
-
-def _carried(family: Family, name: bytes, raw_value: bytes) -> tuple[bytes | None, bytes | None]:
-    """Return the credential of a carrier, if it counts here, and the scheme of ``Authorization``."""
-    row = FAMILIES[family]
-    if name == AUTHORIZATION:
-        scheme, _, value = raw_value.partition(b" ")
-        known = scheme.lower() in row.key_schemes
-        # RFC 9110 11.4: any number of spaces between the two, and nothing else
-        return (value.strip(b" "), scheme) if known else (b"", None)
-    if raw_value and name in row.key_headers:
-        return raw_value, None
-    return None, None

@@ -23,8 +23,10 @@ from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.transport import RelayTransport
+from mgw.usage.record import EndedRequest
 
 _Channel = TypeVar("_Channel")
 _Channel_contra = TypeVar("_Channel_contra", contravariant=True)
@@ -120,11 +122,17 @@ class RequestHandler(Protocol[_Channel_contra]):
         ...
 
     def on_request(
-        self, channel: _Channel_contra, head: RequestHead, key: HeadKey | None = None
+        self,
+        channel: _Channel_contra,
+        head: RequestHead,
+        key: HeadKey | None = None,
+        *,
+        has_waited: bool = False,
     ) -> RequestReceiver:
         """Take a request whose head is complete; the response may start at once.
 
         :param key: under which what is found may be kept.
+        :param has_waited: whether it was taken before, by a receiver that has waited for something.
         """
         ...
 
@@ -194,4 +202,24 @@ class OpenRequest(Protocol):
 
     def cut(self, error: GatewayError) -> None:
         """End it, since its client may not go on."""
+        ...
+
+
+class RequestObserver(Protocol):
+    """Counts and logs what becomes of requests."""
+
+    def record(self, ended: EndedRequest) -> None:
+        """Take the end of any logged request."""
+        ...
+
+    def edge_rejected(self, reason: str = "key") -> None:
+        """Count a request whose ``key`` or ``origin`` does not fit, or whose key was valid once."""
+        ...
+
+    def token_rejected(self, issuer: str, flaw: TokenFlaw) -> None:
+        """Count and log a token that is refused; ``issuer`` is the name of its issuer's entry."""
+        ...
+
+    def malformed(self) -> None:
+        """Count an input that is no HTTP."""
         ...

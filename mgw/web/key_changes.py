@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall
 from mgw.config.key_settings import NamedKeySettings
 from mgw.nouns.key_state import KeyState, revocation
 from mgw.web.server import WebServer
+from mgw.web.upgrade import UpgradeRequest
 
 LOOK_SECONDS: Final = 1.0
 """How often the time is looked at where keys expire.  The gate itself does so for each request with such a
@@ -40,6 +41,13 @@ class KeyChanges:
         self.server.gate.change(changed, gone)
         self._forget()
 
+    def use_issuer_keys(self) -> None:
+        """Check all tokens anew: the keys of an issuer have changed."""
+        server = self.server
+        if server.gate.tokens is not None:
+            server.gate.tokens.forget_all()
+            server.generation.memo.forget_heads()
+
     def follow(self) -> None:
         """The server uses another configuration, or its first one."""
         self._cut()
@@ -57,7 +65,9 @@ class KeyChanges:
 
     def _wait(self) -> None:
         is_waiting = self._timer is not None and self._timer.active()
-        if self.server.gate.keys.has_expiring and not is_waiting:
+        gate = self.server.gate
+        has_expiring = gate.keys.has_expiring or (gate.tokens is not None and self._cuts)
+        if has_expiring and not is_waiting:
             self._timer = self.server.clock.callLater(LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
@@ -70,16 +80,23 @@ class KeyChanges:
         if over:
             self._forget()
         else:
+            if gate.tokens is not None:
+                self._cut()
             self._wait()
 
     def _cut(self) -> None:
         """End what is in progress with keys that are valid no more, if the operator wants that."""
-        server = self.server
-        if not server.generation.config.edge_auth.cut_revoked:
+        if not self._cuts:
             return
-        keys = server.gate.keys
-        for request in server.requests:
-            client = request.known.caller.client
+        keys, now = self.server.gate.keys, self.server.wall()
+        for request in self.server.requests:
+            client, token = request.known.caller.client, request.known.caller.token
             state = None if client is None else keys.state_of(client.digest)
+            if token is not None and now >= token.until and isinstance(request, UpgradeRequest):
+                state = KeyState.EXPIRED
             if state is not None and state is not KeyState.ACTIVE:
-                request.cut(revocation(state))
+                request.cut(revocation(state, is_token=token is not None))
+
+    @property
+    def _cuts(self) -> bool:
+        return self.server.generation.config.edge_auth.cut_revoked

@@ -40,8 +40,8 @@ from mgw.ops.process import file_limit, max_clients_for
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.reactor.transport import RelayTransport
-from mgw.web.channel import DRAIN_SECONDS, GatewayChannel
-from mgw.web.client_transport import CLOSE_SECONDS
+from mgw.web.channel import GatewayChannel
+from mgw.web.client_transport import CLOSE_SECONDS, DRAIN_SECONDS
 from mgw.web.interfaces import ChannelLimits, RequestHandler
 
 BACKLOG: Final = 1024

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from os import urandom
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
 from mgw.clients.client import ClientRegistry
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.dialects.refusal import word_of
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
@@ -27,6 +27,8 @@ from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import Caller, KnownHead, client_request_of
 from mgw.nouns.errors import GatewayError, Reason, forget_frames
 from mgw.nouns.key_state import EndedKeyError
+from mgw.nouns.token_flaw import TokenFlaw
+from mgw.nouns.token_refusal import TokenRefusedError
 from mgw.nouns.vocabulary import DialectName
 from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
@@ -37,82 +39,30 @@ from mgw.usage.record import EndedRequest
 from mgw.usage.trace_context import trace_context_of
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import EdgeGate, Upload
-from mgw.web.interfaces import OpenRequest, RequestReceiver
+from mgw.web.interfaces import OpenRequest, RequestObserver, RequestReceiver
 from mgw.web.keyless import KeylessRules
 from mgw.web.late_rows import LateRows
+from mgw.web.pending_keys import PendingKeysError
+from mgw.web.refused_request import REFUSED
+from mgw.web.request_ids import RequestIds
 from mgw.web.server_request import LocalApp, ServerRequest, own_address
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.web.try_it import TryItGate, try_it_gate
 from mgw.web.upgrade import UpgradeRequest, split_subprotocols
+from mgw.web.waiting_request import WaitingRequest
 from mgw.wire.headers import value_of
 from mgw.wire.target import split_target
 
-
-class RequestObserver(Protocol):
-    """Counts and logs what becomes of requests."""
-
-    def record(self, ended: EndedRequest) -> None:
-        """Take the end of any logged request."""
-        ...
-
-    def edge_rejected(self, reason: str = "key") -> None:
-        """Count a request whose ``key`` or ``origin`` does not fit, or whose key was valid once."""
-        ...
-
-    def malformed(self) -> None:
-        """Count an input that is no HTTP."""
-        ...
+if TYPE_CHECKING:
+    from mgw.web.token_gate import TokenGate  # imported where there are issuers
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class _RefusedRequest:
-    """A request that was refused at its head: nothing of its body is looked at."""
-
-    def on_body_data(self, data: bytes) -> None:
-        """Ignore the rest."""
-
-    def on_body_end(self) -> None:
-        """Ignore the end."""
-
-    def on_whole_body(self, content: bytes) -> None:
-        """Ignore all of it."""
-
-    def on_disconnect(self) -> None:
-        """The client has had its response."""
-
-    def on_body_timeout(self) -> None:
-        """The response was sent already."""
-
-    def on_malformed_body(self, error: GatewayError) -> None:
-        """The response was sent already."""
-
-
-_REFUSED: Final = _RefusedRequest()
 _COOKIE: Final = frozenset({b"Cookie", b"cookie"})
 """The spellings of browsers and proxies: strangers may ask often, and comparing with two costs no call."""
-_ID_BYTES: Final = 12
-_ID_BATCH: Final = 256
-"""The system is asked for the randomness of so many names at once."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class RequestIds:
-    """Makes names of requests: random, so that nobody can tell the next one from the last."""
-
-    random: Callable[[int], bytes] = urandom
-    _ready: list[str] = field(default_factory=list)
-
-    def take(self) -> str:
-        """Return ``req_`` and 24 hexadecimal digits."""
-        ready = self._ready
-        if not ready:
-            digits = self.random(_ID_BYTES * _ID_BATCH).hex(" ", _ID_BYTES)
-            ready += ("req_" + digits.replace(" ", " req_")).split(" ")
-        return ready.pop()
-
-    def give_next(self, request_id: str) -> None:
-        """Have the next request take a name that it has already."""
-        self._ready.append(request_id)
+def _no_tokens(_: EdgeAuthSettings) -> None:
+    """There are no issuers."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -133,6 +83,8 @@ class WebServer:
     gate: EdgeGate
     registry: ClientRegistry
     """The clients with limits, whose use outlives a configuration."""
+    make_token_gate: Callable[[EdgeAuthSettings], TokenGate | None] = _no_tokens
+    """It returns what checks tokens of the issuers of a configuration, if there are any."""
     offload: Offload = run_inline
     """It does the work on large bodies."""
     estimates: Estimates | None = None
@@ -148,6 +100,8 @@ class WebServer:
     """It keeps the deadlines of requests."""
     _requests: dict[OpenRequest, None] = field(default_factory=dict)
     """The requests in progress, the oldest first."""
+    _waiting: set[WaitingRequest] = field(default_factory=set)
+    """Those that wait for keys of issuers, and have not begun."""
     find_head: Callable[[bytes], KnownHead | None] = field(init=False)
     """It returns what is known of a head, by its key."""
     _keyless: KeylessRules | None = field(init=False)
@@ -191,7 +145,8 @@ class WebServer:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
         config = generation.config
-        self.gate = EdgeGate(config.edge_auth, self.registry, config.dashboard.keys, self.wall)
+        tokens = self.make_token_gate(config.edge_auth)
+        self.gate = EdgeGate(config.edge_auth, self.registry, config.dashboard.keys, self.wall, tokens)
         self._keyless = self._keyless_rules()
         self._try_it = try_it_gate(config, self.gate.find_client, self.wall)
         self._use_memory()  # known heads were let in by the keys and routes of before
@@ -210,10 +165,24 @@ class WebServer:
         self.find_head = memo.find_head  # bound here: one call less for every request
         self.gate.on_learned = memo.forget_heads  # a head may hold the key where none belongs
 
+    def drain(self) -> None:
+        """Refuse new requests from now on, and those that wait for keys."""
+        self.draining = True
+        for waiting in list(self._waiting):
+            waiting.go_on()
+
     def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
+        self,
+        channel: GatewayChannel,
+        head: RequestHead,
+        key: HeadKey | None = None,
+        *,
+        has_waited: bool = False,
     ) -> RequestReceiver:
-        """Take a request whose head is complete."""
+        """Take a request whose head is complete.
+
+        :param has_waited: whether it has waited for the keys of an issuer.
+        """
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
         table = self.generation.table
@@ -230,8 +199,10 @@ class WebServer:
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
+            if isinstance(error, PendingKeysError):
+                return self._hold_back(channel, head, key, dialect, error, has_waited=has_waited)
             self._refuse_head(channel, error, dialect, head.method, raw_path)
-            return _REFUSED
+            return REFUSED
         limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
         max_body_bytes = limit if own_limit is None else min(limit, own_limit)
         client_request = client_request_of(head, matched, caller, raw_path)
@@ -241,11 +212,10 @@ class WebServer:
         request = self._open(channel, known, head.content_length)
         try:
             self._check(request)
-            if request.exchange is not None:
-                if key is not None:
-                    self.generation.memo.keep_head(key, known)  # after the check, which known heads skip
-                if caller.client is not None:
-                    request.exchange.acquire_permit(request.on_limit)
+            if key is not None and request.exchange is not None:
+                self.generation.memo.keep_head(key, known)  # after the check, which known heads skip
+            if caller.client is not None and request.exchange is not None:
+                request.exchange.acquire_permit(request.on_limit)
             request.admit_body()
         except GatewayError as error:
             request.refuse(error)
@@ -276,6 +246,29 @@ class WebServer:
         except GatewayError as error:
             request.refuse(error)
         return request
+
+    def _hold_back(
+        self,
+        channel: GatewayChannel,
+        head: RequestHead,
+        key: HeadKey | None,
+        dialect: DialectName,
+        error: PendingKeysError,
+        *,
+        has_waited: bool,
+    ) -> RequestReceiver:
+        """Look at a head again when the keys of an issuer are there; refuse it if that was not enough."""
+        if has_waited or self.draining:
+            self._count_token(error)
+            refusal = _draining() if self.draining else error
+            self._refuse_head(channel, refusal, dialect, head.method, split_target(head.target)[0])
+            return REFUSED
+        if error.ready.called:
+            return self.on_request(channel, head, key, has_waited=True)
+        waiting = WaitingRequest(channel, head, key, self._waiting.discard)
+        self._waiting.add(waiting)
+        waiting.wait(error.ready)
+        return waiting
 
     def _open(self, channel: GatewayChannel, known: KnownHead, content_length: int | None) -> ServerRequest:
         request_id, exchange, route = self.request_ids.take(), None, known.matched.route
@@ -418,8 +411,16 @@ class WebServer:
                 client = try_it.find_client(matched, head, raw_query, peer, tls=tls)
                 if client is not None:
                     return self.gate.admit(matched.route.family, headers, raw_query, client)
-            self.observer.edge_rejected(error.state.value if isinstance(error, EndedKeyError) else "key")
+            if not isinstance(error, TokenRefusedError):
+                self.observer.edge_rejected(error.state.value if isinstance(error, EndedKeyError) else "key")
+            elif not isinstance(error, PendingKeysError):
+                self._count_token(error)
             raise
+
+    def _count_token(self, error: TokenRefusedError) -> None:
+        """Count a request whose token opens nothing."""
+        self.observer.edge_rejected("rule" if error.flaw is TokenFlaw.NO_RULE else "token")
+        self.observer.token_rejected(error.issuer, error.flaw)
 
 
 def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:

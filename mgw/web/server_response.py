@@ -23,6 +23,7 @@ SLICE_BYTES: Final = 128 * 1024
 NO_STORE: Final = (b"Cache-Control", b"no-store")
 _FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 421, 426, 501})
 """Refusals that a repetition cannot change; the vendors' SDKs repeat some of them unless they are told."""
+_KEY_WANTED: Final = b'Bearer realm="mgw"'
 _NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
@@ -203,6 +204,7 @@ def send_refusal(
             (b"Connection", b"Upgrade"),
             (b"Sec-WebSocket-Version", b"13"),
         ]
-    if error.reason is Reason.EDGE_KEY:
-        headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
+    challenge = _KEY_WANTED if error.reason is Reason.EDGE_KEY else error.challenge
+    if challenge is not None:
+        headers.append((b"WWW-Authenticate", challenge))  # RFC 9110 15.5.2
     send_response(client, error.status, JSON, dialect_of(dialect).render_refusal(error, request_id), headers)

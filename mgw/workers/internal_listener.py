@@ -29,13 +29,15 @@ from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.memo.known_head import KnownHead
 from mgw.nouns.errors import GatewayError
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
 from mgw.usage.record import EndedRequest
 from mgw.web.channel import GatewayChannel
-from mgw.web.interfaces import ChannelLimits, RequestReceiver
+from mgw.web.interfaces import ChannelLimits, RequestObserver, RequestReceiver
 from mgw.web.listener import BACKLOG, ChannelFactory
-from mgw.web.server import RequestObserver, WebServer
+from mgw.web.server import WebServer
+from mgw.web.waiting_request import WaitingRequest
 from mgw.workers.forwarding import ForwardedClient
 
 MAX_PATH_BYTES: Final = 107
@@ -334,10 +336,15 @@ class _ForwardedRequests:
         channel: GatewayChannel,
         head: RequestHead,
         key: HeadKey | None = None,  # noqa: ARG002
+        *,
+        has_waited: bool = False,
     ) -> RequestReceiver:
         """Take a request whose head is complete."""
         self._name(channel)
-        return self.server.on_request(channel, head)
+        receiver = self.server.on_request(channel, head, has_waited=has_waited)
+        if isinstance(receiver, WaitingRequest):  # it has no name yet
+            self._ids[channel] = self.server.request_ids.take()
+        return receiver
 
     def on_malformed_request(
         self, channel: GatewayChannel, error: GatewayError, target: bytes | None
@@ -366,6 +373,10 @@ class WithoutAccessLines:
     def edge_rejected(self, reason: str = "key") -> None:
         """Count a request whose ``key`` or ``origin`` does not fit."""
         self.observer.edge_rejected(reason)
+
+    def token_rejected(self, issuer: str, flaw: TokenFlaw) -> None:
+        """Count and log a token that is refused."""
+        self.observer.token_rejected(issuer, flaw)
 
     def malformed(self) -> None:
         """Count an input that is no HTTP."""

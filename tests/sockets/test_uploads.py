@@ -15,7 +15,7 @@ import pytest
 from google import genai
 from google.genai import types
 
-from mgw.exchange.rewritten_urls import LIFETIME_SECONDS, upload_token
+from mgw.exchange.upload_tokens import LIFETIME_SECONDS, upload_token
 from tests.support.deployment import EDGE, KEYS, OTHER, Deployment, key_of, providers
 from tests.support.gateway import start_gateway
 from tests.support.grid import ANTHROPIC, GEMINI, OPENAI

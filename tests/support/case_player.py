@@ -43,7 +43,8 @@ from mgw.routing.routes import ROUTES
 from mgw.routing.table import families_of
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
-from mgw.web.server import RequestIds, WebServer
+from mgw.web.request_ids import RequestIds
+from mgw.web.server import WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
 from tests.support.drawn_cases import RETRYING, TEXT, Case, Observed, draw_case

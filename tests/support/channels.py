@@ -86,8 +86,14 @@ class RecordingHandler:
         raise AssertionError("nothing is known of any head")
 
     def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
+        self,
+        channel: GatewayChannel,
+        head: RequestHead,
+        key: HeadKey | None = None,
+        *,
+        has_waited: bool = False,
     ) -> RecordedRequest:
+        assert not has_waited
         request = RecordedRequest(channel, head, self)
         self.requests.append(request)
         if self.on_head is not None:

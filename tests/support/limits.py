@@ -36,6 +36,9 @@ HELD: Final[dict[str, tuple[str, ...]]] = {
     "tests/pure/clients/tokens/test_verify.py::test_anything_else_does_not_name_a_client": (
         "mgw.clients.tokens.verify.MAX_CLIENT_CHARACTERS",
     ),
+    "tests/pure/clients/test_known_tokens.py::test_exactly_so_many_expired_tokens_are_remembered": (
+        "mgw.clients.expired_tokens.MAX_TOKENS",
+    ),
     "tests/memory/exchange/test_limit_warnings.py::test_the_log_remembers_a_bounded_number_of_them": (
         "mgw.usage.limit_warnings.MAX_WARNINGS",
     ),

@@ -23,7 +23,7 @@ from mgw.ops.json_lines import usage_json
 from mgw.ops.logs import usage_line
 from mgw.usage.record import EndedRequest
 from mgw.web.channel import GatewayChannel
-from mgw.web.server import RequestIds
+from mgw.web.request_ids import RequestIds
 from tests.support.channels import channel_of
 from tests.support.pipelines import Pipeline
 from tests.support.token_endpoints import TOKEN_URL

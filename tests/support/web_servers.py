@@ -22,6 +22,7 @@ from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.http.head_key import key_of_head
 from mgw.nouns.secret import Secret
+from mgw.nouns.token_flaw import TokenFlaw
 from mgw.ops.live_models import LiveModels
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
@@ -54,6 +55,8 @@ class RecordingObserver:
     rejections: int = 0
     reasons: list[str] = field(default_factory=list)
     """Why edge auth has rejected requests."""
+    flaws: list[tuple[str, TokenFlaw]] = field(default_factory=list)
+    """The issuers of tokens that were rejected, and why they were."""
     broken: int = 0
 
     def record(self, ended: EndedRequest) -> None:
@@ -72,6 +75,9 @@ class RecordingObserver:
     def edge_rejected(self, reason: str = "key") -> None:
         self.rejections += 1
         self.reasons.append(reason)
+
+    def token_rejected(self, issuer: str, flaw: TokenFlaw) -> None:
+        self.flaws.append((issuer, flaw))
 
     def malformed(self) -> None:
         self.broken += 1

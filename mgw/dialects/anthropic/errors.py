@@ -33,6 +33,9 @@ TYPES: Final = MappingProxyType(
     {
         Reason.MALFORMED: "invalid_request_error",
         Reason.EDGE_KEY: "authentication_error",
+        Reason.INVALID_TOKEN: "authentication_error",
+        Reason.ACCESS_DENIED: "permission_error",
+        Reason.NO_ISSUER_KEYS: "overloaded_error",
         Reason.NO_PROVIDER_KEY: "authentication_error",
         Reason.CAPABILITY_OFF: "permission_error",
         Reason.UNSUPPORTED_BY_KIND: "invalid_request_error",

@@ -35,6 +35,9 @@ TYPES: Final = MappingProxyType(
     {
         Reason.MALFORMED: "invalid_request_error",
         Reason.EDGE_KEY: "authentication_error",
+        Reason.INVALID_TOKEN: "authentication_error",
+        Reason.ACCESS_DENIED: "invalid_request_error",
+        Reason.NO_ISSUER_KEYS: "server_error",
         Reason.NO_PROVIDER_KEY: "authentication_error",
         Reason.CAPABILITY_OFF: "invalid_request_error",
         Reason.UNSUPPORTED_BY_KIND: "invalid_request_error",

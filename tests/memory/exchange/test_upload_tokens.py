@@ -10,8 +10,8 @@ import pytest
 from mgw.clients import key_hints
 from mgw.clients.key_hints import KeyHints, key_hint
 from mgw.config.edge_auth import EdgeAuthSettings
-from mgw.exchange import rewritten_urls
-from mgw.exchange.rewritten_urls import key_of_token, upload_token
+from mgw.exchange import upload_tokens
+from mgw.exchange.upload_tokens import key_of_token, upload_token
 from mgw.memo.known_head import Caller
 from mgw.nouns.errors import GatewayError, Reason
 from mgw.nouns.secret import Secret
@@ -124,13 +124,13 @@ def test_few_keys_are_tried_however_many_there_are(
         with_keys.append(digest)
         return ""
 
-    monkeypatch.setattr(rewritten_urls, "_token_mac", token_mac)
+    monkeypatch.setattr(upload_tokens, "_token_mac", token_mac)
     assert key_of_token(keys, PATH, f"9999999999-{hint}-{'0' * 64}", 0) is None
     assert len(with_keys) == tried
 
 
 def test_keys_of_one_hint_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_hints, rewritten_urls):
+    for module in (key_hints, upload_tokens):
         monkeypatch.setattr(module, "key_hint", lambda _: "0" * 8)
     keys = hints_of(DIGESTS)
     for digest in DIGESTS:

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from mgw.clients.client import Client
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.offload import SEARCHED_BYTES
-from mgw.exchange.rewritten_urls import LIFETIME_SECONDS, upload_token
+from mgw.exchange.upload_tokens import LIFETIME_SECONDS, upload_token
 from mgw.memo.known_head import Caller
 from mgw.memo.request_memo import MAX_KEYS_BYTES
 from mgw.nouns.errors import GatewayError, Reason

@@ -10,7 +10,7 @@ from mgw.http.head_key import key_of_head
 from mgw.memo.client_request import MAX_VARYING
 from mgw.memo.known_head import KnownHead
 from mgw.memo.request_memo import MAX_HEADS, MAX_KEYS_BYTES, MAX_SEEN
-from mgw.web.channel import LINGER_SECONDS
+from mgw.web.client_transport import LINGER_SECONDS
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE

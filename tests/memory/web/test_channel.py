@@ -7,8 +7,7 @@ from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.interfaces import IAddress
 from twisted.internet.task import Clock
 
-from mgw.web.channel import LINGER_SECONDS
-from mgw.web.client_transport import MAX_HELD
+from mgw.web.client_transport import LINGER_SECONDS, MAX_HELD
 from mgw.web.listener import ChannelFactory
 from tests.support.channels import (
     CLOSE,

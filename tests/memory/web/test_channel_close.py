@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mgw.reactor.transport import RelayTransport
-from mgw.web.channel import DRAIN_SECONDS, LINGER_SECONDS
-from mgw.web.client_transport import LINGER_BYTES
+from mgw.web.client_transport import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS
 from tests.support.channels import (
     CLOSE,
     LIMITS,

@@ -10,8 +10,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from mgw.web.channel import DRAIN_SECONDS, LINGER_SECONDS
-from mgw.web.client_transport import CLOSE_SECONDS
+from mgw.web.client_transport import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS
 from mgw.web.listener import STOP_SECONDS, ChannelFactory
 from tests.support.channels import LIMITS, Line, RecordingHandler, answer, channel_of, get, post
 

@@ -13,7 +13,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.realtime.sessions import SESSIONS, Sessions
 from mgw.usage.event import Outcome
-from mgw.web.channel import LINGER_SECONDS
+from mgw.web.client_transport import LINGER_SECONDS
 from mgw.web.server_request import ServerRequest
 from tests.memory.web.test_admission import reload, upstream_heads
 from tests.memory.web.test_named_keys import CHAT, MESSAGES, ask, body, retry_after

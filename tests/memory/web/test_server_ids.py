@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mgw.web.server import RequestIds
+from mgw.web.request_ids import RequestIds
 
 
 def test_a_name_is_24_hexadecimal_digits() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.web.channel import LINGER_SECONDS
+from mgw.web.client_transport import LINGER_SECONDS
 from tests.support.channels import Line, get
 
 AFTER = b"GET /smuggled HTTP/1.1\r\nHost: gateway\r\n\r\n"

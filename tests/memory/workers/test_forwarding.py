@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.error import ConnectError
 from twisted.internet.testing import StringTransport
 
-from mgw.web.server import RequestIds
+from mgw.web.request_ids import RequestIds
 from mgw.workers.forwarding import LIMITS
 from mgw.workers.internal_listener import LINE_SECONDS, MAX_LINE_BYTES
 from tests.memory.dashboard.test_access import BEARER, KEY, LOCAL, NO_KEYS, OWN_KEYS, PATH, WITH_KEYS

@@ -59,7 +59,7 @@ def test_rows_of_groups_and_of_the_gateway_hold_and_name_the_client() -> None:
         ("gateway", "max_in_flight", 50),
         ("gateway/corp:ann@example.com", "requests_per_day", 4),
     ]
-    assert (client.name, client.issuer, client.digest) == ("corp:ann@example.com", "corp", b"")
+    assert (client.name, client.issuer) == ("corp:ann@example.com", "corp")
     assert client.groups == ("research", "night")
     assert client.zone == "UTC"
 

@@ -17,7 +17,7 @@ from mgw.clients.try_it import (
     parse_token,
     tokens_in,
 )
-from mgw.exchange.rewritten_urls import upload_token
+from mgw.exchange.upload_tokens import upload_token
 from mgw.routing.routes import is_dashboard_api_denied
 from tests.support.configs import THREE_FAMILIES, config
 

@@ -1,0 +1,38 @@
+"""The keys of issuers as the gate sees them, and the refusal of a token whose key may be on its way."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+
+from mgw.clients.tokens.verify import VerifyingKeys
+from mgw.nouns.token_flaw import TokenFlaw
+from mgw.nouns.token_refusal import TokenRefusedError
+
+
+class KeysOfIssuers(Protocol):
+    """The public keys of issuers, as the process knows them."""
+
+    def keys_of(self, entry: str) -> VerifyingKeys | None:
+        """Return the keys that may be used now of the issuer of an entry; ``None``: there are none."""
+        ...
+
+    def ask(self, entry: str) -> Deferred[None] | None:
+        """Have the keys of an issuer fetched, one of which is not known.
+
+        :returns: what fires when that is done, after a few seconds at most; ``None``: there is nothing to
+            wait for.
+        """
+        ...
+
+
+class PendingKeysError(TokenRefusedError):
+    """The refusal of a token with an unknown key, unless that is among the keys which are being fetched.
+
+    :param ready: fires when these are there, or it is not worth waiting for them any longer.
+    """
+
+    def __init__(self, issuer: str, what: str, ready: Deferred[None]) -> None:
+        super().__init__(TokenFlaw.UNKNOWN_KEY, issuer, what)
+        self.ready = ready

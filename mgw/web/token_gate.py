@@ -1,0 +1,122 @@
+"""Tokens of identity providers at the gate: which a value is, whose it is, and why it opens nothing.
+
+A token of a configured issuer is the gateway's, as its keys are: valid or not, it never goes to a provider as
+a credential of the client's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic, time
+from typing import Final
+
+from mgw.clients.expired_tokens import ExpiredTokens
+from mgw.clients.identity_clients import IdentityClients
+from mgw.clients.known_tokens import KnownToken, KnownTokens
+from mgw.clients.limits import Counts
+from mgw.clients.tokens.token import parse_token
+from mgw.clients.tokens.verify import TokenEntry, TokenError, verify_token
+from mgw.config.edge_auth import EdgeAuthSettings
+from mgw.nouns.secret import Secret
+from mgw.nouns.token_flaw import TokenFlaw
+from mgw.nouns.token_refusal import TokenRefusedError
+from mgw.web.pending_keys import KeysOfIssuers, PendingKeysError
+from mgw.web.service_secret import service_secret
+
+_TOKEN_LIKE: Final = re.compile(
+    rb"(?<![A-Za-z0-9_-])(?=([A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+))"
+)
+"""Text that may be a token: no JSON object with an issuer is shorter in base64.  Each word is looked at once
+as the first part, and takes no time beyond its length."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TokenGate:
+    """The issuers of one configuration.
+
+    :param entries: those by their addresses.
+    :param expired: tokens that the process has seen expire.
+    """
+
+    entries: Mapping[str, TokenEntry]
+    clients: IdentityClients
+    keys: KeysOfIssuers
+    expired: ExpiredTokens
+    wall: Callable[[], float] = time
+    monotonic: Callable[[], float] = monotonic
+    _known: KnownTokens = field(default_factory=KnownTokens)
+
+    def find(self, value: bytes, digest: bytes) -> KnownToken | TokenRefusedError | None:
+        """Return whose token a value is, or its refusal; ``None``: it is no token of a configured issuer.
+
+        :param digest: the SHA-256 of the value.
+        """
+        known = self._known.find(digest)
+        if known is None:
+            return self._check(value, digest)
+        if self.wall() < known.until and self.monotonic() < known.ends:
+            return known
+        self._known.forget(digest)
+        self.expired.add(digest)
+        return _expired(known.entry)
+
+    def are_mentioned(self, words: bytes) -> bool:
+        """Whether a token of a configured issuer stands among other words."""
+        return any(self._is_of_issuer(found[1]) for found in _TOKEN_LIKE.finditer(words))
+
+    def forget_all(self) -> None:
+        """Check all tokens anew."""
+        self._known.clear()
+
+    def _is_of_issuer(self, value: bytes) -> bool:
+        token = parse_token(value)
+        return token is not None and token.issuer in self.entries
+
+    def _check(self, value: bytes, digest: bytes) -> KnownToken | TokenRefusedError | None:
+        token = parse_token(value)
+        entry = None if token is None or token.issuer is None else self.entries.get(token.issuer)
+        if token is None or entry is None:
+            return None
+        if digest in self.expired:
+            return _expired(entry.name)
+        now = self.wall()
+        try:
+            verified = verify_token(token, entry, self.keys.keys_of(entry.name), now)
+        except TokenError as error:
+            return self._refusal(error, entry, digest)
+        client = self.clients.client_of(verified.entry, verified.value, verified.groups, verified.tags)
+        ends = self.monotonic() + verified.until - now
+        known = KnownToken(client, Secret(value.decode("ascii")), entry.name, verified.until, ends)
+        self._known.keep(digest, known)
+        return known
+
+    def _refusal(self, error: TokenError, entry: TokenEntry, digest: bytes) -> TokenRefusedError:
+        if error.flaw is TokenFlaw.UNKNOWN_KEY:
+            ready = self.keys.ask(entry.name)
+            if ready is not None:
+                return PendingKeysError(entry.name, error.what, ready)
+        elif error.flaw is TokenFlaw.EXPIRED:
+            self.expired.add(digest)
+        return TokenRefusedError(error.flaw, entry.name, error.what)
+
+
+def _expired(entry: str) -> TokenRefusedError:
+    return TokenRefusedError(TokenFlaw.EXPIRED, entry, "the token has expired")
+
+
+def make_token_gate(
+    settings: EdgeAuthSettings,
+    counts: Counts,
+    keys: KeysOfIssuers,
+    expired: ExpiredTokens,
+    wall: Callable[[], float] = time,
+) -> TokenGate:
+    """Return what checks the tokens of a configuration's issuers.
+
+    :param counts: counts the use of the limits of clients.
+    """
+    entries = {entry.issuer: TokenEntry.of(entry) for entry in settings.jwt}
+    clients = IdentityClients(settings, counts, service_secret(settings))
+    return TokenGate(entries, clients, keys, expired, wall)

@@ -1,0 +1,64 @@
+"""A request whose head says who sends it only once somebody else has answered: the keys of its issuer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from mgw.http.head_key import HeadKey
+from mgw.http.request_head import RequestHead
+from mgw.nouns.errors import GatewayError
+from mgw.web.channel import GatewayChannel
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class WaitingRequest:
+    """Waits, and then has its head looked at once more.  Nothing of its body is taken meanwhile."""
+
+    channel: GatewayChannel
+    head: RequestHead
+    key: HeadKey | None
+    on_end: Callable[[WaitingRequest], None]
+    """Called when it waits no more."""
+    _has_ended: bool = field(init=False, default=False)
+
+    def wait(self, ready: Deferred[None]) -> None:
+        """Wait, however that ends: whoever makes ``ready`` bounds the time."""
+        self.channel.pause_body()
+        _ = ready.addBoth(self._on_ready)
+
+    def go_on(self) -> None:
+        """Wait no more."""
+        if not self._has_ended:
+            self._end()
+            self.channel.resume_request(self.head, self.key)
+
+    def on_body_data(self, data: bytes) -> None:
+        """The body is paused."""
+
+    def on_whole_body(self, content: bytes) -> None:
+        """The body is paused."""
+
+    def on_body_end(self) -> None:
+        """The receiver to come is told again."""
+
+    def on_body_timeout(self) -> None:
+        """The body is paused."""
+
+    def on_malformed_body(self, error: GatewayError) -> None:
+        """The body is paused."""
+
+    def on_disconnect(self) -> None:
+        """The client has left."""
+        if not self._has_ended:
+            self._end()
+
+    def _end(self) -> None:
+        self._has_ended = True
+        self.on_end(self)
+
+    def _on_ready(self, _: Failure | None) -> None:
+        self.go_on()
