@@ -329,7 +329,7 @@ class RedisTallies:
         looked = [change for change in changes if change.total is not None or change.warned is not None]
         looked = [change for change in looked if change.total is not None or change.shares]
         if sums is None or len(sums) != len(looked):
-            self._unsure.setdefault(host, []).append(told)
+            self._on_unsure(told, host)
             self.link.fault(GIVEN_UP if sums is None else UNREADABLE)
             return ()
         warnings = Warnings()
@@ -339,18 +339,24 @@ class RedisTallies:
                 if change.is_kept:
                     self.totals.forget(total, change.amount)
                 self.totals.learn(total, found)
+                self.totals.drop(total)
             if row is not None and found.warned > found.warned_before:
                 warnings += warnings_of(row, change.shares, found.warned_before, found.warned)
         return warnings
 
     def _on_lost(self, failure: Failure, told: tuple[int, list[RowChange]], host: str) -> Warnings:
-        """See when Redis is back whether it has counted that."""
+        """Count what Redis may not have counted."""
         failure.trap(RedisError)
-        self._unsure.setdefault(host, []).append(told)
+        self._on_unsure(told, host)
         for change in told[1]:
             if change.total is not None and not change.is_kept:
                 change.total.away += max(0, change.amount - change.held)
         return ()
+
+    def _on_unsure(self, told: tuple[int, list[RowChange]], host: str) -> None:
+        """See when Redis is back whether it has counted an end; until then it may hold what that has left."""
+        self._unsure.setdefault(host, []).append(told)
+        self._registered.update(change.total for change in told[1] if change.total is not None)
 
     def _remember(self, changes: Sequence[RowChange]) -> None:
         for change in changes:

@@ -127,14 +127,19 @@ class HostTotals:
         self.sent.update(used)
         return used
 
+    def drop(self, total: HostTotal) -> None:
+        """Remember a total no longer of which this host holds nothing, as Redis has confirmed."""
+        if not self.held[total]:
+            del self.held[total]
+
     def keep(self, total: HostTotal, used: int) -> None:
         """Keep what was sent, and what Redis does not have."""
-        self.sent[total] -= used
+        self._take_back(total, used)
         self.used_away[total] = self.used_away.get(total, 0) + used
 
     def forget(self, total: HostTotal, used: int) -> None:
         """Keep no more what was sent, and what Redis has by now."""
-        self.sent[total] -= used
+        self._take_back(total, used)
         self.file.settle([Change(self._in_file(total), -used, 0)])
 
     def recall(self, rows: Sequence[RowState]) -> None:
@@ -145,6 +150,11 @@ class HostTotals:
                 ends = inf if row.resets is None else row.resets
                 total = self.find(allowance, Period(row.period, -inf, ends))
                 self.used_away.setdefault(total, row.used)
+
+    def _take_back(self, total: HostTotal, used: int) -> None:
+        self.sent[total] -= used
+        if not self.sent[total]:
+            del self.sent[total]
 
     def _has_room(self, total: HostTotal, most: int) -> bool:
         room = most - total.known.used - total.known.held

@@ -9,15 +9,16 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.clients.calendar_window import Change, NoStore
-from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit
+from mgw.clients.limits import ONE_REQUEST, LimitReached, Limits, Permit, Taken
 from mgw.clients.local_counts import LocalCounts
 from mgw.clients.period import period_of
-from mgw.identity.shared_counts import SharedCounts
+from mgw.identity.shared_counts import SharedCounts, SharedPermit
 from mgw.redis.counts import RedisTallies
 from mgw.redis.host_totals import HostTotals
 from mgw.redis.link import RedisLink
+from mgw.redis.protocol import RedisError
 from mgw.redis.replies import MAX_WAIT_MS, Begun, Sums
-from tests.support.counting import HOLDER, limits, reached
+from tests.support.counting import HOLDER, decision_of, limits, reached
 from tests.support.counting_law import BUDGET, row_of
 
 
@@ -107,3 +108,34 @@ def test_what_redis_does_not_have_yet_takes_room_whatever_it_has_said_meanwhile(
     totals.learn(total, Sums(5, 0, 0))
     totals.settle([Change(total, 1, 0)])
     assert totals.begin([Change(total, 0, 0, 10)], lambda full: full) is None, "its part of 5 is 2"
+
+
+def request_of(host: Host, client: str) -> tuple[SharedPermit[Any], Deferred[Any]]:
+    """Begin and end a request of a client that only its token names; return what asks Redis for the end."""
+    rows = (row_of(BUDGET.name, 9, f"gateway/{client}", is_reserved=True),)
+    waiting = host.counts.begin(rows, Taken(1, 0, 2))
+    host.link.asked[-1].callback(Begun(1, 0, 0, ("", ""), (Sums(0, 2, 0),)))
+    permit = decision_of(waiting)
+    assert isinstance(permit, SharedPermit)
+    assert set(host.tallies.totals.held.values()) == {2}
+    _ = host.counts.end(permit, Taken(1, 0, 3))
+    return permit, host.link.asked[-1]
+
+
+def test_a_host_forgets_totals_of_which_it_holds_nothing() -> None:
+    host = Host()
+    for number in range(3):
+        _, ended = request_of(host, f"corp:{number}")
+        ended.callback((Sums(3, 0, 0),))
+    assert not host.tallies.totals.held
+
+
+def test_a_host_remembers_a_total_that_redis_may_hold_something_of() -> None:
+    host = Host()
+    permit, lost = request_of(host, "corp:ann")
+    _, ended = request_of(host, "corp:ann")
+    lost.errback(RedisError("lost"))
+    ended.callback((Sums(6, 2, 0),))
+    assert not host.tallies.totals.held
+    assert permit.ticket is not None
+    assert list(permit.ticket.totals) == list(host.tallies._registered)
