@@ -127,7 +127,8 @@ class Worker:
     """What the log may not show while the worker is built; later its serving part knows."""
     _first_keys: dict[str, NamedKeySettings] = field(default_factory=dict, repr=False)
     """The keys of key files to begin with."""
-    _issuers: LateIssuerKeys = field(init=False)
+    issuers: LateIssuerKeys = field(init=False)
+    """The public keys of issuers, as the supervisor tells them."""
     _issuer_feed: SupervisorKeys | None = None
     _is_stopping: bool = False
     _was_signalled: bool = False
@@ -140,7 +141,7 @@ class Worker:
         self._balance = ClientBalance(
             self.inherited.clients, self.slot, self.reactor, ports.pause, ports.resume
         )
-        self._issuers = LateIssuerKeys(self._make_issuer_keys)
+        self.issuers = LateIssuerKeys(self._make_issuer_keys)
         self.inherited.use_secrets(self._known_secrets)
         self.inherited.divert_log(self._log_to_channel)
 
@@ -173,7 +174,7 @@ class Worker:
         elif isinstance(message, KeysChanged):
             self._use_keys(unpickle_keys(message.changed), message.gone)
         elif isinstance(message, IssuerKeysChanged):
-            self._issuers.needed()
+            self.issuers.needed()
             assert self._issuer_feed is not None, "it was made"
             self._issuer_feed.take(message)
 
@@ -253,7 +254,7 @@ class Worker:
         counts = SharedCounts(tallies, LocalCounts(reactor.seconds))
         serving = Serving(
             reactor,
-            Shared(sources, counts, list(self._first_keys.values()), self._issuers),
+            Shared(sources, counts, list(self._first_keys.values()), self.issuers),
             generation,
             AccessObserver(records, metrics),
             forwarding.serve,

@@ -27,7 +27,7 @@ OF_ONE_PROCESS = {
     *("mgw_build_info", "mgw_draining", "mgw_tls_certificate_expiry_timestamp_seconds"),
     *("mgw_usage_events", "mgw_usage_sink_errors", "mgw_usage_events_dropped", "mgw_usage_events_waiting"),
     *("mgw_usage_spool_bytes", "mgw_usage_spool_max_bytes"),
-    *("mgw_keys", "mgw_key_files_invalid"),
+    *("mgw_keys", "mgw_key_files_invalid", "mgw_jwks_fetches", "mgw_jwks_age_seconds"),
     *("mgw_limit_used", "mgw_limit_max", "mgw_limit_store_up"),
     *("mgw_config_generation", "mgw_config_loaded_timestamp_seconds"),
     *("mgw_config_reload_ok", "mgw_config_reload_failures"),
