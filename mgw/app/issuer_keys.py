@@ -7,9 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred
-
-from mgw.clients.tokens.key_set import MAX_SET_BYTES, KeySet, parse_key_set
+from mgw.clients.tokens.key_set import MAX_SET_BYTES
 from mgw.config.proxy import ProxyAddress
 from mgw.credentials.recent_secrets import RecentSecrets
 from mgw.identity.issuers import IssuerKeys
@@ -36,20 +34,17 @@ def open_feed(reactor: Any, recent: RecentSecrets, tell_others: TellKeys) -> Fet
 
     :param recent: is told of the bearer tokens with which keys are fetched.
     """
-    parsing = DaemonThreads(reactor, "mgw-jwks")
-
-    def parse(document: bytes) -> Deferred[KeySet]:
-        return parsing.defer(partial(parse_key_set, document))
+    computing = DaemonThreads(reactor, "mgw-jwks")
 
     def open_fetch(source: KeySource) -> KeyFetch:
         threads = DaemonThreads(reactor, "mgw-jwks-files")  # its own: the disk of another source may hang
         run = threads.defer
         if source.jwks_file is not None:
-            return KeyFetch(JwksFile(source.jwks_file, run, parse), OF_FILE, threads.stop)
-        fetch = HttpKeyFetch(source, _open_http(reactor, threads), run, parse, recent.note)
+            return KeyFetch(JwksFile(source.jwks_file, run, computing.defer), OF_FILE, threads.stop)
+        fetch = HttpKeyFetch(source, _open_http(reactor, threads), run, computing.defer, recent.note)
         return KeyFetch(fetch, OVER_HTTP, threads.stop)
 
-    return FetchingFeed(reactor, monotonic, open_fetch, tell_others, parsing.stop)
+    return FetchingFeed(reactor, monotonic, open_fetch, tell_others, computing.stop)
 
 
 def fetching_keys(reactor: Any, feed: FetchingFeed) -> IssuerKeys:  # Any: as above

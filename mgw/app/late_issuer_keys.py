@@ -31,6 +31,10 @@ def import_for_issuers(settings: EdgeAuthSettings) -> None:
         import_module(_NEEDED)
 
 
+def _nothing() -> None:
+    pass
+
+
 def _nobody() -> IssuerKeys:
     raise AssertionError("a process that may have issuers says how their keys are made")
 
@@ -44,12 +48,15 @@ class LateIssuerKeys:
 
     make: Callable[[], IssuerKeys] = _nobody
     keys: IssuerKeys | None = None
+    on_change: Callable[[], None] = _nothing
+    """Called when keys are new, others, gone, or may not be used any longer."""
     _is_running: bool = False
 
     def needed(self) -> IssuerKeys:
         """Return the keys of issuers, made if they were not yet."""
         if self.keys is None:
             self.keys = self.make()
+            self.keys.on_change = self._on_change
             if self._is_running:
                 self.keys.begin()
         return self.keys
@@ -71,3 +78,6 @@ class LateIssuerKeys:
         self._is_running = False
         if self.keys is not None:
             self.keys.stop()
+
+    def _on_change(self) -> None:
+        self.on_change()

@@ -20,7 +20,7 @@ from twisted.internet.error import MessageLengthError
 from twisted.web.http_headers import Headers
 
 from mgw import __version__
-from mgw.clients.tokens.key_set import MAX_SET_BYTES, KeySet
+from mgw.clients.tokens.key_set import MAX_SET_BYTES, KeySet, parse_key_set
 from mgw.config.proxy import ProxyAddress
 from mgw.identity.jwks_answer import jwks_uri_in, seconds_until_next
 from mgw.identity.key_source import FetchedKeys, KeyFetchError, KeySource
@@ -47,14 +47,14 @@ class HttpKeyFetch:
     """Fetches the keys of one source; whoever calls it limits the time, by cancelling.
 
     :param run: reads files.
-    :param parse: parses a set of keys elsewhere: a large one takes long.
+    :param compute: parses answers: a large one takes long.
     :param note_secret: is told of each bearer token.
     """
 
     source: KeySource
     open_http: OpenHttp
     run: ThreadRunner
-    parse: Callable[[bytes], Awaitable[KeySet]]
+    compute: ThreadRunner
     note_secret: Callable[[Secret], None]
     _last: FetchedKeys | None = None
 
@@ -83,14 +83,14 @@ class HttpKeyFetch:
         url, name = self.source.discovery_url, "the discovery document"
         document, _ = await _get(http, url, name, token)
         try:
-            return await self.run(partial(jwks_uri_in, document, self.source.issuer))
+            return await self.compute(partial(jwks_uri_in, document, self.source.issuer))
         except ValueError as error:
             raise KeyFetchError(f"{name} at {origin_of(url)} cannot be used: {error}") from None
 
     async def _keys_in(self, document: bytes) -> KeySet:
         if self._last is not None and self._last.document == document:
             return self._last.keys
-        return await parsed(self.parse, document, "the set of keys")
+        return await parsed(self.compute, document, "the set of keys")
 
     def _for(self, url: str, token: Secret | None) -> Secret | None:
         """Return the token if the host of ``url`` may have it."""
@@ -111,13 +111,13 @@ class HttpKeyFetch:
         return found
 
 
-async def parsed(parse: Callable[[bytes], Awaitable[KeySet]], document: bytes, name: str) -> KeySet:
+async def parsed(compute: ThreadRunner, document: bytes, name: str) -> KeySet:
     """Return the keys in a document.
 
     :raises KeyFetchError: it has none that can be used.
     """
     try:
-        return await parse(document)
+        return await compute(partial(parse_key_set, document))
     except ValueError as error:
         raise KeyFetchError(f"{name} cannot be used: {error}") from None
 

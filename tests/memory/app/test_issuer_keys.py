@@ -67,7 +67,10 @@ def test_keys_are_made_with_the_first_configuration_that_has_an_issuer_and_kept(
     assert not made
     late.use(config(settings()).edge_auth)
     assert made == [bench.keys]
+    changes: list[None] = []
+    late.on_change = lambda: changes.append(None)
     bench.serve(jwk("a"))
+    assert len(changes) == 1
     late.use(config(THREE_FAMILIES).edge_auth)
     assert bench.ids() is None
     late.use(config(settings()).edge_auth)

@@ -209,6 +209,17 @@ def test_a_wall_clock_that_is_set_back_neither_keeps_stale_keys_nor_the_fetch_fr
     assert bench.ids() == {"b"}
 
 
+def test_a_wall_clock_that_is_set_forward_makes_no_keys_stale(bench: IssuerBench) -> None:
+    fetched(bench, max_stale=7200)
+    bench.clock.advance(3600)
+    bench.newest().answer(b"", 500)
+    bench.shift = -3600.0
+    bench.clock.advance(3600)
+    assert (bench.ids(), bench.changes) == ({"a"}, 1)
+    bench.clock.advance(3600)
+    assert (bench.ids(), bench.changes) == (None, 2)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [

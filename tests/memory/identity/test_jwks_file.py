@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from mgw.clients.tokens.key_set import MAX_SET_BYTES
-from tests.support.issuers import IssuerBench, IssuerLines, entry, jwk, key_set
+from mgw.exchange.offload import run_inline
+from mgw.identity.jwks_file import JwksFile
+from tests.support.deferreds import result_of
+from tests.support.issuers import IssuerBench, IssuerLines, entry, ids_of, jwk, key_set
 
 
 @pytest.fixture
@@ -42,6 +45,20 @@ def test_it_is_read_again_when_it_changes(bench: IssuerBench, file: Path) -> Non
     bench.clock.advance(1)
     assert bench.ids() == {"c", "d"}
     assert [document for _, document, _ in bench.told] == bench.parsed
+
+
+def test_a_set_that_leaves_no_trace_is_found_if_it_comes_soon() -> None:
+    asked: list[tuple[int, ...] | None] = []
+    contents = [key_set(jwk(kid)) for kid in "aab"]
+
+    def read(_: str, known: tuple[int, ...] | None) -> tuple[tuple[int, ...], bytes | None]:
+        asked.append(known)
+        return (1, 2), contents[len(asked) - 1] if known is None else None
+
+    file = JwksFile("keys.json", run_inline, run_inline, read)
+    found = [ids_of(result_of(file()).keys) for _ in range(5)]
+    assert found == [{"a"}, {"a"}, {"b"}, {"b"}, {"b"}]
+    assert asked == [None, None, None, (1, 2), (1, 2)]
 
 
 def test_a_mounted_secret_is_followed_through_its_links(bench: IssuerBench, tmp_path: Path) -> None:
