@@ -42,11 +42,16 @@ def limit_refusal(reached: LimitReached, zone: str = "UTC") -> GatewayError:
 
 
 def model_not_priced(model: str) -> GatewayError:
-    """Return the refusal of a model whose cost nobody knows, for a client under a limit on money."""
-    message = (
-        f"the model {model[:_MOST_SHOWN]!r} has no price, and limits on usd apply to this key: use another "
-        "model, or ask the operator for a price"
-    )
+    """Return the refusal of a model whose cost nobody knows, for a client under a limit on money.
+
+    :param model: empty: the request names none.
+    """
+    message = "the request names no model, and limits on usd apply to this key: name one that has a price"
+    if model:
+        message = (
+            f"the model {model[:_MOST_SHOWN]!r} has no price, and limits on usd apply to this key: use "
+            "another model, or ask the operator for a price"
+        )
     return GatewayError(Reason.MODEL_NOT_PRICED, message)
 
 

@@ -118,19 +118,29 @@ def check_allowed(exchange: Exchange, target: Target) -> None:
 
 
 def has_known_price(exchange: Exchange, target: Target) -> bool:
-    """Whether the client may ask for a model whose price is unknown, or there is a price for it."""
+    """Whether the client may ask for a model whose price is unknown, or there is a price for it.
+
+    A request that leaves the model to the provider, be it in a stored prompt or for an agent, has no price.
+    """
     client, settings = exchange.client, exchange.generation.config.prices
     if client is None or not counts_money(client.limits, refusing=True):
         return True
     model, modality = target.upstream_model, priced_modality(exchange.route)
-    if (
-        model is None
-        or modality is None
-        or (settings is not None and settings.unpriced is UnpricedRule.ALLOW)
-    ):
+    is_allowed = settings is not None and settings.unpriced is UnpricedRule.ALLOW
+    if modality is None or is_allowed or (model is None and not _has_paid_default(exchange.route)):
         return True
     prices = exchange.generation.prices
-    return prices is not None and prices.has_price(target.provider_name, model, modality, exchange.wall)
+    if prices is None or model is None:
+        return False
+    return prices.has_price(target.provider_name, model, modality, exchange.wall)
+
+
+def _has_paid_default(route: Route) -> bool:
+    """Whether what names no model costs something: moderations do not, nor does what only looks up."""
+    if route.modality is Modality.REALTIME:
+        return True
+    is_asked = route.metered and route.method == "POST"
+    return is_asked and (route.modality is not Modality.TEXT or bool(route.models.others))
 
 
 def check_price(exchange: Exchange, target: Target) -> None:

@@ -42,7 +42,7 @@ _RESOURCES: Final = (
     Resource("/v1/deployment_runs", "GET"),
     Resource("/v1/deployment_runs/{deployment_run_id}", "GET"),
     Resource("/v1/deployments", "GET POST", models=_SESSION_AGENT, hides_cost=True),
-    Resource("/v1/deployments/{deployment_id}", "GET POST", models=_SESSION_AGENT),
+    Resource("/v1/deployments/{deployment_id}", "GET POST", models=_SESSION_AGENT, hides_cost=True),
     Resource("/v1/deployments/{deployment_id}/archive", "POST"),
     Resource("/v1/deployments/{deployment_id}/pause", "POST"),
     Resource("/v1/deployments/{deployment_id}/run", "POST", hides_cost=True),

@@ -111,7 +111,7 @@ _RESOURCES: Final = (
         call=_UPLOAD,
     ),
     Resource("/v1beta/triggers", "GET POST", _TRIGGER, hides_cost=True),
-    Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", _TRIGGER),
+    Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", _TRIGGER, hides_cost=True),
     Resource("/v1beta/triggers/{trigger}/executions", "GET POST", hides_cost=True),
     Resource("/v1beta/voices", "GET POST", in_body(("voice", "model"))),
     Resource("/v1beta/voices/{voice}", "GET DELETE"),

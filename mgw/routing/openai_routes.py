@@ -34,12 +34,14 @@ _TRANSLATED_RESPONSE: Final = b"/responses/resp_mgw"
 _RESOURCES: Final = (
     Resource("/v1/agents", "GET POST", models=_MODEL),
     Resource("/v1/agents/{agent_id}", "GET POST DELETE", models=_MODEL),
-    Resource("/v1/agents/automations", "GET POST", models=_AUTOMATION),
-    Resource("/v1/agents/automations/{automation_id}", "GET POST DELETE", models=_AUTOMATION),
+    Resource("/v1/agents/automations", "GET POST", models=_AUTOMATION, hides_cost=True),
+    Resource(
+        "/v1/agents/automations/{automation_id}", "GET POST DELETE", models=_AUTOMATION, hides_cost=True
+    ),
     Resource("/v1/agents/automations/{automation_id}/invocations", "GET POST", hides_cost=True),
     Resource("/v1/agents/automations/{automation_id}/invocations/{invocation_id}", "GET"),
     Resource("/v1/agents/automations/{automation_id}/pause", "POST"),
-    Resource("/v1/agents/automations/{automation_id}/resume", "POST"),
+    Resource("/v1/agents/automations/{automation_id}/resume", "POST", hides_cost=True),
     Resource("/v1/agents/environments", "GET POST"),
     Resource("/v1/agents/environments/templates", "GET POST"),
     Resource("/v1/agents/environments/templates/{environment_template_id}", "GET POST DELETE"),

@@ -39,7 +39,7 @@ class Resource(Struct, frozen=True):
     unstored: bytes | None = None
     """As in :class:`~mgw.routing.route.Route`."""
     hides_cost: bool = False
-    """Whether what is posted starts work at a cost that no response reports."""
+    """Whether what is posted or changed starts work at a cost that no response reports."""
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -95,7 +95,7 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         url_rewrite=resource.url_rewrite,
         group=group_of(resource.path),
         preferred=resource.preferred,
-        hides_cost=resource.hides_cost and method == "POST",
+        hides_cost=resource.hides_cost and changing,
     )
 
 
