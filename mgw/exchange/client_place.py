@@ -12,6 +12,7 @@ from mgw.clients.client_refusals import limit_refusal
 from mgw.clients.limits import (
     NOTHING,
     ONE_REQUEST,
+    Allowance,
     Counts,
     LimitReached,
     Limits,
@@ -20,6 +21,7 @@ from mgw.clients.limits import (
     Unit,
     Warnings,
 )
+from mgw.clients.period import period_of
 from mgw.nouns.errors import GatewayError
 from mgw.usage.event import Outcome, SettledExchange
 
@@ -97,10 +99,13 @@ class ClientPlace(Struct, eq=False):
         self._told = Taken(0, told.tokens + taken.tokens, told.nanodollars + taken.nanodollars)
         self.counts.add(self.limits, taken)
 
-    def end(self, settled: SettledExchange | None, outcome: Outcome) -> Warnings | Awaitable[Warnings]:
+    def end(
+        self, settled: SettledExchange | None, outcome: Outcome, now: Callable[[], float] | None = None
+    ) -> Warnings | Awaitable[Warnings]:
         """Tell what counts the client's requests that this one has ended, and what it came to.
 
         :param settled: ``None``: a bug keeps it from being known.
+        :param now: tells the time in unix seconds.
         :returns: as :meth:`~mgw.clients.limits.Counts.end`.
         """
         self._outcome = outcome
@@ -113,8 +118,21 @@ class ClientPlace(Struct, eq=False):
             taken = _taken(settled, outcome)
             further = Taken(0, taken.tokens - counted.tokens, taken.nanodollars - counted.nanodollars)
             if further != NOTHING:
-                self.counts.add(self.limits, further)
+                self._correct(further, settled.time, settled.time if now is None else now())
         return self._warnings
+
+    def _correct(self, further: Taken, begun: float, now: float) -> None:
+        """Correct what was counted as the request was in flight no longer.
+
+        What is added counts in the current period of a row.  So a row that has begun a new one since the
+        request was admitted is given nothing back, which would be room that nobody has paid for.
+        """
+        same = tuple([row for row in self.limits if _is_same_period(row, begun, now)])
+        if same:
+            self.counts.add(same, further)
+        more = Taken(0, max(0, further.tokens), max(0, further.nanodollars))
+        if len(same) < len(self.limits) and more != NOTHING:
+            self.counts.add(tuple([row for row in self.limits if row not in same]), more)
 
     def _on_permit(self, found: Permit | LimitReached) -> None:
         pending = self.pending
@@ -131,6 +149,11 @@ class ClientPlace(Struct, eq=False):
         assert self.pending is not None, "somebody waits"
         assert isinstance(failure.value, Exception), "what ends the process does not end here"
         self.pending.callback(failure.value)
+
+
+def _is_same_period(row: Allowance, begun: float, now: float) -> bool:
+    window = row.limit.window
+    return not window.is_calendar or now < period_of(window, begun, row.zone).ends
 
 
 def _taken(settled: SettledExchange | None, outcome: Outcome) -> Taken:

@@ -290,7 +290,7 @@ class Exchange(Struct, eq=False):
 
     def _end_place(self, place: ClientPlace, outcome: Outcome) -> None:
         """Tell the limits of the end; the row waits for warnings that come from elsewhere."""
-        found = place.end(self.row, outcome)
+        found = place.end(self.row, outcome, self.now)
         if isinstance(found, Deferred):
             self.is_row_pending = self.row is not None
             wait_for_warnings(found, self.clock, self._on_warnings, self._log_warnings)
