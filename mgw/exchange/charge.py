@@ -45,6 +45,9 @@ def charge_for(
     """
     if row.cost is not None:
         return row.cost
+    billed = row.usage.billed
+    if route.modality is Modality.PLATFORM and billed is not None and billed.nanodollars is not None:
+        return billed.nanodollars  # such as what an answer that was deferred costs
     modality = priced_modality(route)
     model = None if target is None else target.upstream_model
     if target is None or model is None or prices is None or modality is None:
@@ -52,7 +55,10 @@ def charge_for(
     if modality in (Modality.IMAGE_GEN, Modality.AUDIO_SPEECH):
         is_answered = has_answer and row.outcome is not Outcome.REJECTED
         is_refused = row.outcome is Outcome.UPSTREAM_ERROR and (row.http_status or _REFUSED) >= _REFUSED
-        return held if is_answered and not is_refused else 0
+        if not is_answered or is_refused:
+            return 0
+        if held:
+            return held
     return _charge_for_tokens(row, modality, target.provider_name, model, prices)
 
 
