@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from mgw.bodies.source import BodySource, body_size
+from mgw.bodies.source import BodySource, body_size, read_pieces
 from mgw.canonical.answer_places import AnswerPlaces
 from mgw.canonical.reply import TokenUsage
 from mgw.clients.client_refusals import model_not_priced
 from mgw.clients.limits import Taken
 from mgw.dialects import dialect_of
 from mgw.exchange.attempts import Attempts
-from mgw.exchange.body import decode_body
+from mgw.exchange.body import FORM, decode_body
 from mgw.exchange.charge import priced_modality
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
@@ -27,10 +27,14 @@ from mgw.exchange.planning import plan_fallback
 from mgw.exchange.response import FullResponse, Plan
 from mgw.exchange.target_resolution import has_known_price
 from mgw.memo.client_request import ClientRequest
+from mgw.nouns.errors import GatewayError
 from mgw.nouns.vocabulary import Modality
 from mgw.routing.resolve import Target
-from mgw.tokens.hold import answers_asked, input_hold, input_hold_of_size, output_hold
+from mgw.tokens.hold import answers_asked, answers_in_part, input_hold, input_hold_of_size, output_hold
 from mgw.usage.price_row import Quantities
+from mgw.wire.headers import value_of
+from mgw.wire.media_types import media_type
+from mgw.wire.multipart import FormReader, feed_whole
 
 _NO_TOKENS = TokenUsage(0, 0)
 
@@ -78,32 +82,59 @@ async def _hold_of(
     """Return what a request holds that may get to one of these targets."""
     modality, dialect = priced_modality(exchange.route), dialect_of(exchange.route.dialect)
     usual = exchange.generation.config.edge_auth.reserve_output_tokens
-    tokens_in = tokens_out = images = 0
+    tokens_in = tokens_out = images = characters = 0
     if modality is Modality.IMAGE_GEN:
-        images = 1
-        if isinstance(body, bytes) and len(body) <= SEARCHED_BYTES:
-            images = answers_asked(body, dialect.image_places)
+        images = await _images_asked(exchange, request, body, dialect.image_places)
+    elif modality is Modality.AUDIO_SPEECH:  # no text is longer than the request that has it
+        characters = body_size(body) if exchange.characters is None else exchange.characters
     elif modality is Modality.TEXT and isinstance(body, bytes):
         text = await decode_body(exchange, request, body)
         count = partial(_tokens, text, dialect.answer_places, usual)
         tokens_in, tokens_out = await maybe_offload(exchange.offload, count, large=len(text) > SEARCHED_BYTES)
     elif modality is Modality.TEXT:
         tokens_in, tokens_out = input_hold_of_size(body_size(body)), usual
-    costs = [_cost(exchange, target, tokens_in, tokens_out, images) for target in targets]
+    medium = Quantities(_NO_TOKENS, None, images, characters)
+    costs = [_cost(exchange, target, tokens_in, tokens_out, medium) for target in targets]
     return Taken(1, tokens_in + tokens_out, max(costs))
+
+
+async def _images_asked(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, places: AnswerPlaces
+) -> int:
+    """Return how many images a request asks for, in JSON or in a part of a form; 1 where it does not say."""
+    content_type = value_of(request.headers, b"content-type") or b""
+    if isinstance(body, bytes):
+        body = await decode_body(exchange, request, body)
+    if media_type(content_type) != FORM:
+        if not isinstance(body, bytes):
+            return 1
+        count = partial(answers_asked, body, places)
+        return await maybe_offload(exchange.offload, count, large=len(body) > SEARCHED_BYTES)
+    try:
+        reader = FormReader(content_type, places.answers[0])
+        if isinstance(body, bytes):
+            feed_whole(reader, body)
+        else:
+            await read_pieces(body, reader.feed)
+        part = reader.finish()
+    except GatewayError:  # the provider's to refuse
+        return 1
+    return 1 if part is None else answers_in_part(part.value)
 
 
 def _tokens(body: bytes, places: AnswerPlaces, usual: int) -> tuple[int, int]:
     return input_hold(body), output_hold(body, places, usual)
 
 
-def _cost(exchange: Exchange, target: Target, tokens_in: int, tokens_out: int, images: int) -> int:
-    """Return what a request holds in nanodollars if it goes to a target; 0 where nobody knows."""
+def _cost(exchange: Exchange, target: Target, tokens_in: int, tokens_out: int, medium: Quantities) -> int:
+    """Return what a request holds in nanodollars if it goes to a target; 0 where nobody knows.
+
+    :param medium: the images and characters that it asks for.
+    """
     prices, model, modality = exchange.generation.prices, target.upstream_model, exchange.route.modality
     if prices is None or model is None:
         return 0
     provider, wall = target.provider_name, exchange.wall
     if modality in (Modality.IMAGE_GEN, Modality.AUDIO_SPEECH):
-        taken = Quantities(_NO_TOKENS, None, images, exchange.characters)
-        return prices.estimate(provider, model, modality, taken, wall) or 0
+        return prices.estimate(provider, model, modality, medium, wall) or 0
     return prices.hold(provider, model, tokens_in, tokens_out, wall) or 0

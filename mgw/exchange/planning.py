@@ -262,7 +262,7 @@ async def _passthrough(
     await find_other_models(exchange, target, body)
     if route.treatment is Treatment.SPEECH:
         if exchange.generation.prices is not None:
-            exchange.characters = _count_spoken(body)
+            exchange.characters = await _count_spoken(exchange, body)
         body = await _request_audio(exchange, request, body)
     rewrite = partial(_rewrite, exchange, request, target, body)
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
@@ -417,12 +417,14 @@ def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: R
         body.upstream_body()  # so many edits take their time, too
 
 
-def _count_spoken(body: RequestBody) -> int | None:
+async def _count_spoken(exchange: Exchange, body: RequestBody) -> int | None:
     """Return how many characters the text has that is to be spoken, where OpenAI's field names it."""
-    if body.decoded is None or len(body.decoded) > SEARCHED_BYTES:
+    text = body.decoded
+    if text is None:
         return None
+    find = partial(find_string, text, "input")
     try:
-        found = find_string(body.decoded, "input")
+        found = await maybe_offload(exchange.offload, find, large=len(text) > SEARCHED_BYTES)
     except GatewayError:  # the provider's to refuse
         return None
     return None if found is None else len(found.value)

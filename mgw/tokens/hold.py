@@ -26,6 +26,7 @@ _NEUTRALIZED_BYTES: Final = 64 * 1024
 """A longer body with half of a surrogate pair alone holds the usual: to change it takes ten times as long."""
 _MOST_ANSWERS: Final = 128
 """No API gives more answers to one request."""
+_MOST_DIGITS: Final = 100
 _VALUES: Final = Decoder()
 _UNREADABLE: Final = (MsgspecError, GatewayError, RecursionError)
 
@@ -63,6 +64,15 @@ def runs_in_background(body: bytes, places: AnswerPlaces) -> bool:
 def answers_asked(body: bytes, places: AnswerPlaces) -> int:
     """Return how many answers, such as images, a request asks for; 1 where it does not say so in JSON."""
     return _answers(_stated(body, places), places)
+
+
+def answers_in_part(value: str) -> int:
+    """Return the same for the part of a form that states it."""
+    try:
+        answers = int(value) if len(value) <= _MOST_DIGITS else _MOST_ANSWERS
+    except ValueError:  # the provider's to refuse
+        return 1
+    return min(max(answers, 1), _MOST_ANSWERS)
 
 
 def _answers(stated: Mapping[str, tuple[int, ...]], places: AnswerPlaces) -> int:

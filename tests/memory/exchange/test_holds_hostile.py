@@ -1,0 +1,155 @@
+"""No request walks around a limit by its shape, and none is given room back in a new period."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any, Final
+
+import pytest
+
+from mgw.bodies.source import BodySource, MemoryBody
+from mgw.clients.client import clients_of
+from mgw.clients.limits import Taken
+from mgw.exchange.offload import SEARCHED_BYTES
+from mgw.nouns.errors import GatewayError, Reason
+from tests.memory.exchange.test_holds import TOKENS, USD, Asked
+from tests.memory.exchange.test_untold import UNTOLD
+from tests.support.deferreds import refusal_of
+from tests.support.pipelines import answered
+from tests.support.translation import asked, said
+
+IMAGES: Final = "/v1/images/generations"
+EDITS: Final = "/v1/images/edits"
+SPEECH: Final = "/v1/audio/speech"
+AN_IMAGE: Final = 40_000_000
+FORM: Final = [(b"Content-Type", b"multipart/form-data; boundary=xyz")]
+PADDING: Final = " " * SEARCHED_BYTES
+DAY: Final = 86_400.0
+
+
+@pytest.fixture
+def gateway() -> Asked:
+    return Asked()
+
+
+def form(**parts: str) -> bytes:
+    head = b'--xyz\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+    named = b"".join(head % (name.encode(), value.encode()) for name, value in parts.items())
+    return named + b"--xyz--\r\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", b'{"prompt":{"id":"pmpt_1"},"input":"hi"}'),
+        (IMAGES, b'{"prompt":"a fox"}'),
+        ("/v1beta/interactions", b'{"agent":"deep-research","input":"hi"}'),
+        ("/v1/rerank", b'{"query":"fox","documents":["dog"]}'),
+    ],
+)
+def test_a_request_without_a_model_has_no_price(gateway: Asked, path: str, body: bytes) -> None:
+    _, done = gateway.ask(body, path)
+    error = refusal_of(done)
+    assert (error.reason, "names no model" in error.message) == (Reason.MODEL_NOT_PRICED, True)
+    assert gateway.pipeline.endpoint.connections == []
+    assert gateway.books.held == []
+
+
+@pytest.mark.parametrize(("path", "method"), [("/v1/moderations", "POST"), ("/v1/videos/video_1", "GET")])
+def test_what_costs_nothing_needs_no_model(gateway: Asked, path: str, method: str) -> None:
+    gateway.pipeline.ask(path, b'{"input":"hi"}' if method == "POST" else b"", method=method)
+    assert len(gateway.books.held) == 1
+
+
+def test_a_request_without_a_model_is_admitted_where_the_operator_allows_it() -> None:
+    gateway = Asked(unpriced="allow")
+    gateway.ask(b'{"prompt":{"id":"pmpt_1"},"input":"hi"}', "/v1/responses")
+    assert len(gateway.books.held) == 1
+
+
+JSON_IMAGES: Final = json.dumps({"model": "dall-e-3", "prompt": "a fox", "n": 3}).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        (IMAGES, gzip.compress(JSON_IMAGES), [(b"Content-Encoding", b"gzip")]),
+        (IMAGES, JSON_IMAGES + PADDING.encode(), None),
+        (EDITS, MemoryBody(form(model="dall-e-3", image="\x89PNG", n="3", prompt="a fox")), FORM),
+        (EDITS, form(model="dall-e-3", n="3", prompt="a fox"), FORM),
+    ],
+)
+def test_images_are_held_by_their_number_however_that_is_stated(
+    gateway: Asked, path: str, body: bytes | BodySource, headers: Any
+) -> None:
+    gateway.pipeline.ask(path, body, headers)
+    assert gateway.books.held == [Taken(1, 0, 3 * AN_IMAGE)]
+
+
+@pytest.mark.parametrize(
+    ("stated", "images"), [("0", 1), ("-4", 1), ("x", 1), ("1e3", 1), ("999", 128), ("9" * 3000, 128)]
+)
+def test_odd_numbers_of_images_in_a_form_are_bounded(gateway: Asked, stated: str, images: int) -> None:
+    gateway.pipeline.ask(EDITS, MemoryBody(form(model="dall-e-3", n=stated)), FORM)
+    assert gateway.books.held == [Taken(1, 0, images * AN_IMAGE)]
+
+
+def test_a_long_request_for_speech_is_charged_by_its_text(gateway: Asked) -> None:
+    gateway.ask(b'{"model":"tts-1","voice":"x","input":"hello, fox"%b}' % PADDING.encode(), SPEECH)
+    assert gateway.books.held == [Taken(1, 0, 150_000)]
+    gateway.send(answered(b"sound", content_type=b"audio/mpeg"))
+    assert gateway.charged == 150_000
+
+
+def test_text_to_be_spoken_that_is_not_found_holds_the_length_of_its_request(gateway: Asked) -> None:
+    body = b'{"model":"tts-1","voice":"x","input":["hello, fox"]}'
+    gateway.ask(body, SPEECH)
+    assert gateway.books.held == [Taken(1, 0, len(body) * 15_000)]
+
+
+def test_what_a_deferred_answer_names_as_its_price_is_charged(gateway: Asked) -> None:
+    gateway.pipeline.ask("/v1/chat/deferred-completion/1", b"", method="GET")
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "cost_in_usd_ticks": 30_000_000}
+    gateway.send(said({"choices": [], "usage": usage}))
+    assert gateway.charged == 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/agents/automations"),
+        ("POST", "/v1/agents/automations/a1/resume"),
+        ("POST", "/v1/agents/automations/a1"),
+        ("POST", "/v1/deployments/d1"),
+        ("PATCH", "/v1beta/triggers/t1"),
+    ],
+)
+def test_what_starts_sessions_of_agents_later_hides_its_cost(gateway: Asked, method: str, path: str) -> None:
+    with pytest.raises(GatewayError) as refused:
+        gateway.pipeline.ask(path, b"{}", method=method)
+    assert refused.value.reason is Reason.ROUTE_NOT_PRICED
+
+
+@pytest.mark.parametrize(("passes_midnight", "is_given_back"), [(False, True), (True, False)])
+def test_an_estimate_that_is_known_in_a_new_period_gives_no_room_there(
+    *, passes_midnight: bool, is_given_back: bool
+) -> None:
+    gateway = Asked(f"{TOKENS}, {USD}, {{in_flight: 5}}")
+    gateway.thread.is_waiting = True
+    clock, wall = gateway.pipeline.clock, gateway.pipeline.wall
+    started = clock.seconds()
+    gateway.books.clock = lambda: wall + clock.seconds() - started
+    gateway.ask(asked("gpt-b", max_tokens=900, stream=True))
+    (held,) = gateway.books.held
+    gateway.send(answered(UNTOLD, content_type=b"text/event-stream"))
+    assert gateway.books.row("tokens_per_day") == (held.tokens, 0)
+    if passes_midnight:
+        clock.advance(DAY - wall % DAY + 1)
+    (client,) = clients_of(gateway.pipeline.generation.config.edge_auth, gateway.books)
+    gateway.books.add(client.limits, Taken(1, 2000))
+    gateway.thread.go_on()
+    event = gateway.pipeline.settled[-1]
+    assert event.counted_tokens < held.tokens
+    used = event.counted_tokens if is_given_back else 0
+    assert gateway.books.row("tokens_per_day") == (2000 + used, 0)
